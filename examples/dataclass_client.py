@@ -139,6 +139,21 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
             done = self.agent.send_task(v1.SendTaskRequest(input=given, request_id=request_id or uuid4().hex))
         return done.task or v1.Task()
 
+    def get(self, task_id: str) -> v1.Task:
+        """The whole task, by several calls where it is too large for one answer; `omitted` names what is too large by itself."""
+        request = v1.GetTaskRequest(task_id=task_id)
+        with typed_errors():
+            task = self.agent.get_task(request).task or v1.Task()
+            while task.first_message or task.first_artifact:
+                request = replace(request, before_message=task.first_message, before_artifact=task.first_artifact)
+                earlier = self.agent.get_task(request).task or v1.Task()
+                if not earlier.messages and not earlier.artifacts:
+                    break  # the agent has no more
+                task.messages, task.artifacts = earlier.messages + task.messages, earlier.artifacts + task.artifacts
+                task.omitted = list(dict.fromkeys(task.omitted + earlier.omitted))
+                task.first_message, task.first_artifact = earlier.first_message, earlier.first_artifact
+        return task
+
     def call_tool(self, request: v1.CallToolRequest) -> v1.CallToolResponse:
         """The tool's output. The call always has a request id and the id of its task: repeated or not, it is one task."""
         sent = replace(request, request_id=request.request_id or uuid4().hex, task_id=request.task_id or str(uuid4()))

@@ -28,7 +28,7 @@ async def main() -> None:
         print("-- restart --")
         async with calculator(path) as agent:
             client = AgentClient(url=agent.card.url)
-            found = await client.list_tasks()
+            found = await client.list_tasks(include_total=True)
             print(found.total_size, "tasks, newest first:", [summary.id == task.id for summary in found.tasks])
             async for event in client.subscribe(task.id):
                 print(event.sequence, event.type)

@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"slices"
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
@@ -201,9 +202,36 @@ func (c *Client) Get(ctx context.Context, taskID string) (*pb.Task, error) {
 
 // GetView returns as much of a task as is asked for: TASK_VIEW_HEADER has its state and no messages or artifacts, TASK_VIEW_TURN those
 // of the latest turn.
+//
+// A whole task that is too large for one answer is got by several calls. Of a view of the latest turn, the newest messages and artifacts
+// are shown, as many as fit. What is too large by itself is left out: Task.Omitted names it, and [Client.Subscribe] has it.
 func (c *Client) GetView(ctx context.Context, taskID string, view pb.TaskView) (*pb.Task, error) {
-	response, err := unary(ctx, c.channel, c.agent.GetTask, &pb.GetTaskRequest{TaskId: taskID, View: view})
-	return response.GetTask(), err
+	request := &pb.GetTaskRequest{TaskId: taskID, View: view}
+	response, err := unary(ctx, c.channel, c.agent.GetTask, request)
+	task := response.GetTask()
+	if err != nil || view != pb.TaskView_TASK_VIEW_FULL {
+		return task, err
+	}
+	for task.FirstMessage > 0 || task.FirstArtifact > 0 {
+		request.BeforeMessage, request.BeforeArtifact = proto.Int32(task.FirstMessage), proto.Int32(task.FirstArtifact)
+		response, err := unary(ctx, c.channel, c.agent.GetTask, request)
+		if err != nil {
+			return nil, err
+		}
+		earlier := response.GetTask()
+		if len(earlier.GetMessages()) == 0 && len(earlier.GetArtifacts()) == 0 {
+			break // the agent has no more
+		}
+		for _, path := range earlier.Omitted {
+			if !slices.Contains(task.Omitted, path) {
+				task.Omitted = append(task.Omitted, path)
+			}
+		}
+		task.Messages = append(earlier.Messages, task.Messages...)
+		task.Artifacts = append(earlier.Artifacts, task.Artifacts...)
+		task.FirstMessage, task.FirstArtifact = earlier.FirstMessage, earlier.FirstArtifact
+	}
+	return task, nil
 }
 
 // List yields the caller's tasks that match, last changed first, page after page. By default they have no messages and no artifacts

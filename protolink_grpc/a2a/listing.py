@@ -52,12 +52,13 @@ async def page_of(
         updated_after_micros=params.updated_after_micros,
         page_size=size,
         after=cursor_of(params.page_token),
+        include_total=True,
     )
     if asks and params.state in _SHOWN_OTHERWISE:
         heads, following, total = await _shown_as(service, params.state, query, may_answer)
     else:
         page = await service.find(query)
-        heads, following, total = page.heads, page.next, page.total
+        heads, following, total = page.heads, page.next, page.total or 0
     whole = bool(length) or params.include_artifacts
     views = []
     for head in heads:
@@ -80,9 +81,9 @@ async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, ma
     heads: list[TaskHead] = []
     after, total = query.after, 0
     for scan in range(SCANS):
-        page = await service.find(replace(query, after=after))
+        page = await service.find(replace(query, after=after, include_total=scan == 0))
         if scan == 0:
-            total = page.total - await _other(service, state, query, waiting)
+            total = (page.total or 0) - await _other(service, state, query, waiting)
         for head in page.heads:
             after = (head.update_micros, head.task_id)
             if waiting.get(head.task_id, head.state) is state:
@@ -112,7 +113,7 @@ async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiti
     if state is TaskState.WORKING:
         return sum(shown is not state for shown in waiting.values())
     working = await service.find(replace(query, states=frozenset({TaskState.WORKING}), page_size=1, after=None))
-    return max(0, working.total - sum(shown is state for shown in waiting.values()))
+    return max(0, (working.total or 0) - sum(shown is state for shown in waiting.values()))
 
 
 def checked_length(value: int | None) -> int | None:

@@ -180,7 +180,7 @@ def _exported(settings: Settings, source: Source) -> RunReport:
     async def work() -> RunReport:
         url = await url_of(settings, source.agent)
         client = agent_client(settings, QUICK_S)
-        async with aclosing(cast(Any, client.export_run(url, source.task_id))) as lines:
+        async with aclosing(cast(Any, client.export_task(url, source.task_id))) as lines:
             return RunReport.from_events([RunEvent.from_dict(json.loads(line)) async for line in lines])
 
     return run(work(), source.agent)

@@ -67,6 +67,7 @@ def list_tasks(  # noqa: PLR0917 -- one per option
             updated_after=since,
             page_size=limit,
             page_token=page_token,
+            include_total=True,
         )
 
     page = run(work(), agent)

@@ -111,7 +111,7 @@ def report_fields(report: RunReport) -> list[tuple[str, str]]:
         ("Tokens", tokens if totals.llm_calls else ""),
         ("Cost", _cost(report)),
         ("Actions", _actions(report, denied)),
-        ("Events", _events(report)),
+        ("Events", str(len(report.events))),
     ]
 
 
@@ -129,11 +129,6 @@ def _actions(report: RunReport, denied: int) -> str:
         return ""
     refused = f", {denied} denied" if denied else ""
     return f"{len(report.actions)}, {span(report.totals.action_micros)}{refused}"
-
-
-def _events(report: RunReport) -> str:
-    omitted = report.metadata.get("events_omitted")
-    return f"{len(report.events)}" + (f", {omitted} more are in an export only" if omitted else "")
 
 
 def report_tables(report: RunReport) -> Iterator[Table]:

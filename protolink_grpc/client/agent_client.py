@@ -458,8 +458,14 @@ class AgentClient:
         updated_after: str = "",
         page_size: int = 0,
         page_token: str = "",
+        include_total: bool = False,
     ) -> TaskList:
-        """One page of the caller's tasks, last changed first. `updated_after` is ISO 8601."""
+        """One page of the caller's tasks, last changed first.
+
+        Args:
+            updated_after: ISO 8601.
+            include_total: Count the tasks that match on all pages, which takes the agent time where they are many.
+        """
         if updated_after:
             micros_from_iso(updated_after, field="updated_after")
         wanted = ListFilter(
@@ -468,6 +474,7 @@ class AgentClient:
             updated_after,
             page_size,
             page_token,
+            include_total,
         )
         return await self._agent(agent_url).list(wanted, self.timeout)
 
@@ -683,9 +690,16 @@ class AgentClient:
         Raises:
             TaskNotFoundError: No such task of the caller's, or no such run of it.
         """
-        return await self._agent(agent_url).report(task_id, run_id or "", self.timeout)
+        agent, pauses = self._agent(agent_url), Pauses(self.outage_s)
+        while True:
+            try:
+                return await agent.report(task_id, run_id or "", self.timeout)
+            except ProtolinkError as error:
+                if not is_cut(error):
+                    raise
+                await pauses.after(error)
 
-    async def export_run(
+    async def export_task(
         self,
         agent_url: str | None,
         task_id: str,

@@ -1,5 +1,6 @@
 """One of our agents over gRPC, or over whatever else carries the same services."""
 
+import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
@@ -21,12 +22,13 @@ from protolink_grpc.client.port import (
     TaskSummary,
     compaction_of,
 )
-from protolink_grpc.errors import TaskNotFoundError, UnavailableError
+from protolink_grpc.errors import RemoteError, TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import RunEvent, TextDelta
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
@@ -35,10 +37,12 @@ from protolink_grpc.models.tool import ToolList
 from protolink_grpc.reports import RunReport
 from protolink_grpc.runtime.approvals import ApprovalChanges
 from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
+from protolink_grpc.runtime.tool_task import output_of
 from protolink_grpc.wire.actions import APPROVAL_STATES, answer_to_pb, approval_from_pb
 from protolink_grpc.wire.address import Address, Endpoint
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
+from protolink_grpc.wire.exports import export_format_to_pb, lines_from_pb
 from protolink_grpc.wire.parts import tool_call_to_pb, tool_output_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb, timestamp_to_pb
 from protolink_grpc.wire.state import (
@@ -147,7 +151,9 @@ class RpcAgent:
         with _refusal_of_ended(task, target):
             async with typed_errors(self.address, task_id=task.id):
                 response = await self._ask(self._stub.SendTask, request, timeout_s)
-        return Sent(task_from_pb(response.task), response.task.message_count, response.task.artifact_count)
+        found = response.task
+        shown = await self.get(found.id, timeout_s) if found.omitted else task_from_pb(found)
+        return Sent(shown, found.message_count, found.artifact_count)
 
     async def stream(
         self,
@@ -206,9 +212,33 @@ class RpcAgent:
         return UnavailableError(f"{url} ended a stream too early", url=url, task_id=task_id)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
+        """The whole task, answer by answer where it does not fit into one."""
+        request, pages = pb.GetTaskRequest(task_id=task_id), list[task_pb2.Task]()
+        end = None if timeout_s is None else time.monotonic() + timeout_s
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._ask(self._stub.GetTask, pb.GetTaskRequest(task_id=task_id), timeout_s)
-        return task_from_pb(response.task)
+            while True:
+                left_s = None if end is None else max(0.0, end - time.monotonic())
+                page = (await self._ask(self._stub.GetTask, request, left_s)).task
+                pages.append(page)
+                if page.omitted or not (page.messages or page.artifacts):
+                    break  # something is too large for one answer
+                if not page.first_message and not page.first_artifact:
+                    return task_from_pb(joined(pages))
+                request.before_message, request.before_artifact = page.first_message, page.first_artifact
+        if not page.omitted and len(pages) == 1:
+            return task_from_pb(page)  # there is nothing in it
+        return await self._read_log(task_id, timeout_s)
+
+    async def _read_log(self, task_id: str, timeout_s: float | None) -> Task:
+        """The task that its events add up to."""
+        fold = TaskFold(task_id)
+        async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
+            async for events in batches:
+                for event in events:
+                    payload = None if isinstance(event.payload, TextDelta) else event.payload
+                    fold.agent_name = event.agent_name
+                    fold.apply(payload, event.sequence or 0, micros_from_iso(event.timestamp), event.run_id)
+        return fold.to_task()
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         request = pb.ListTasksRequest(
@@ -217,11 +247,13 @@ class RpcAgent:
             updated_after=timestamp_to_pb(wanted.updated_after) if wanted.updated_after else None,
             page_size=wanted.page_size,
             page_token=wanted.page_token,
+            include_total=wanted.include_total,
         )
         async with typed_errors(self.address):
             response = await self._ask(self._stub.ListTasks, request, timeout_s)
         summaries = [summary_from_pb(task) for task in response.tasks]
-        return TaskList(summaries, response.next_page_token, response.total_size)
+        total = response.total_size if wanted.include_total else None
+        return TaskList(summaries, response.next_page_token, total)
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
         request = pb.CancelTaskRequest(task_id=task_id, reason=reason)
@@ -231,16 +263,17 @@ class RpcAgent:
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         request = control.GetRunReportRequest(task_id=task_id, run_id=run_id)
-        async with typed_errors(self.address, task_id=task_id):
-            response = await self._ask(self._control.GetRunReport, request, timeout_s)
-        return RunReport.from_json(response.report_json, field="report_json")
+        stream = self._answers(self._control.GetRunReport, request, timeout_s)
+        async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
+            text = "".join([response.piece async for response in responses])
+        return RunReport.from_json(text, field="report")
 
     async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
-        request = control.ExportRunRequest(task_id=task_id, format=shape)
-        stream = self._answers(self._control.ExportRun, request, timeout_s)
+        request = control.ExportTaskRequest(task_id=task_id, format=export_format_to_pb(shape))
+        stream = self._answers(self._control.ExportTask, request, timeout_s)
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:
-                yield tuple(response.lines_json)
+                yield lines_from_pb(response)
 
     async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
         request = control.ListToolsRequest(page_size=page_size, page_token=page_token)
@@ -257,6 +290,11 @@ class RpcAgent:
         )
         async with typed_errors(self.address, tool=call.tool_name, task_id=task_id):
             response = await self._ask(self._control.CallTool, request, timeout_s)
+        if not response.HasField("output"):  # it is too large for the answer
+            output = output_of((await self.get(response.task_id, timeout_s)).artifacts)
+            if output is None:
+                raise RemoteError(f"{self.address.url} did not say what the tool gave", task_id=response.task_id)
+            return CalledTool(output, response.task_id)
         return CalledTool(tool_output_from_pb(response.output, "output"), response.task_id)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
@@ -327,6 +365,21 @@ def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -
     """The events of a response, then its deltas: what they tell comes after those events."""
     events = [event_from_pb(event) for event in response.events]
     return events + [delta_from_pb(delta) for delta in response.deltas] if response.deltas else events
+
+
+def joined(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
+    """One task of its pages, latest first: what changed meanwhile is as the first page says."""
+    whole = task_pb2.Task()
+    for page in reversed(pages):
+        whole.messages.extend(page.messages)
+        whole.artifacts.extend(page.artifacts)
+    for page in pages:
+        page.ClearField("messages")
+        page.ClearField("artifacts")
+    whole.MergeFrom(pages[0])
+    whole.ClearField("first_message")
+    whole.ClearField("first_artifact")
+    return whole
 
 
 def _last_state(events: Sequence[RunEvent], before: TaskState | None) -> TaskState | None:

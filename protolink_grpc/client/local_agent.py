@@ -261,6 +261,7 @@ class LocalAgent:
             updated_after_micros=micros_from_iso(wanted.updated_after) if wanted.updated_after else 0,
             page_size=page_size_of(wanted.page_size),
             after=cursor_from_token(wanted.page_token),
+            include_total=wanted.include_total,
         )
         page = await self._on_its_loop(lambda service: service.find(query), timeout_s)
         return TaskList([_summary(head) for head in page.heads], token_from_cursor(page.next), page.total)

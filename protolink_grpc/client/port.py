@@ -38,11 +38,12 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """One page: tasks, last changed first, the token of the next page ("" on the last), matches on all pages."""
+    """One page: tasks, last changed first, the token of the next page ("" on the last), and matches on all pages where they
+    were asked for."""
 
     tasks: list[TaskSummary] = field(default_factory=list)
     next_page_token: str = ""
-    total_size: int = 0
+    total_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class ListFilter:
     updated_after: str = ""
     page_size: int = 0
     page_token: str = ""
+    include_total: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,23 +23,17 @@ from protolink_grpc.reports.records import ReportedAction, ReportedApproval, Rep
 from protolink_grpc.reports.report import RunReport
 from protolink_grpc.wire.events import check_understood, event_from_pb, unframe
 
-OMITTED_KEY = "events_omitted"
-"""Where a report's metadata says how many events are not in it."""
-
 
 class ReportBuilder:
     """Takes events, oldest first, and makes the report of what it has seen. Good for one report.
 
     Args:
         run_id: Only this run; empty means all. Events of other runs still tell what became of the actions of this one.
-        max_bytes: Bound of the framed events that the report lists; later ones are only counted. None lists all.
     """
 
-    def __init__(self, run_id: str = "", *, max_bytes: int | None = None) -> None:
+    def __init__(self, run_id: str = "") -> None:
         self._run_id = run_id
-        self._room = max_bytes
         self._references = References()
-        self._omitted = 0
         self._first: RunEvent | None = None
         self._last: RunEvent | None = None
         self._context: RunContext | None = None
@@ -78,9 +72,9 @@ class ReportBuilder:
             read = event_from_pb(event)
             if read.payload is None:
                 check_understood(event)
-            self.add(read, len(frame))
+            self.add(read)
 
-    def add(self, event: RunEvent, size: int = 0) -> None:
+    def add(self, event: RunEvent) -> None:
         """Take the next event. Text deltas are skipped: the whole text is in the end of their call."""
         if isinstance(event.payload, ev.TextDelta):
             return
@@ -89,20 +83,11 @@ class ReportBuilder:
         wanted = not self._run_id or event.run_id == self._run_id
         self._read_task(event, wanted)
         if wanted:
-            self._list(event, size)
+            self._first, self._last = self._first or event, event
+            self._events.append(event)
         read = _READERS.get(type(payload))
         if read is not None and (wanted or read in _SPANNING):
             read(self, event, payload)
-
-    def _list(self, event: RunEvent, size: int) -> None:
-        self._first, self._last = self._first or event, event
-        if self._room is None:
-            self._events.append(event)
-        elif self._omitted or size > self._room:
-            self._omitted += 1
-        else:
-            self._room -= size
-            self._events.append(event)
 
     # -- the task --------------------------------------------------------------------------------------------------------
 
@@ -300,7 +285,6 @@ class ReportBuilder:
         actions = [each for each in self._actions.values() if each.action_id in self._shown]
         approvals = [each for each in self._approvals.values() if each.request_id in self._shown]
         calls = list(self._calls.values())
-        more = plain(metadata or {}) | ({OMITTED_KEY: self._omitted} if self._omitted else {})
         return RunReport(
             context=context or self._envelope(),
             context_manifests=self._manifests,
@@ -310,7 +294,7 @@ class ReportBuilder:
             artifacts=list(self._artifacts.values()),
             metrics=calls,
             final_task=final_task or self._task(),
-            metadata=more,
+            metadata=plain(metadata or {}),
             steps=list(self._steps.values()),
             budget_decisions=self._budget,
             usage=self._usage,

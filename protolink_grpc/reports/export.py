@@ -11,8 +11,8 @@ from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.reports.report import hidden, json_text
 from protolink_grpc.wire.events import event_from_frame
 
-BATCH_BYTES = 1 << 20
-"""Bound of one batch of lines in characters; a single longer line is alone in its batch."""
+BATCH_BYTES = 256 << 10
+"""Bound of one batch of lines in characters, line ends included; a single longer line is alone in its batch."""
 
 
 def _as_they_are(event: RunEvent) -> Iterable[dict[str, Any]]:
@@ -56,9 +56,9 @@ class RunExport:
         found: list[list[str]] = []
         size = 0
         for line in self.lines(map(event_from_frame, frames)):
-            size += len(line)
+            size += len(line) + 1
             if not found or size > BATCH_BYTES:
                 found.append([])
-                size = len(line)
+                size = len(line) + 1
             found[-1].append(line)
         return found

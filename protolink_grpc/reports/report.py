@@ -35,7 +35,7 @@ class RunReport:
         usage: What the task said that it had used when the run ended; None when it did not say.
         totals: Sums over the records.
         final_task: The task after the last event; None when the events do not begin with its submission and none brings it.
-        metadata: What the maker of the report adds; `events_omitted` is the number of events left out for their size.
+        metadata: What the maker of the report adds.
         created_at: When the report was made; two reports of the same events are equal.
     """
 

@@ -1,9 +1,11 @@
 """A tool called from outside: a task of its own, recorded, resumed and approved like any other. No edge is known here."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, TaskExecutionError, ToolFailedError, classes
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
@@ -59,7 +61,10 @@ async def run_tool(
         scopes=scopes,
     )
     fold = await service.send(submission, principal)
-    return fold.task_id, _output_of(fold)
+    output = output_of(fold.artifacts)
+    if output is None:
+        raise _ended_error(fold)
+    return fold.task_id, output
 
 
 def value_of(output: ToolOutput, task_id: str) -> Any:
@@ -71,12 +76,13 @@ def value_of(output: ToolOutput, task_id: str) -> Any:
     return output.result
 
 
-def _output_of(fold: TaskFold) -> ToolOutput:
-    for artifact in fold.artifacts:
+def output_of(artifacts: Iterable[Artifact]) -> ToolOutput | None:
+    """What the tool gave, among what the task of its call has; None where it gave nothing."""
+    for artifact in artifacts:
         for part in artifact.parts:
             if isinstance(part.content, ToolOutput):
                 return part.content
-    raise _ended_error(fold)
+    return None
 
 
 def _ended_error(fold: TaskFold) -> ProtolinkError:

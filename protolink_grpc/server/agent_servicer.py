@@ -12,10 +12,11 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.server import convert
 from protolink_grpc.server.call import Context, caller, caller_scopes, take_waiting_runs
 from protolink_grpc.store.port import TaskPage
+from protolink_grpc.wire.answer_bounds import WHOLE, Window
 from protolink_grpc.wire.bounds import converted
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.pages import PAGE_BYTES, token_from_cursor
-from protolink_grpc.wire.scalars import delimited, json_object_from_pb, tag
+from protolink_grpc.wire.scalars import MAX_INT32, delimited, json_object_from_pb, tag
 from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
@@ -77,23 +78,24 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_FULL)
-        return pb.GetTaskResponse(task=await self._read(convert.required_id(request.task_id, "task_id"), view))
+        task_id, window = convert.required_id(request.task_id, "task_id"), convert.window_from_pb(request)
+        return pb.GetTaskResponse(task=await self._read(task_id, view, window))
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_HEADER)
         page = await self._service.find(convert.query_from_pb(request, caller(), self._service.agent_name))
-        if view == task_pb2.TASK_VIEW_HEADER:
-            tasks, following = [convert.head_to_pb(head) for head in page.heads], page.next
-        else:
-            tasks, following = await self._whole(page, view)
-        return pb.ListTasksResponse(tasks=tasks, next_page_token=token_from_cursor(following), total_size=page.total)
+        tasks, following = await self._shown(page, view)
+        return pb.ListTasksResponse(
+            tasks=tasks, next_page_token=token_from_cursor(following), total_size=min(page.total or 0, MAX_INT32)
+        )
 
-    async def _whole(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
+    async def _shown(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
         """The tasks of a page up to `PAGE_BYTES`, at least one, and where the next page begins."""
         tasks: list[task_pb2.Task] = []
         size, last = 0, None
         for head in page.heads:
-            task = await self._read(head.task_id, view)
+            is_header = view == task_pb2.TASK_VIEW_HEADER
+            task = convert.head_to_pb(head) if is_header else await self._read(head.task_id, view)
             size += task.ByteSize()
             if tasks and size > PAGE_BYTES:
                 return tasks, last
@@ -110,7 +112,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         )
         return pb.CancelTaskResponse(task=fold_to_pb(fold, task_pb2.TASK_VIEW_HEADER))
 
-    async def _read(self, task_id: str, view: Any) -> task_pb2.Task:
+    async def _read(self, task_id: str, view: Any, window: Window = WHOLE) -> task_pb2.Task:
         if view == task_pb2.TASK_VIEW_HEADER:
             return convert.head_to_pb(await self._service.head(task_id, caller()))
-        return fold_to_pb(await self._service.get(task_id, caller()), view)
+        return fold_to_pb(await self._service.get(task_id, caller()), view, window)

@@ -20,6 +20,8 @@ from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.store.port import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import APPROVAL_STATES, answer_from_pb, approval_to_pb
+from protolink_grpc.wire.answer_bounds import BODY_BYTES
+from protolink_grpc.wire.exports import NDJSON, export_format_from_pb
 from protolink_grpc.wire.pages import (
     PAGE_BYTES,
     cursor_from_token,
@@ -41,8 +43,8 @@ from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.tools import tool_to_pb
 from protolink_grpc.wire.watch import position_to_pb
 
-REPORT_BYTES = 16 << 20
-"""Bound of the events in one report: later ones are only counted. An export has them all."""
+PIECE_CHARS = 256 << 10
+"""Characters of one piece of a report: at most 1 MiB of UTF-8."""
 
 
 class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
@@ -113,24 +115,29 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         approval, already_decided = await self._service.respond(decision, caller(), request_id)
         return pb.RespondApprovalResponse(approval=approval_to_pb(approval), already_decided=already_decided)
 
-    async def GetRunReport(self, request: pb.GetRunReportRequest, context: Context) -> pb.GetRunReportResponse:
+    async def GetRunReport(
+        self, request: pb.GetRunReportRequest, context: Context
+    ) -> AsyncIterator[pb.GetRunReportResponse]:
         task_id = required_id(request.task_id, "task_id")
         head = await self._service.head(task_id, caller())
-        builder = ReportBuilder(request.run_id or head.run_id, max_bytes=REPORT_BYTES)
+        builder = ReportBuilder(request.run_id or head.run_id)
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
             async for frames in batches:
                 # In a thread: a long log must not keep the loop from others.
                 await asyncio.to_thread(builder.add_frames, frames)
         report = builder.report_on(task_id)
-        return pb.GetRunReportResponse(report_json=await asyncio.to_thread(report.to_json, self._redaction))
+        text = await asyncio.to_thread(report.to_json, self._redaction)
+        for start in range(0, len(text), PIECE_CHARS):
+            yield pb.GetRunReportResponse(piece=text[start : start + PIECE_CHARS])
 
-    async def ExportRun(self, request: pb.ExportRunRequest, context: Context) -> AsyncIterator[pb.ExportRunResponse]:
+    async def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
         task_id = required_id(request.task_id, "task_id")
-        export = RunExport(request.format, self._redaction)
+        export = RunExport(export_format_from_pb(request.format), self._redaction)
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
             async for frames in batches:
                 for lines in await asyncio.to_thread(export.batches, frames):
-                    yield pb.ExportRunResponse(lines_json=lines)
+                    data = "".join(f"{line}\n" for line in lines).encode()
+                    yield pb.ExportTaskResponse(data=data, media_type=NDJSON)
 
     async def CallTool(self, request: pb.CallToolRequest, context: Context) -> pb.CallToolResponse:
         check_tool_call(request.call, "call")
@@ -146,7 +153,8 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             task_id=check_id(request.task_id, "task_id"),
             scopes=caller_scopes(),
         )
-        return pb.CallToolResponse(output=tool_output_to_pb(output), task_id=task_id)
+        shown = tool_output_to_pb(output)
+        return pb.CallToolResponse(output=shown if shown.ByteSize() <= BODY_BYTES else None, task_id=task_id)
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:

@@ -8,6 +8,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
 from protolink_grpc.store.port import TaskHead, TaskQuery
+from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduced
 from protolink_grpc.wire.context import options_from_pb
 from protolink_grpc.wire.pages import cursor_from_token, page_size_of
 from protolink_grpc.wire.permissions import refuse_unknown_rules
@@ -99,6 +100,18 @@ def view_from_pb(
     return view or default
 
 
+def window_from_pb(request: pb.GetTaskRequest) -> Window:
+    """Which messages and artifacts a GetTask asks for."""
+    for name in ("max_messages", "before_message", "before_artifact"):
+        if getattr(request, name) < 0:
+            raise InvalidArgumentError("must be at least 0", field=name)
+    return Window(
+        request.max_messages,
+        request.before_message if request.HasField("before_message") else None,
+        request.before_artifact if request.HasField("before_artifact") else None,
+    )
+
+
 def stop_from_pb(value: int) -> StopAt:
     stop = _STOPS.get(value)
     if stop is None:
@@ -117,6 +130,7 @@ def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str)
         updated_after_micros=after,
         page_size=page_size_of(request.page_size),
         after=cursor_from_token(request.page_token),
+        include_total=request.include_total,
     )
 
 
@@ -138,4 +152,6 @@ def head_to_pb(head: TaskHead) -> task_pb2.Task:
         out.cancel_reason = head.reason
     elif head.reason:
         out.failure.message = head.reason
+    if len(head.reason) > HEADER_BYTES // 4:  # of 4 bytes at most
+        return reduced(out)
     return out

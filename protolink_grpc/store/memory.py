@@ -233,7 +233,8 @@ class MemoryStore:
             rest = [head for head in matches if _position(head) < query.after]
         heads = rest[: query.page_size]
         more = len(rest) > len(heads)
-        return TaskPage(heads, _position(heads[-1]) if more else None, len(matches))
+        total = len(matches) if query.include_total else None
+        return TaskPage(heads, _position(heads[-1]) if more else None, total)
 
     def _matches(self, query: TaskQuery) -> Iterator[TaskHead]:
         owned = self._owned.get(query.principal)

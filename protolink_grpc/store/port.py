@@ -137,7 +137,11 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """Which heads to list, last changed first. Empty filters match all; `after` is the cursor of the page before."""
+    """Which heads to list, last changed first. Empty filters match all; `after` is the cursor of the page before.
+
+    Args:
+        include_total: Count all matches, too, which costs time where they are many.
+    """
 
     principal: str
     agent_name: str
@@ -146,15 +150,16 @@ class TaskQuery:
     updated_after_micros: int = 0
     page_size: int = 50
     after: tuple[int, str] | None = None
+    include_total: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Heads in order, the cursor of the next page or None, and the number of matches on all pages."""
+    """Heads in order, the cursor of the next page or None, and the number of matches on all pages; None: it was not asked for."""
 
     heads: list[TaskHead] = field(default_factory=list)
     next: tuple[int, str] | None = None
-    total: int = 0
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,7 +372,7 @@ class SQLiteStore:
 
     async def find(self, query: TaskQuery) -> TaskPage:
         rows = await self._rows(*task_table.page(query))
-        total = (await self._rows(*task_table.total(query)))[0][0]
+        total = (await self._rows(*task_table.total(query)))[0][0] if query.include_total else None
         heads = [task_table.head_of(row) for row in rows[: query.page_size]]
         more = len(rows) > query.page_size
         return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)

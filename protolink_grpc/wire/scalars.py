@@ -14,6 +14,8 @@ from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.open_enum import unrecognized, unrecognized_number
 from protolink_grpc.models.reader import MAX_SECONDS
 
+MAX_INT32: Final = 2**31 - 1
+
 LAST_SECOND = 253_402_300_799
 FIRST_SECOND = -62_135_596_800
 """The years 1 to 9999. Source: google.protobuf.Timestamp."""

@@ -8,11 +8,15 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionResult
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.state import StateOperation, StateOperationRequest, StateOperationResult, StateStoreReport
-from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
+from protolink_grpc.wire.scalars import MAX_INT32, json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, payload_from_pb, payload_to_pb
 
-MAX_INT32: Final = 2**31 - 1
+DATA_BYTES: Final = 1 << 20
+"""Bound of the content in one description."""
+
+OMITTED_KEY: Final = "omitted_bytes"
+"""Where a report's metadata says how large its content is that did not fit."""
 
 _DEFAULTS = StateOperationRequest()
 
@@ -81,7 +85,16 @@ def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...]]:
 
 
 def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateResponse:
-    return pb.DescribeStateResponse(stores=map(_report_to_pb, result.stores))
+    """With at most `DATA_BYTES` of content: what does not fit is left out, and its size said."""
+    stores, room = list(map(_report_to_pb, result.stores)), DATA_BYTES
+    for store in stores:
+        size = store.data.ByteSize()
+        if size <= room:
+            room -= size
+        else:
+            store.ClearField("data")
+            store.omitted_bytes = size
+    return pb.DescribeStateResponse(stores=stores)
 
 
 def reset_result_to_pb(result: StateOperationResult) -> pb.ResetStateResponse:
@@ -131,6 +144,9 @@ def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
 def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport:
     if not report.name:
         raise InvalidArgumentError("must not be empty", field=f"{field}.name")
+    metadata = json_object_from_pb(report.metadata_json, f"{field}.metadata_json")
+    if report.omitted_bytes:
+        metadata[OMITTED_KEY] = report.omitted_bytes
     data = payload_from_pb(report.data, f"{field}.data") if report.HasField("data") else None
     failure = failure_from_pb(report.failure, f"{field}.failure") if report.HasField("failure") else None
     return StateStoreReport(
@@ -142,7 +158,7 @@ def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport
         cleared=report.cleared,
         compacted=report.compacted,
         data=data,
-        metadata=json_object_from_pb(report.metadata_json, f"{field}.metadata_json"),
+        metadata=metadata,
         error=None if failure is None else failure.message,
         failure=failure,
     )

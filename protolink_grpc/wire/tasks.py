@@ -24,6 +24,16 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task, find_output
+from protolink_grpc.wire.answer_bounds import (
+    BODY_BYTES,
+    HEADER_BYTES,
+    MAX_CHANGES,
+    WHOLE,
+    Window,
+    cut,
+    reduced,
+    total_size,
+)
 from protolink_grpc.wire.context import attach_context, context_to_pb, options_to_pb
 from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
@@ -434,6 +444,9 @@ _STATE, _SEQUENCE, _MESSAGE_COUNT, _ARTIFACT_COUNT = (
     varint(_FIELDS[name].number << 3) for name in ("state", "sequence", "message_count", "artifact_count")
 )
 MESSAGES_TAG: Final = tag(_FIELDS["messages"].number)
+ARTIFACTS_TAG: Final = tag(_FIELDS["artifacts"].number)
+_OMITTED: Final = tag(_FIELDS["omitted"].number)
+_FIRST_MESSAGE, _FIRST_ARTIFACT = (varint(_FIELDS[name].number << 3) for name in ("first_message", "first_artifact"))
 HISTORY_TAG: Final = tag(_FIELDS["state_history"].number)
 _OUTPUT: Final = tag(_FIELDS["output_id"].number)
 
@@ -501,25 +514,58 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
     return out
 
 
-def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType") -> bytes:
-    """The reading of a task's log in one view, encoded; costs what the view shows, and no message is encoded twice."""
+def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> bytes:
+    """The reading of a task's log in one view, encoded; costs what the view shows, and no message is encoded twice.
+
+    It fits into one answer: see `wire.answer_bounds`.
+    """
     header = _encode_header(fold)
+    if len(header) > HEADER_BYTES:
+        header = reduced(pb.Task.FromString(header)).SerializeToString()
     turn = view == pb.TASK_VIEW_TURN
     if not turn and view != pb.TASK_VIEW_FULL:
         return header
-    first = fold.turn_message if turn else 0
-    encoded = fold.encoded
-    for index in range(first, len(encoded)):
+    encoded, artifacts = fold.encoded, fold.artifacts
+    first, end = window.messages(fold.turn_message if turn else 0, len(encoded))
+    for index in range(first, end):
         if encoded[index] is None:
             encoded[index] = encode_message(fold.messages[index])
-    history = [_encode_change(*change) for change in (fold.history[fold.turn_change :] if turn else fold.history)]
+    messages: Sequence[Any] = encoded[first:end]
+    first_artifact, end_artifact = window.artifacts(fold.turn_artifact if turn else 0, len(artifacts))
+    results = _encode_newest(artifacts[first_artifact:end_artifact])
+    omitted: list[str] = []
+    if total_size(messages) + total_size(results) > BODY_BYTES:
+        messages, results, omitted = cut(messages, results, end, end_artifact)
+    changes = fold.history[fold.turn_change :] if turn else fold.history
+    if len(changes) > MAX_CHANGES:
+        changes = changes[-MAX_CHANGES:]
+        omitted.append("state_history")
     # protobuf merges what is concatenated: fields may come in pieces and in any order.
-    output = text_field(_OUTPUT, _output_id(fold, turn))
-    body = header + output + delimited(HISTORY_TAG, history) + delimited(MESSAGES_TAG, encoded[first:])
-    artifacts = fold.artifacts[fold.turn_artifact :] if turn else fold.artifacts
-    if not artifacts:
-        return body
-    return body + pb.Task(artifacts=[artifact_to_pb(artifact) for artifact in artifacts]).SerializeToString()
+    pieces = [
+        header,
+        text_field(_OUTPUT, _output_id(fold, turn)),
+        delimited(HISTORY_TAG, [_encode_change(*change) for change in changes]),
+        delimited(MESSAGES_TAG, messages),
+        delimited(ARTIFACTS_TAG, results),
+        *(text_field(_OMITTED, path) for path in omitted),
+    ]
+    for key, start in ((_FIRST_MESSAGE, end - len(messages)), (_FIRST_ARTIFACT, end_artifact - len(results))):
+        if start:
+            pieces += (key, varint(start))
+    return b"".join(pieces)
+
+
+def _encode_newest(artifacts: Sequence[Artifact]) -> list[bytes]:
+    """Encoded artifacts, oldest first; the last ones that are more than fits into an answer, where there are so many."""
+    found: list[bytes] = []
+    size = 0
+    for artifact in reversed(artifacts):
+        found.append(encode_artifact(artifact))
+        size += len(found[-1])
+        if size > BODY_BYTES:
+            break
+    found.reverse()
+    return found
 
 
 def _output_id(fold: TaskFold, turn: bool) -> str:
@@ -541,9 +587,9 @@ def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
     )
 
 
-def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType") -> pb.Task:
+def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> pb.Task:
     """`fold_to_bytes` as a message."""
-    return pb.Task.FromString(fold_to_bytes(fold, view))
+    return pb.Task.FromString(fold_to_bytes(fold, view, window))
 
 
 def encode_artifact(artifact: Artifact) -> bytes:

@@ -407,16 +407,18 @@ async def populate(store: TaskStore, seed: int) -> list[TaskHead]:
 
 
 QUERIES = [
-    TaskQuery("ada", "agent"),
-    TaskQuery("bob", "agent"),
-    TaskQuery("ada", "other"),
-    TaskQuery("nobody", "agent"),
-    TaskQuery("ada", "agent", states=frozenset({TaskState.WORKING})),
-    TaskQuery("ada", "agent", states=frozenset(TaskState) - {TaskState.WORKING}),
-    TaskQuery("ada", "agent", session_id="ada 2"),
-    TaskQuery("ada", "agent", session_id="no such session"),
-    TaskQuery("ada", "agent", updated_after_micros=7),
-    TaskQuery("bob", "other", states=frozenset(TaskState), session_id="bob 1", updated_after_micros=3),
+    TaskQuery("ada", "agent", include_total=True),
+    TaskQuery("bob", "agent", include_total=True),
+    TaskQuery("ada", "other", include_total=True),
+    TaskQuery("nobody", "agent", include_total=True),
+    TaskQuery("ada", "agent", states=frozenset({TaskState.WORKING}), include_total=True),
+    TaskQuery("ada", "agent", states=frozenset(TaskState) - {TaskState.WORKING}, include_total=True),
+    TaskQuery("ada", "agent", session_id="ada 2", include_total=True),
+    TaskQuery("ada", "agent", session_id="no such session", include_total=True),
+    TaskQuery("ada", "agent", updated_after_micros=7, include_total=True),
+    TaskQuery(
+        "bob", "other", states=frozenset(TaskState), session_id="bob 1", updated_after_micros=3, include_total=True
+    ),
 ]
 
 
@@ -475,7 +477,7 @@ async def test_a_change_moves_a_task_to_the_front(opened: TaskStore) -> None:
     for number in range(3):
         await opened.append(addition(f"task {number}", update_micros=100 + number))
     await opened.append(addition("task 0", after=1, update_micros=200))
-    page = await opened.find(TaskQuery("ada", "agent"))
+    page = await opened.find(TaskQuery("ada", "agent", include_total=True))
     assert [head.task_id for head in page.heads] == ["task 0", "task 2", "task 1"]
 
 
@@ -488,7 +490,7 @@ def opening(task_id: str, principal: str, session_id: str = "", **known: object)
 
 
 async def in_session(store: TaskStore, principal: str, session_id: str, agent_name: str = "agent") -> list[str]:
-    page = await store.find(TaskQuery(principal, agent_name, session_id=session_id))
+    page = await store.find(TaskQuery(principal, agent_name, session_id=session_id, include_total=True))
     assert page.total == len(page.heads)
     return sorted(head.task_id for head in page.heads)
 
@@ -1087,7 +1089,7 @@ async def test_a_full_memory_forgets_the_finished_tasks_that_changed_longest_ago
     await store.append(addition("at work"))
     for number in range(5):
         await finished(store, f"task {number}")
-    page = await store.find(TaskQuery("ada", "agent"))
+    page = await store.find(TaskQuery("ada", "agent", include_total=True))
     assert sorted(head.task_id for head in page.heads) == ["at work", "task 3", "task 4"]
     assert await store.head("task 0") is None
     assert await store.read("task 0", 0, 10) == []
@@ -1101,7 +1103,7 @@ async def test_a_full_memory_never_forgets_what_is_not_finished_nor_the_end_that
     for number in range(5):
         await store.append(addition(f"at work {number}"))
     await finished(store, "task")
-    page = await store.find(TaskQuery("ada", "agent"))
+    page = await store.find(TaskQuery("ada", "agent", include_total=True))
     assert page.total == 6
     assert await store.read("task", 1, 10) == [b"event 2"]
 
@@ -1140,7 +1142,7 @@ async def test_a_principal_with_more_than_half_of_the_memory_loses_its_own_tasks
         await store.append(addition(f"bob {number}", b"." * 10, principal="bob", state=TaskState.COMPLETED))
     for number in range(100):
         await store.append(addition(f"flood {number}", b"." * 10, principal="flood", state=TaskState.COMPLETED))
-    assert (await store.find(TaskQuery("bob", "agent"))).total == 4
+    assert (await store.find(TaskQuery("bob", "agent", include_total=True))).total == 4
     flooded = await store.find(TaskQuery("flood", "agent"))
     assert sorted(head.task_id for head in flooded.heads) == ["flood 96", "flood 97", "flood 98", "flood 99"]
 

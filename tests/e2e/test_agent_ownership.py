@@ -165,7 +165,7 @@ async def test_a_task_under_a_taken_id_is_not_created_and_the_answer_does_not_te
 
 async def test_a_list_shows_the_callers_tasks_only(world: World) -> None:
     for who, expected in ((ANN, {world.waiting, world.finished}), (BOB, set())):
-        listed = await world.stub.ListTasks(pb.ListTasksRequest(), metadata=who)
+        listed = await world.stub.ListTasks(pb.ListTasksRequest(include_total=True), metadata=who)
         assert {task.id for task in listed.tasks} == expected
         assert listed.total_size == len(expected)
 

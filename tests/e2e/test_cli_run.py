@@ -189,7 +189,7 @@ def test_a_replay_of_one_run_shows_its_events_only(cli: Callable[..., Done], wor
 
 def test_an_export_that_was_kept_can_be_replayed(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    path.write_text("\n".join(AgentClient(url=world.url).sync.export_run(None, world.task.id)))
+    path.write_text("\n".join(AgentClient(url=world.url).sync.export_task(None, world.task.id)))
     from_file = cli("replay", str(path), "--json")
     from_agent = cli("replay", world.url, world.task.id, "--json")
     assert from_file.out == from_agent.out != ""

@@ -325,7 +325,7 @@ class CutExports:
 async def test_an_export_that_is_cut_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     client, agent = AgentClient(url="grpc://127.0.0.1:1"), CutExports()
     monkeypatch.setattr(client, "_agent", lambda _: agent)
-    assert [line async for line in client.export_run(None, "x")] == ["a", "b", "c", "d", "e"]
+    assert [line async for line in client.export_task(None, "x")] == ["a", "b", "c", "d", "e"]
     assert agent.looks == 3
 
 

@@ -459,7 +459,7 @@ async def test_an_unknown_task_is_not_found_and_what_is_not_a2a_says_so() -> Non
             with pytest.raises(UnimplementedError, match="is an A2A agent"):
                 await verb
         with pytest.raises(UnimplementedError, match="is an A2A agent"):
-            async for _ in client.export_run(server.url, "nobody"):
+            async for _ in client.export_task(server.url, "nobody"):
                 pass
 
 

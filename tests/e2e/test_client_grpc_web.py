@@ -182,7 +182,7 @@ async def test_reports_exports_and_state_are_there_over_http() -> None:
         client = AgentClient(url=worker.http_url)
         done = await client.send_task(None, Task.create("work", session_id="monday"))
         assert (await client.get_run_report(None, done.id)).task_id == done.id
-        assert len([line async for line in client.export_run(None, done.id)]) == 10
+        assert len([line async for line in client.export_task(None, done.id)]) == 10
         assert [task.id for task in (await client.list_tasks(session_id="monday")).tasks] == [done.id]
         assert (await client.describe_state(session_id="monday")).operation == "describe"
         with pytest.raises(SessionNotFoundError):

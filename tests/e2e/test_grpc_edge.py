@@ -415,7 +415,8 @@ async def test_a_page_of_large_tasks_ends_early_and_the_next_goes_on_right_there
         await agent.SendTask(pb.SendTaskRequest(input=asking(f"echo {'x' * (kilobytes << 10)}", f"t{index}")))
     pages, token = [], ""
     while token or not pages:
-        page = await agent.ListTasks(pb.ListTasksRequest(view="TASK_VIEW_FULL", page_token=token))
+        request = pb.ListTasksRequest(view="TASK_VIEW_FULL", page_token=token, include_total=True)
+        page = await agent.ListTasks(request)
         assert page.total_size == 5
         pages.append([task.id for task in page.tasks])
         token = page.next_page_token

@@ -175,7 +175,7 @@ async def test_a_task_that_nobody_knows_has_no_report_and_no_export(transport: s
         with pytest.raises(TaskNotFoundError):
             await client.get_run_report(None, "none")
         with pytest.raises(TaskNotFoundError):
-            [line async for line in client.export_run(None, "none")]
+            [line async for line in client.export_task(None, "none")]
 
 
 async def test_somebody_elses_task_does_not_exist() -> None:
@@ -189,16 +189,16 @@ async def test_somebody_elses_task_does_not_exist() -> None:
         with pytest.raises(TaskNotFoundError):
             await bob.get_run_report(None, task.id)
         with pytest.raises(TaskNotFoundError):
-            [line async for line in bob.export_run(None, task.id)]
+            [line async for line in bob.export_task(None, task.id)]
         await close_channels()
 
 
 async def test_a_report_needs_the_id_of_a_task(channel: Any) -> None:
     async with booking(URLS["grpc"]) as agent:
         stub: Any = control_service_pb2_grpc.ControlServiceStub(channel(agent.card.url))
-        for call in (stub.GetRunReport(pb.GetRunReportRequest()), stub.ExportRun(pb.ExportRunRequest()).read()):
+        for call in (stub.GetRunReport(pb.GetRunReportRequest()), stub.ExportTask(pb.ExportTaskRequest())):
             with pytest.raises(Exception, match="task_id"):
-                await call
+                await call.read()
 
 
 def test_the_synchronous_client_reports_and_exports() -> None:
@@ -208,7 +208,7 @@ def test_the_synchronous_client_reports_and_exports() -> None:
         client = AgentClient(url=agent.card.url).sync
         task = client.send_task(None, Task.create_tool_call("book", {"nights": 2}))
         report = client.get_run_report(None, task.id)
-        lines = list(client.export_run(None, task.id))
+        lines = list(client.export_task(None, task.id))
         assert [json.loads(line)["sequence"] for line in lines] == [event.sequence for event in report.events]
     finally:
         agent.stop()
@@ -223,7 +223,7 @@ async def test_an_export_is_the_whole_log_in_order(transport: str) -> None:
     agent.progress = 2000
     async with serving(agent) as client:
         task = await client.send_task(None, Task.create("a room"))
-        lines = [json.loads(line) async for line in client.export_run(None, task.id)]
+        lines = [json.loads(line) async for line in client.export_task(None, task.id)]
         events = [event async for event in client.subscribe(task.id, stop_at=StopAt.CURRENT)]
     assert lines == [event.to_dict() for event in events]
     assert len(lines) > 2000
@@ -234,10 +234,10 @@ async def test_an_export_is_the_whole_log_in_order(transport: str) -> None:
 async def test_an_export_speaks_the_agent_runtime_contract(transport: str) -> None:
     async with serving(booking(URLS[transport])) as client:
         task = await client.send_task(None, Task.create_tool_call("book", {"nights": 2, "password": "hunter2"}))
-        lines = [line async for line in client.export_run(None, task.id, format="agentruntime")]
+        lines = [line async for line in client.export_task(None, task.id, format="agentruntime")]
         unknown: Any = "xml"
         with pytest.raises(InvalidArgumentError, match="format"):
-            [line async for line in client.export_run(None, task.id, format=unknown)]
+            [line async for line in client.export_task(None, task.id, format=unknown)]
     records = [json.loads(line) for line in lines]
     types = [record["type"] for record in records]
     assert types[:2] == ["task.created", "turn.submitted"]

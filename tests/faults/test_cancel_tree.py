@@ -153,7 +153,7 @@ class Level:
             return await self.client.wait_task((await self.client.list_tasks()).tasks[0].id)
 
     async def count(self) -> int:
-        return (await self.client.list_tasks()).total_size
+        return (await self.client.list_tasks(include_total=True)).total_size
 
     async def log(self, task_id: str) -> list[RunEvent]:
         return [event async for event in self.client.subscribe(task_id, stop_at=StopAt.CURRENT)]

@@ -72,8 +72,7 @@ def text_of(parts: list[v1.Part]) -> str:
 
 
 def get(world: World, task_id: str) -> v1.Task:
-    with typed_errors():
-        return world.agent.agent.get_task(v1.GetTaskRequest(task_id=task_id)).task or v1.Task()
+    return world.agent.get(task_id)
 
 
 def stop(world: World, task_id: str, reason: str) -> None:

@@ -29,7 +29,6 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports import ReportBuilder, RunReport
-from protolink_grpc.wire.events import EventEncoder
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
 ALLOW, DENY, ASK = PolicyEffect.ALLOW, PolicyEffect.DENY, PolicyEffect.REQUIRE_APPROVAL
@@ -327,25 +326,6 @@ def test_a_run_that_the_task_never_had_is_not_found() -> None:
         builder.add(event)
     with pytest.raises(TaskNotFoundError, match="has no run other"):
         builder.report_on("t")
-
-
-# -- bounds --------------------------------------------------------------------------------------------------------------
-
-
-def test_events_beyond_the_bound_are_counted_and_still_read() -> None:
-    encoder = EventEncoder(task_id="t", run_id="r", session_id="s", agent_name="hotel")
-    task = Task("t", messages=[Message.user("hello")])
-    facts: list[Any] = [ev.TaskSubmitted(task, "ada"), moved(SUBMITTED, WORKING, attempt=1)]
-    facts += [ev.TaskProgress(float(step)) for step in range(50)]
-    facts.append(moved(WORKING, COMPLETED))
-    frames = [encoder.frame(fact, number, NOON) for number, fact in enumerate(facts, 1)]
-    builder = ReportBuilder(max_bytes=sum(map(len, frames[:10])))
-    builder.add_frames(frames)
-    report = builder.report(metadata={"own": 1})
-    assert [event.sequence for event in report.events] == list(range(1, 11))
-    assert report.metadata == {"own": 1, "events_omitted": 43}
-    assert report.final_task is not None
-    assert report.final_task.state == COMPLETED
 
 
 def test_an_artifact_that_grows_is_not_copied_per_piece() -> None:

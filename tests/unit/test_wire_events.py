@@ -91,7 +91,18 @@ def test_full_events_leave_no_field_of_the_contract_out() -> None:
     written |= fields_set(payload_to_pb(ev.TaskSubmitted(canceled)))
     only_in_answers = {
         f"plgrpc.v1.Task.{name}"
-        for name in ("update_time", "run_id", "sequence", "agent_name", "message_count", "artifact_count", "output_id")
+        for name in (
+            "update_time",
+            "run_id",
+            "sequence",
+            "agent_name",
+            "message_count",
+            "artifact_count",
+            "output_id",
+            "first_message",
+            "first_artifact",
+            "omitted",
+        )
     }
     # Test_wire_values has the forms of a payload.
     values = ("plgrpc.v1.Payload", "plgrpc.v1.TypedMessage")

@@ -79,6 +79,9 @@ func (c *control) CallTool(ctx context.Context, request *pb.CallToolRequest) (*p
 	if err := c.service.watch(ctx, began.taskLog, began.turn.after, pb.StopAt_STOP_AT_INTERRUPTED, keep); err != nil {
 		return nil, err
 	}
+	if proto.Size(response.Output) > bodyBytes {
+		return &pb.CallToolResponse{TaskId: began.taskID}, nil // the task has it
+	}
 	if response.Output == nil {
 		return nil, failure(codes.Aborted, "TASK_FAILED", "task "+began.taskID+" ended before its tool did", "task_id", began.taskID)
 	}

@@ -226,8 +226,8 @@ func (l *taskLog) view(which pb.TaskView) *pb.Task {
 		from = l.turn
 	}
 	shown.MetadataJson, shown.FlowStateJson, shown.Context = t.MetadataJson, t.FlowStateJson, t.Context
-	shown.Messages = slices.Clip(t.Messages[from.messages:])
-	shown.Artifacts = slices.Clip(t.Artifacts[from.artifacts:])
+	shown.Messages = slices.Clone(t.Messages[from.messages:])
+	shown.Artifacts = slices.Clone(t.Artifacts[from.artifacts:])
 	shown.StateHistory = slices.Clip(t.StateHistory[from.changes:])
 	shown.OutputId = outputID(shown)
 	return shown
@@ -265,6 +265,78 @@ func isOutput(part *pb.Part) bool {
 	default:
 		return false
 	}
+}
+
+// bodyBytes bounds the messages and artifacts of one answer: callers receive 4 MiB by default.
+const bodyBytes = 3 << 20
+
+// answer is a view of which as much is shown as fits into one answer: of messages and artifacts the newest, and those that the request
+// asks for.
+func (l *taskLog) answer(which pb.TaskView, request *pb.GetTaskRequest) *pb.Task {
+	t := l.view(which)
+	if which == pb.TaskView_TASK_VIEW_HEADER {
+		return t
+	}
+	messages, artifacts := int(t.MessageCount)-len(t.Messages), int(t.ArtifactCount)-len(t.Artifacts)
+	if request != nil && request.BeforeMessage != nil {
+		t.Messages = t.Messages[:min(len(t.Messages), max(0, int(request.GetBeforeMessage())-messages))]
+	}
+	if request != nil && request.BeforeArtifact != nil {
+		t.Artifacts = t.Artifacts[:min(len(t.Artifacts), max(0, int(request.GetBeforeArtifact())-artifacts))]
+	}
+	if most := int(request.GetMaxMessages()); most > 0 && len(t.Messages) > most {
+		messages += len(t.Messages) - most
+		t.Messages = t.Messages[len(t.Messages)-most:]
+	}
+	first := newest(t.Messages, max(bodyBytes/2, bodyBytes-sizeOf(t.Artifacts)))
+	if first == len(t.Messages) && first > 0 {
+		first-- // always the latest message
+		t.Messages[first] = fitting(t.Messages[first], fmt.Sprintf("messages[%d].parts", messages+first), t)
+	}
+	t.Messages, messages = t.Messages[first:], messages+first
+	first = newest(t.Artifacts, bodyBytes-sizeOf(t.Messages))
+	if first == len(t.Artifacts) && first > 0 && len(t.Messages) == 0 {
+		first--
+		t.Artifacts[first] = fitting(t.Artifacts[first], fmt.Sprintf("artifacts[%d].parts", artifacts+first), t)
+	}
+	t.Artifacts, artifacts = t.Artifacts[first:], artifacts+first
+	t.FirstMessage, t.FirstArtifact = int32(messages), int32(artifacts)
+	return t
+}
+
+func sizeOf[Item proto.Message](items []Item) (size int) {
+	for _, item := range items {
+		size += proto.Size(item)
+	}
+	return size
+}
+
+// newest returns where the last items begin that fit.
+func newest[Item proto.Message](items []Item, room int) int {
+	for at := len(items) - 1; at >= 0; at-- {
+		if room -= proto.Size(items[at]); room < 0 {
+			return at + 1
+		}
+	}
+	return 0
+}
+
+// fitting is an item as it is where it fits into an answer, else a copy without its parts.
+func fitting[Item proto.Message](item Item, path string, task *pb.Task) Item {
+	size := proto.Size(item)
+	if size <= bodyBytes {
+		return item
+	}
+	hint := []*pb.Part{{FallbackText: fmt.Sprintf("%d bytes, which do not fit into this answer", size)}}
+	task.Omitted = append(task.Omitted, path)
+	var short proto.Message = item
+	switch long := short.(type) {
+	case *pb.Message:
+		short = &pb.Message{Id: long.Id, Role: long.Role, CreateTime: long.CreateTime, Parts: hint}
+	case *pb.Artifact:
+		short = &pb.Artifact{Id: long.Id, Kind: long.Kind, CreateTime: long.CreateTime, Parts: hint}
+	}
+	return short.(Item)
 }
 
 // read returns the events after a sequence, whether they are the last ones, and what is closed when there are more.

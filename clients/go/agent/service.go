@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s *service) SendTask(ctx context.Context, request *pb.SendTaskRequest) (*p
 			return nil, err
 		}
 	}
-	return &pb.SendTaskResponse{Task: task.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_TURN))}, nil
+	return &pb.SendTaskResponse{Task: task.answer(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_TURN), nil)}, nil
 }
 
 func (s *service) StreamTask(request *pb.StreamTaskRequest, stream grpc.ServerStreamingServer[pb.StreamTaskResponse]) error {
@@ -126,7 +127,14 @@ func (s *service) GetTask(_ context.Context, request *pb.GetTaskRequest) (*pb.Ge
 	if err != nil {
 		return nil, err
 	}
-	return &pb.GetTaskResponse{Task: task.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_FULL))}, nil
+	for field, value := range map[string]int32{
+		"max_messages": request.GetMaxMessages(), "before_message": request.GetBeforeMessage(), "before_artifact": request.GetBeforeArtifact(),
+	} {
+		if value < 0 {
+			return nil, invalid(field, "must be at least 0")
+		}
+	}
+	return &pb.GetTaskResponse{Task: task.answer(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_FULL), request)}, nil
 }
 
 func (s *service) CancelTask(_ context.Context, request *pb.CancelTaskRequest) (*pb.CancelTaskResponse, error) {
@@ -151,13 +159,19 @@ func (s *service) ListTasks(_ context.Context, request *pb.ListTasksRequest) (*p
 		return nil, invalid("page_token", "is none of this agent's")
 	}
 	found := s.matching(request)
-	response := &pb.ListTasksResponse{TotalSize: int64(len(found))}
-	found = found[min(from, len(found)):]
-	if len(found) > size {
-		found = found[:size]
-		response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + size)))
+	response := &pb.ListTasksResponse{}
+	if request.GetIncludeTotal() {
+		response.TotalSize = int32(len(found))
 	}
-	response.Tasks = found
+	bytes := 0
+	for _, task := range found[min(from, len(found)):] {
+		bytes += proto.Size(task)
+		if count := len(response.Tasks); count == size || count > 0 && bytes > pageBytes {
+			response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(from + count)))
+			break
+		}
+		response.Tasks = append(response.Tasks, task)
+	}
 	return response, nil
 }
 
@@ -166,7 +180,7 @@ func (s *service) matching(request *pb.ListTasksRequest) []*pb.Task {
 	defer s.mu.Unlock()
 	var found []*pb.Task
 	for _, log := range s.tasks {
-		task := log.view(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_HEADER))
+		task := log.answer(cmp.Or(request.GetView(), pb.TaskView_TASK_VIEW_HEADER), nil)
 		if len(request.GetStates()) > 0 && !slices.Contains(request.GetStates(), task.GetState()) ||
 			request.GetSessionId() != "" && request.GetSessionId() != task.GetSessionId() ||
 			request.GetUpdatedAfter() != nil && !task.GetUpdateTime().AsTime().After(request.GetUpdatedAfter().AsTime()) {

@@ -168,14 +168,41 @@ impl Client {
 
     /// As much of a task as the view says, as it is now.
     ///
+    /// A whole task that is too large for one answer is got by several calls. Of a view of the latest turn, the newest
+    /// messages and artifacts are shown, as many as fit. What is too large by itself is left out: `Task::omitted` names
+    /// it, and [`subscribe`](Self::subscribe) has it.
+    ///
     /// # Errors
     ///
     /// [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND).
     pub async fn get_view(&self, task_id: impl Into<String>, view: TaskView) -> Result<Task, Error> {
-        let request = GetTaskRequest {
+        let mut request = GetTaskRequest {
             task_id: task_id.into(),
             view: view.into(),
+            ..Default::default()
         };
+        let mut task = self.page(request.clone()).await?;
+        while view == TaskView::Full && (task.first_message > 0 || task.first_artifact > 0) {
+            request.before_message = Some(task.first_message);
+            request.before_artifact = Some(task.first_artifact);
+            let earlier = self.page(request.clone()).await?;
+            if earlier.messages.is_empty() && earlier.artifacts.is_empty() {
+                break; // the agent has no more
+            }
+            task.messages.splice(0..0, earlier.messages);
+            task.artifacts.splice(0..0, earlier.artifacts);
+            for path in earlier.omitted {
+                if !task.omitted.contains(&path) {
+                    task.omitted.push(path);
+                }
+            }
+            task.first_message = earlier.first_message;
+            task.first_artifact = earlier.first_artifact;
+        }
+        Ok(task)
+    }
+
+    async fn page(&self, request: GetTaskRequest) -> Result<Task, Error> {
         let about = request.task_id.clone();
         let answer = self.connection.unary(request, method!(self.agent(), get_task)).await;
         present(answer.map_err(|error| error.about(&about))?.task, "task")

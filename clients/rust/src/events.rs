@@ -100,6 +100,7 @@ impl Source for Events {
         let request = GetTaskRequest {
             task_id: self.task_id.clone(),
             view: TaskView::Header.into(),
+            ..Default::default()
         };
         let task = self
             .agent

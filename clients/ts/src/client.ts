@@ -201,10 +201,27 @@ export class Client {
     return this.#events(position, options, (call) => this.#subscribed(position, deltaMode(options), call));
   }
 
-  /** A task as it is now. Default: all of it. */
+  /**
+   * A task as it is now. Default: all of it, by several calls where it is too large for one answer. What is too large by itself is left
+   * out: `omitted` names it, and {@link subscribe} has it.
+   */
   async get(taskId: string, options: CallOptions & { view?: TaskView } = {}): Promise<Task> {
-    const request = { taskId, view: options.view };
-    return taskOf(await this.#caller.answer((call) => this.agent.getTask(request, call), options));
+    const { view = TaskView.FULL } = options;
+    const page = async (before: { beforeMessage?: number; beforeArtifact?: number }) =>
+      taskOf(await this.#caller.answer((call) => this.agent.getTask({ taskId, view, ...before }, call), options));
+    const task = await page({});
+    while (view === TaskView.FULL && (task.firstMessage > 0 || task.firstArtifact > 0)) {
+      const earlier = await page({ beforeMessage: task.firstMessage, beforeArtifact: task.firstArtifact });
+      if (earlier.messages.length === 0 && earlier.artifacts.length === 0) {
+        break; // the agent has no more
+      }
+      task.messages = [...earlier.messages, ...task.messages];
+      task.artifacts = [...earlier.artifacts, ...task.artifacts];
+      task.omitted = [...new Set([...task.omitted, ...earlier.omitted])];
+      task.firstMessage = earlier.firstMessage;
+      task.firstArtifact = earlier.firstArtifact;
+    }
+    return task;
   }
 
   /** The caller's tasks, last changed first. Pages are fetched as they are needed. */

@@ -147,7 +147,8 @@ impl AgentService for Agent {
 #[tonic::async_trait]
 impl ControlService for Agent {
     type WatchApprovalsStream = Batches<WatchApprovalsResponse>;
-    type ExportRunStream = Batches<ExportRunResponse>;
+    type GetRunReportStream = Batches<GetRunReportResponse>;
+    type ExportTaskStream = Batches<ExportTaskResponse>;
 
     async fn list_approvals(
         &self,
@@ -172,11 +173,14 @@ impl ControlService for Agent {
         Ok(Response::new(RespondApprovalResponse::default()))
     }
 
-    async fn get_run_report(&self, _: Request<GetRunReportRequest>) -> Result<Response<GetRunReportResponse>, Status> {
+    async fn get_run_report(
+        &self,
+        _: Request<GetRunReportRequest>,
+    ) -> Result<Response<Self::GetRunReportStream>, Status> {
         Err(Status::unimplemented("not here"))
     }
 
-    async fn export_run(&self, _: Request<ExportRunRequest>) -> Result<Response<Self::ExportRunStream>, Status> {
+    async fn export_task(&self, _: Request<ExportTaskRequest>) -> Result<Response<Self::ExportTaskStream>, Status> {
         Err(Status::unimplemented("not here"))
     }
 

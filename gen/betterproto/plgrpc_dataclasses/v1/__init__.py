@@ -56,8 +56,9 @@ __all__ = (
     "DescribeStateResponse",
     "ErrorEffect",
     "ErrorReason",
-    "ExportRunRequest",
-    "ExportRunResponse",
+    "ExportFormat",
+    "ExportTaskRequest",
+    "ExportTaskResponse",
     "Failure",
     "FailureCategory",
     "FileContent",
@@ -1037,6 +1038,44 @@ class ErrorReason(betterproto2.Enum):
             "ERROR_REASON_INVALID_AGENT_RESPONSE": 57,
             "ERROR_REASON_POSITION_COMPACTED": 58,
             "ERROR_REASON_TASK_ALREADY_EXISTS": 59,
+        }
+
+
+class ExportFormat(betterproto2.Enum):
+    """
+    ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
+    know.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set; read as protolink.
+    """
+
+    PROTOLINK = 1
+    """
+    One event in ProtoLink's JSON a line.
+    """
+
+    AGENTRUNTIME = 2
+    """
+    One event of the Agent Runtime contract a line.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "EXPORT_FORMAT_UNSPECIFIED",
+            1: "EXPORT_FORMAT_PROTOLINK",
+            2: "EXPORT_FORMAT_AGENTRUNTIME",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "EXPORT_FORMAT_UNSPECIFIED": 0,
+            "EXPORT_FORMAT_PROTOLINK": 1,
+            "EXPORT_FORMAT_AGENTRUNTIME": 2,
         }
 
 
@@ -2440,7 +2479,7 @@ class CallToolResponse(betterproto2.Message):
 
     output: "ToolOutput | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The outcome. Set by the server.
+    The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
     """
 
     task_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3001,9 +3040,9 @@ default_message_pool.register_message("plgrpc.v1", "DescribeStateResponse", Desc
 
 
 @dataclass(eq=False, repr=False)
-class ExportRunRequest(betterproto2.Message):
+class ExportTaskRequest(betterproto2.Message):
     """
-    ExportRunRequest names a task and a shape.
+    ExportTaskRequest names a task and a format.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3011,28 +3050,33 @@ class ExportRunRequest(betterproto2.Message):
     Task to export. Set by the caller. Required.
     """
 
-    format: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    format: "ExportFormat" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ExportFormat(0))
     """
-    Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+    Format. Set by the caller. Default: protolink.
     """
 
 
-default_message_pool.register_message("plgrpc.v1", "ExportRunRequest", ExportRunRequest)
+default_message_pool.register_message("plgrpc.v1", "ExportTaskRequest", ExportTaskRequest)
 
 
 @dataclass(eq=False, repr=False)
-class ExportRunResponse(betterproto2.Message):
+class ExportTaskResponse(betterproto2.Message):
     """
-    ExportRunResponse carries a piece of the export.
-    """
-
-    lines_json: "list[str]" = betterproto2.field(1, betterproto2.TYPE_STRING, repeated=True)
-    """
-    JSON lines, one record each. Set by the server.
+    ExportTaskResponse carries a piece of the export.
     """
 
+    data: "bytes" = betterproto2.field(1, betterproto2.TYPE_BYTES)
+    """
+    Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+    """
 
-default_message_pool.register_message("plgrpc.v1", "ExportRunResponse", ExportRunResponse)
+    media_type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "ExportTaskResponse", ExportTaskResponse)
 
 
 @dataclass(eq=False, repr=False)
@@ -3200,12 +3244,12 @@ default_message_pool.register_message("plgrpc.v1", "GetRunReportRequest", GetRun
 @dataclass(eq=False, repr=False)
 class GetRunReportResponse(betterproto2.Message):
     """
-    GetRunReportResponse carries the report.
+    GetRunReportResponse carries a piece of the report.
     """
 
-    report_json: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    piece: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The report, a JSON object. Set by the server.
+    Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
     """
 
 
@@ -3226,6 +3270,21 @@ class GetTaskRequest(betterproto2.Message):
     view: "TaskView" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskView(0))
     """
     How much of it. Set by the caller. Default: full.
+    """
+
+    max_messages: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
+    """
+    Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+    """
+
+    before_message: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT32, optional=True)
+    """
+    Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+    """
+
+    before_artifact: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT32, optional=True)
+    """
+    Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
     """
 
 
@@ -3409,7 +3468,7 @@ class ListApprovalsResponse(betterproto2.Message):
 
     approvals: "list[Approval]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Approvals, oldest first. Set by the server.
+    Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3459,6 +3518,11 @@ class ListTasksRequest(betterproto2.Message):
     How much of each task. Set by the caller. Default: header.
     """
 
+    include_total: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
+    """
+    Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "ListTasksRequest", ListTasksRequest)
 
@@ -3471,7 +3535,7 @@ class ListTasksResponse(betterproto2.Message):
 
     tasks: "list[Task]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+    Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3479,9 +3543,9 @@ class ListTasksResponse(betterproto2.Message):
     Token of the next page. Set by the server. Empty means that this is the last one.
     """
 
-    total_size: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
+    total_size: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Number of tasks that match the filters, on all pages. Set by the server.
+    Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
     """
 
 
@@ -5039,7 +5103,7 @@ class StateStoreReport(betterproto2.Message):
 
     data: "Payload | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Its content. Set by the server when asked for. Unset means not asked for.
+    Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
     """
 
     metadata_json: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -5050,6 +5114,12 @@ class StateStoreReport(betterproto2.Message):
     failure: "Failure | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True)
     """
     What went wrong. Set by the server. Unset means nothing.
+    """
+
+    omitted_bytes: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
+    """
+    Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+    out.
     """
 
 
@@ -5282,6 +5352,23 @@ class Task(betterproto2.Message):
     Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
     server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
     reading still has what they said.
+    """
+
+    first_artifact: "int" = betterproto2.field(22, betterproto2.TYPE_INT32)
+    """
+    Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+    large: see `GetTaskRequest.before_artifact`. Set by the server.
+    """
+
+    first_message: "int" = betterproto2.field(23, betterproto2.TYPE_INT32)
+    """
+    The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+    """
+
+    omitted: "list[str]" = betterproto2.field(24, betterproto2.TYPE_STRING, repeated=True)
+    """
+    Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+    `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
     """
 
 
@@ -5920,6 +6007,9 @@ class AgentServiceStub:
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     def __init__(self, channel: grpc.Channel):
@@ -5987,7 +6077,9 @@ class AgentServiceStub:
         """
         GetTask returns the current reading of a task. Default view: full.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+        `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
         """
 
         return self._channel.unary_unary(
@@ -6028,7 +6120,7 @@ class ControlServiceStub:
     """
     ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel: grpc.Channel):
@@ -6078,35 +6170,37 @@ class ControlServiceStub:
             RespondApprovalResponse.FromString,
         )(message)
 
-    def get_run_report(self, message: "GetRunReportRequest") -> "GetRunReportResponse":
+    def get_run_report(self, message: "GetRunReportRequest") -> "Iterator[GetRunReportResponse]":
         """
-        GetRunReport returns the report of a run.
+        GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND.
         """
 
-        return self._channel.unary_unary(
+        yield from self._channel.unary_stream(
             "/plgrpc.v1.ControlService/GetRunReport",
             GetRunReportRequest.SerializeToString,
             GetRunReportResponse.FromString,
         )(message)
 
-    def export_run(self, message: "ExportRunRequest") -> "Iterator[ExportRunResponse]":
+    def export_task(self, message: "ExportTaskRequest") -> "Iterator[ExportTaskResponse]":
         """
-        ExportRun returns the log of a task in another shape.
+        ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
         yield from self._channel.unary_stream(
-            "/plgrpc.v1.ControlService/ExportRun",
-            ExportRunRequest.SerializeToString,
-            ExportRunResponse.FromString,
+            "/plgrpc.v1.ControlService/ExportTask",
+            ExportTaskRequest.SerializeToString,
+            ExportTaskResponse.FromString,
         )(message)
 
     def describe_state(self, message: "DescribeStateRequest") -> "DescribeStateResponse":
         """
         DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """

@@ -665,9 +665,15 @@ type GetTaskRequest struct {
 	// Task to read. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// How much of it. Set by the caller. Default: full.
-	View          TaskView `protobuf:"varint,2,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	View TaskView `protobuf:"varint,2,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
+	// Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+	MaxMessages int32 `protobuf:"varint,3,opt,name=max_messages,json=maxMessages,proto3" json:"max_messages,omitempty"`
+	// Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+	BeforeMessage *int32 `protobuf:"varint,4,opt,name=before_message,json=beforeMessage,proto3,oneof" json:"before_message,omitempty"`
+	// Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+	BeforeArtifact *int32 `protobuf:"varint,5,opt,name=before_artifact,json=beforeArtifact,proto3,oneof" json:"before_artifact,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetTaskRequest) Reset() {
@@ -712,6 +718,27 @@ func (x *GetTaskRequest) GetView() TaskView {
 		return x.View
 	}
 	return TaskView_TASK_VIEW_UNSPECIFIED
+}
+
+func (x *GetTaskRequest) GetMaxMessages() int32 {
+	if x != nil {
+		return x.MaxMessages
+	}
+	return 0
+}
+
+func (x *GetTaskRequest) GetBeforeMessage() int32 {
+	if x != nil && x.BeforeMessage != nil {
+		return *x.BeforeMessage
+	}
+	return 0
+}
+
+func (x *GetTaskRequest) GetBeforeArtifact() int32 {
+	if x != nil && x.BeforeArtifact != nil {
+		return *x.BeforeArtifact
+	}
+	return 0
 }
 
 // GetTaskResponse carries the task.
@@ -774,7 +801,9 @@ type ListTasksRequest struct {
 	// Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// How much of each task. Set by the caller. Default: header.
-	View          TaskView `protobuf:"varint,6,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
+	View TaskView `protobuf:"varint,6,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
+	// Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+	IncludeTotal  bool `protobuf:"varint,7,opt,name=include_total,json=includeTotal,proto3" json:"include_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -851,15 +880,22 @@ func (x *ListTasksRequest) GetView() TaskView {
 	return TaskView_TASK_VIEW_UNSPECIFIED
 }
 
+func (x *ListTasksRequest) GetIncludeTotal() bool {
+	if x != nil {
+		return x.IncludeTotal
+	}
+	return false
+}
+
 // ListTasksResponse carries one page.
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+	// Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Token of the next page. Set by the server. Empty means that this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Number of tasks that match the filters, on all pages. Set by the server.
-	TotalSize     int64 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
+	// Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -908,7 +944,7 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 	return ""
 }
 
-func (x *ListTasksResponse) GetTotalSize() int64 {
+func (x *ListTasksResponse) GetTotalSize() int32 {
 	if x != nil {
 		return x.TotalSize
 	}
@@ -1058,12 +1094,17 @@ const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\x15SubscribeTaskResponse\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12(\n" +
 	"\x06deltas\x18\x02 \x03(\v2\x10.plgrpc.v1.DeltaR\x06deltas\x124\n" +
-	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"R\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bposition\"\xf6\x01\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12'\n" +
-	"\x04view\x18\x02 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\"6\n" +
+	"\x04view\x18\x02 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\x12!\n" +
+	"\fmax_messages\x18\x03 \x01(\x05R\vmaxMessages\x12*\n" +
+	"\x0ebefore_message\x18\x04 \x01(\x05H\x00R\rbeforeMessage\x88\x01\x01\x12,\n" +
+	"\x0fbefore_artifact\x18\x05 \x01(\x05H\x01R\x0ebeforeArtifact\x88\x01\x01B\x11\n" +
+	"\x0f_before_messageB\x12\n" +
+	"\x10_before_artifact\"6\n" +
 	"\x0fGetTaskResponse\x12#\n" +
-	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\"\x85\x02\n" +
+	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\"\xaa\x02\n" +
 	"\x10ListTasksRequest\x12,\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x14.plgrpc.v1.TaskStateR\x06states\x12\x1d\n" +
 	"\n" +
@@ -1072,12 +1113,13 @@ const file_plgrpc_v1_agent_service_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12'\n" +
-	"\x04view\x18\x06 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\"\x81\x01\n" +
+	"\x04view\x18\x06 \x01(\x0e2\x13.plgrpc.v1.TaskViewR\x04view\x12#\n" +
+	"\rinclude_total\x18\a \x01(\bR\fincludeTotal\"\x81\x01\n" +
 	"\x11ListTasksResponse\x12%\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x0f.plgrpc.v1.TaskR\x05tasks\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
 	"\n" +
-	"total_size\x18\x03 \x01(\x03R\ttotalSize\"i\n" +
+	"total_size\x18\x03 \x01(\x05R\ttotalSize\"i\n" +
 	"\x11CancelTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12#\n" +
@@ -1205,6 +1247,7 @@ func file_plgrpc_v1_agent_service_proto_init() {
 	file_plgrpc_v1_task_proto_init()
 	file_plgrpc_v1_task_input_proto_init()
 	file_plgrpc_v1_watch_proto_init()
+	file_plgrpc_v1_agent_service_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -39,6 +39,9 @@ const (
 // Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
 // UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
 // A task belongs to the principal that sent it; to anyone else it does not exist.
+//
+// Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+// task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
 type AgentServiceClient interface {
 	// GetAgentCard returns who the agent is and what it can do.
 	GetAgentCard(ctx context.Context, in *GetAgentCardRequest, opts ...grpc.CallOption) (*GetAgentCardResponse, error)
@@ -61,7 +64,9 @@ type AgentServiceClient interface {
 	SubscribeTask(ctx context.Context, in *SubscribeTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeTaskResponse], error)
 	// GetTask returns the current reading of a task. Default view: full.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND.
+	// Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+	// `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	// ListTasks returns the caller's tasks, last changed first. Default view: header.
 	//
@@ -179,6 +184,9 @@ func (c *agentServiceClient) CancelTask(ctx context.Context, in *CancelTaskReque
 // Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
 // UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
 // A task belongs to the principal that sent it; to anyone else it does not exist.
+//
+// Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+// task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
 type AgentServiceServer interface {
 	// GetAgentCard returns who the agent is and what it can do.
 	GetAgentCard(context.Context, *GetAgentCardRequest) (*GetAgentCardResponse, error)
@@ -201,7 +209,9 @@ type AgentServiceServer interface {
 	SubscribeTask(*SubscribeTaskRequest, grpc.ServerStreamingServer[SubscribeTaskResponse]) error
 	// GetTask returns the current reading of a task. Default view: full.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND.
+	// Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+	// `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	// ListTasks returns the caller's tasks, last changed first. Default view: header.
 	//

@@ -23,6 +23,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
+// know.
+type ExportFormat int32
+
+const (
+	// Not set; read as protolink.
+	ExportFormat_EXPORT_FORMAT_UNSPECIFIED ExportFormat = 0
+	// One event in ProtoLink's JSON a line.
+	ExportFormat_EXPORT_FORMAT_PROTOLINK ExportFormat = 1
+	// One event of the Agent Runtime contract a line.
+	ExportFormat_EXPORT_FORMAT_AGENTRUNTIME ExportFormat = 2
+)
+
+// Enum value maps for ExportFormat.
+var (
+	ExportFormat_name = map[int32]string{
+		0: "EXPORT_FORMAT_UNSPECIFIED",
+		1: "EXPORT_FORMAT_PROTOLINK",
+		2: "EXPORT_FORMAT_AGENTRUNTIME",
+	}
+	ExportFormat_value = map[string]int32{
+		"EXPORT_FORMAT_UNSPECIFIED":  0,
+		"EXPORT_FORMAT_PROTOLINK":    1,
+		"EXPORT_FORMAT_AGENTRUNTIME": 2,
+	}
+)
+
+func (x ExportFormat) Enum() *ExportFormat {
+	p := new(ExportFormat)
+	*p = x
+	return p
+}
+
+func (x ExportFormat) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExportFormat) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_control_service_proto_enumTypes[0].Descriptor()
+}
+
+func (ExportFormat) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_control_service_proto_enumTypes[0]
+}
+
+func (x ExportFormat) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExportFormat.Descriptor instead.
+func (ExportFormat) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{0}
+}
+
 // ListApprovalsRequest filters approvals.
 type ListApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -99,7 +153,7 @@ func (x *ListApprovalsRequest) GetPageToken() string {
 // ListApprovalsResponse carries one page.
 type ListApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approvals, oldest first. Set by the server.
+	// Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
 	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Token of the next page. Set by the server. Empty means that this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -475,11 +529,11 @@ func (x *GetRunReportRequest) GetRunId() string {
 	return ""
 }
 
-// GetRunReportResponse carries the report.
+// GetRunReportResponse carries a piece of the report.
 type GetRunReportResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The report, a JSON object. Set by the server.
-	ReportJson    string `protobuf:"bytes,1,opt,name=report_json,json=reportJson,proto3" json:"report_json,omitempty"`
+	// Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
+	Piece         string `protobuf:"bytes,1,opt,name=piece,proto3" json:"piece,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -514,38 +568,38 @@ func (*GetRunReportResponse) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{7}
 }
 
-func (x *GetRunReportResponse) GetReportJson() string {
+func (x *GetRunReportResponse) GetPiece() string {
 	if x != nil {
-		return x.ReportJson
+		return x.Piece
 	}
 	return ""
 }
 
-// ExportRunRequest names a task and a shape.
-type ExportRunRequest struct {
+// ExportTaskRequest names a task and a format.
+type ExportTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to export. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
-	Format        string `protobuf:"bytes,2,opt,name=format,proto3" json:"format,omitempty"`
+	// Format. Set by the caller. Default: protolink.
+	Format        ExportFormat `protobuf:"varint,2,opt,name=format,proto3,enum=plgrpc.v1.ExportFormat" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ExportRunRequest) Reset() {
-	*x = ExportRunRequest{}
+func (x *ExportTaskRequest) Reset() {
+	*x = ExportTaskRequest{}
 	mi := &file_plgrpc_v1_control_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ExportRunRequest) String() string {
+func (x *ExportTaskRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ExportRunRequest) ProtoMessage() {}
+func (*ExportTaskRequest) ProtoMessage() {}
 
-func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
+func (x *ExportTaskRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_plgrpc_v1_control_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -557,48 +611,50 @@ func (x *ExportRunRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ExportRunRequest.ProtoReflect.Descriptor instead.
-func (*ExportRunRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ExportTaskRequest.ProtoReflect.Descriptor instead.
+func (*ExportTaskRequest) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *ExportRunRequest) GetTaskId() string {
+func (x *ExportTaskRequest) GetTaskId() string {
 	if x != nil {
 		return x.TaskId
 	}
 	return ""
 }
 
-func (x *ExportRunRequest) GetFormat() string {
+func (x *ExportTaskRequest) GetFormat() ExportFormat {
 	if x != nil {
 		return x.Format
 	}
-	return ""
+	return ExportFormat_EXPORT_FORMAT_UNSPECIFIED
 }
 
-// ExportRunResponse carries a piece of the export.
-type ExportRunResponse struct {
+// ExportTaskResponse carries a piece of the export.
+type ExportTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON lines, one record each. Set by the server.
-	LinesJson     []string `protobuf:"bytes,1,rep,name=lines_json,json=linesJson,proto3" json:"lines_json,omitempty"`
+	// Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
+	MediaType     string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ExportRunResponse) Reset() {
-	*x = ExportRunResponse{}
+func (x *ExportTaskResponse) Reset() {
+	*x = ExportTaskResponse{}
 	mi := &file_plgrpc_v1_control_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ExportRunResponse) String() string {
+func (x *ExportTaskResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ExportRunResponse) ProtoMessage() {}
+func (*ExportTaskResponse) ProtoMessage() {}
 
-func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
+func (x *ExportTaskResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_plgrpc_v1_control_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -610,16 +666,23 @@ func (x *ExportRunResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ExportRunResponse.ProtoReflect.Descriptor instead.
-func (*ExportRunResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use ExportTaskResponse.ProtoReflect.Descriptor instead.
+func (*ExportTaskResponse) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_control_service_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *ExportRunResponse) GetLinesJson() []string {
+func (x *ExportTaskResponse) GetData() []byte {
 	if x != nil {
-		return x.LinesJson
+		return x.Data
 	}
 	return nil
+}
+
+func (x *ExportTaskResponse) GetMediaType() string {
+	if x != nil {
+		return x.MediaType
+	}
+	return ""
 }
 
 // StateScope says which part of an agent's memory is meant.
@@ -694,12 +757,15 @@ type StateStoreReport struct {
 	Cleared bool `protobuf:"varint,6,opt,name=cleared,proto3" json:"cleared,omitempty"`
 	// Whether it was made smaller. Set by the server.
 	Compacted bool `protobuf:"varint,7,opt,name=compacted,proto3" json:"compacted,omitempty"`
-	// Its content. Set by the server when asked for. Unset means not asked for.
+	// Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
 	Data *Payload `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`
 	// Further facts, a JSON object. Set by the server. Empty means none.
 	MetadataJson string `protobuf:"bytes,9,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// What went wrong. Set by the server. Unset means nothing.
-	Failure       *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+	// out.
+	OmittedBytes  int64 `protobuf:"varint,11,opt,name=omitted_bytes,json=omittedBytes,proto3" json:"omitted_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -802,6 +868,13 @@ func (x *StateStoreReport) GetFailure() *Failure {
 		return x.Failure
 	}
 	return nil
+}
+
+func (x *StateStoreReport) GetOmittedBytes() int64 {
+	if x != nil {
+		return x.OmittedBytes
+	}
+	return 0
 }
 
 // DescribeStateRequest asks what is remembered.
@@ -1365,7 +1438,7 @@ func (x *CallToolRequest) GetTaskId() string {
 // CallToolResponse carries the outcome.
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The outcome. Set by the server.
+	// The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
 	Output *ToolOutput `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
 	// Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
 	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -1453,21 +1526,21 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x0falready_decided\x18\x02 \x01(\bR\x0ealreadyDecided\"E\n" +
 	"\x13GetRunReportRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x15\n" +
-	"\x06run_id\x18\x02 \x01(\tR\x05runId\"7\n" +
-	"\x14GetRunReportResponse\x12\x1f\n" +
-	"\vreport_json\x18\x01 \x01(\tR\n" +
-	"reportJson\"C\n" +
-	"\x10ExportRunRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
-	"\x06format\x18\x02 \x01(\tR\x06format\"2\n" +
-	"\x11ExportRunResponse\x12\x1d\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\",\n" +
+	"\x14GetRunReportResponse\x12\x14\n" +
+	"\x05piece\x18\x01 \x01(\tR\x05piece\"]\n" +
+	"\x11ExportTaskRequest\x12\x17\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12/\n" +
+	"\x06format\x18\x02 \x01(\x0e2\x17.plgrpc.v1.ExportFormatR\x06format\"G\n" +
+	"\x12ExportTaskResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1d\n" +
 	"\n" +
-	"lines_json\x18\x01 \x03(\tR\tlinesJson\"C\n" +
+	"media_type\x18\x02 \x01(\tR\tmediaType\"C\n" +
 	"\n" +
 	"StateScope\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x16\n" +
-	"\x06stores\x18\x02 \x03(\tR\x06stores\"\xcf\x02\n" +
+	"\x06stores\x18\x02 \x03(\tR\x06stores\"\xf4\x02\n" +
 	"\x10StateStoreReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aenabled\x18\x02 \x01(\bR\aenabled\x12\x16\n" +
@@ -1480,7 +1553,8 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x04data\x18\b \x01(\v2\x12.plgrpc.v1.PayloadR\x04data\x12#\n" +
 	"\rmetadata_json\x18\t \x01(\tR\fmetadataJson\x12,\n" +
 	"\afailure\x18\n" +
-	" \x01(\v2\x12.plgrpc.v1.FailureR\afailure\"f\n" +
+	" \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
+	"\romitted_bytes\x18\v \x01(\x03R\fomittedBytes\"f\n" +
 	"\x14DescribeStateRequest\x12+\n" +
 	"\x05scope\x18\x01 \x01(\v2\x15.plgrpc.v1.StateScopeR\x05scope\x12!\n" +
 	"\finclude_data\x18\x02 \x01(\bR\vincludeData\"L\n" +
@@ -1522,13 +1596,18 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\atask_id\x18\x04 \x01(\tR\x06taskId\"Z\n" +
 	"\x10CallToolResponse\x12-\n" +
 	"\x06output\x18\x01 \x01(\v2\x15.plgrpc.v1.ToolOutputR\x06output\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId2\xaf\x06\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId*j\n" +
+	"\fExportFormat\x12\x1d\n" +
+	"\x19EXPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17EXPORT_FORMAT_PROTOLINK\x10\x01\x12\x1e\n" +
+	"\x1aEXPORT_FORMAT_AGENTRUNTIME\x10\x022\xb4\x06\n" +
 	"\x0eControlService\x12R\n" +
 	"\rListApprovals\x12\x1f.plgrpc.v1.ListApprovalsRequest\x1a .plgrpc.v1.ListApprovalsResponse\x12W\n" +
 	"\x0eWatchApprovals\x12 .plgrpc.v1.WatchApprovalsRequest\x1a!.plgrpc.v1.WatchApprovalsResponse0\x01\x12X\n" +
-	"\x0fRespondApproval\x12!.plgrpc.v1.RespondApprovalRequest\x1a\".plgrpc.v1.RespondApprovalResponse\x12O\n" +
-	"\fGetRunReport\x12\x1e.plgrpc.v1.GetRunReportRequest\x1a\x1f.plgrpc.v1.GetRunReportResponse\x12H\n" +
-	"\tExportRun\x12\x1b.plgrpc.v1.ExportRunRequest\x1a\x1c.plgrpc.v1.ExportRunResponse0\x01\x12R\n" +
+	"\x0fRespondApproval\x12!.plgrpc.v1.RespondApprovalRequest\x1a\".plgrpc.v1.RespondApprovalResponse\x12Q\n" +
+	"\fGetRunReport\x12\x1e.plgrpc.v1.GetRunReportRequest\x1a\x1f.plgrpc.v1.GetRunReportResponse0\x01\x12K\n" +
+	"\n" +
+	"ExportTask\x12\x1c.plgrpc.v1.ExportTaskRequest\x1a\x1d.plgrpc.v1.ExportTaskResponse0\x01\x12R\n" +
 	"\rDescribeState\x12\x1f.plgrpc.v1.DescribeStateRequest\x1a .plgrpc.v1.DescribeStateResponse\x12I\n" +
 	"\n" +
 	"ResetState\x12\x1c.plgrpc.v1.ResetStateRequest\x1a\x1d.plgrpc.v1.ResetStateResponse\x12O\n" +
@@ -1549,84 +1628,87 @@ func file_plgrpc_v1_control_service_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_control_service_proto_rawDescData
 }
 
+var file_plgrpc_v1_control_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_plgrpc_v1_control_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_plgrpc_v1_control_service_proto_goTypes = []any{
-	(*ListApprovalsRequest)(nil),    // 0: plgrpc.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),   // 1: plgrpc.v1.ListApprovalsResponse
-	(*WatchApprovalsRequest)(nil),   // 2: plgrpc.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil),  // 3: plgrpc.v1.WatchApprovalsResponse
-	(*RespondApprovalRequest)(nil),  // 4: plgrpc.v1.RespondApprovalRequest
-	(*RespondApprovalResponse)(nil), // 5: plgrpc.v1.RespondApprovalResponse
-	(*GetRunReportRequest)(nil),     // 6: plgrpc.v1.GetRunReportRequest
-	(*GetRunReportResponse)(nil),    // 7: plgrpc.v1.GetRunReportResponse
-	(*ExportRunRequest)(nil),        // 8: plgrpc.v1.ExportRunRequest
-	(*ExportRunResponse)(nil),       // 9: plgrpc.v1.ExportRunResponse
-	(*StateScope)(nil),              // 10: plgrpc.v1.StateScope
-	(*StateStoreReport)(nil),        // 11: plgrpc.v1.StateStoreReport
-	(*DescribeStateRequest)(nil),    // 12: plgrpc.v1.DescribeStateRequest
-	(*DescribeStateResponse)(nil),   // 13: plgrpc.v1.DescribeStateResponse
-	(*ResetStateRequest)(nil),       // 14: plgrpc.v1.ResetStateRequest
-	(*ResetStateResponse)(nil),      // 15: plgrpc.v1.ResetStateResponse
-	(*CompactStateRequest)(nil),     // 16: plgrpc.v1.CompactStateRequest
-	(*CompactStateResponse)(nil),    // 17: plgrpc.v1.CompactStateResponse
-	(*ListToolsRequest)(nil),        // 18: plgrpc.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 19: plgrpc.v1.ListToolsResponse
-	(*CallToolRequest)(nil),         // 20: plgrpc.v1.CallToolRequest
-	(*CallToolResponse)(nil),        // 21: plgrpc.v1.CallToolResponse
-	(ApprovalState)(0),              // 22: plgrpc.v1.ApprovalState
-	(*Approval)(nil),                // 23: plgrpc.v1.Approval
-	(*WatchPosition)(nil),           // 24: plgrpc.v1.WatchPosition
-	(ApprovalVerdict)(0),            // 25: plgrpc.v1.ApprovalVerdict
-	(*Payload)(nil),                 // 26: plgrpc.v1.Payload
-	(*Failure)(nil),                 // 27: plgrpc.v1.Failure
-	(*Tool)(nil),                    // 28: plgrpc.v1.Tool
-	(*ToolCall)(nil),                // 29: plgrpc.v1.ToolCall
-	(*ToolOutput)(nil),              // 30: plgrpc.v1.ToolOutput
+	(ExportFormat)(0),               // 0: plgrpc.v1.ExportFormat
+	(*ListApprovalsRequest)(nil),    // 1: plgrpc.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),   // 2: plgrpc.v1.ListApprovalsResponse
+	(*WatchApprovalsRequest)(nil),   // 3: plgrpc.v1.WatchApprovalsRequest
+	(*WatchApprovalsResponse)(nil),  // 4: plgrpc.v1.WatchApprovalsResponse
+	(*RespondApprovalRequest)(nil),  // 5: plgrpc.v1.RespondApprovalRequest
+	(*RespondApprovalResponse)(nil), // 6: plgrpc.v1.RespondApprovalResponse
+	(*GetRunReportRequest)(nil),     // 7: plgrpc.v1.GetRunReportRequest
+	(*GetRunReportResponse)(nil),    // 8: plgrpc.v1.GetRunReportResponse
+	(*ExportTaskRequest)(nil),       // 9: plgrpc.v1.ExportTaskRequest
+	(*ExportTaskResponse)(nil),      // 10: plgrpc.v1.ExportTaskResponse
+	(*StateScope)(nil),              // 11: plgrpc.v1.StateScope
+	(*StateStoreReport)(nil),        // 12: plgrpc.v1.StateStoreReport
+	(*DescribeStateRequest)(nil),    // 13: plgrpc.v1.DescribeStateRequest
+	(*DescribeStateResponse)(nil),   // 14: plgrpc.v1.DescribeStateResponse
+	(*ResetStateRequest)(nil),       // 15: plgrpc.v1.ResetStateRequest
+	(*ResetStateResponse)(nil),      // 16: plgrpc.v1.ResetStateResponse
+	(*CompactStateRequest)(nil),     // 17: plgrpc.v1.CompactStateRequest
+	(*CompactStateResponse)(nil),    // 18: plgrpc.v1.CompactStateResponse
+	(*ListToolsRequest)(nil),        // 19: plgrpc.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 20: plgrpc.v1.ListToolsResponse
+	(*CallToolRequest)(nil),         // 21: plgrpc.v1.CallToolRequest
+	(*CallToolResponse)(nil),        // 22: plgrpc.v1.CallToolResponse
+	(ApprovalState)(0),              // 23: plgrpc.v1.ApprovalState
+	(*Approval)(nil),                // 24: plgrpc.v1.Approval
+	(*WatchPosition)(nil),           // 25: plgrpc.v1.WatchPosition
+	(ApprovalVerdict)(0),            // 26: plgrpc.v1.ApprovalVerdict
+	(*Payload)(nil),                 // 27: plgrpc.v1.Payload
+	(*Failure)(nil),                 // 28: plgrpc.v1.Failure
+	(*Tool)(nil),                    // 29: plgrpc.v1.Tool
+	(*ToolCall)(nil),                // 30: plgrpc.v1.ToolCall
+	(*ToolOutput)(nil),              // 31: plgrpc.v1.ToolOutput
 }
 var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
-	22, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
-	23, // 1: plgrpc.v1.ListApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
-	23, // 2: plgrpc.v1.WatchApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
-	24, // 3: plgrpc.v1.WatchApprovalsResponse.position:type_name -> plgrpc.v1.WatchPosition
-	25, // 4: plgrpc.v1.RespondApprovalRequest.verdict:type_name -> plgrpc.v1.ApprovalVerdict
-	26, // 5: plgrpc.v1.RespondApprovalRequest.edited_arguments:type_name -> plgrpc.v1.Payload
-	23, // 6: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
-	26, // 7: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
-	27, // 8: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
-	10, // 9: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 10: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 11: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 12: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	10, // 13: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	11, // 14: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	28, // 15: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
-	29, // 16: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
-	30, // 17: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	0,  // 18: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	2,  // 19: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	4,  // 20: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	6,  // 21: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	8,  // 22: plgrpc.v1.ControlService.ExportRun:input_type -> plgrpc.v1.ExportRunRequest
-	12, // 23: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	14, // 24: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	16, // 25: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	18, // 26: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	20, // 27: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	1,  // 28: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	3,  // 29: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	5,  // 30: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	7,  // 31: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	9,  // 32: plgrpc.v1.ControlService.ExportRun:output_type -> plgrpc.v1.ExportRunResponse
-	13, // 33: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	15, // 34: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	17, // 35: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	19, // 36: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	21, // 37: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	23, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
+	24, // 1: plgrpc.v1.ListApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
+	24, // 2: plgrpc.v1.WatchApprovalsResponse.approvals:type_name -> plgrpc.v1.Approval
+	25, // 3: plgrpc.v1.WatchApprovalsResponse.position:type_name -> plgrpc.v1.WatchPosition
+	26, // 4: plgrpc.v1.RespondApprovalRequest.verdict:type_name -> plgrpc.v1.ApprovalVerdict
+	27, // 5: plgrpc.v1.RespondApprovalRequest.edited_arguments:type_name -> plgrpc.v1.Payload
+	24, // 6: plgrpc.v1.RespondApprovalResponse.approval:type_name -> plgrpc.v1.Approval
+	0,  // 7: plgrpc.v1.ExportTaskRequest.format:type_name -> plgrpc.v1.ExportFormat
+	27, // 8: plgrpc.v1.StateStoreReport.data:type_name -> plgrpc.v1.Payload
+	28, // 9: plgrpc.v1.StateStoreReport.failure:type_name -> plgrpc.v1.Failure
+	11, // 10: plgrpc.v1.DescribeStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	12, // 11: plgrpc.v1.DescribeStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	11, // 12: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	12, // 13: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	11, // 14: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
+	12, // 15: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	29, // 16: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
+	30, // 17: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
+	31, // 18: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
+	1,  // 19: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	3,  // 20: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	5,  // 21: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	7,  // 22: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	9,  // 23: plgrpc.v1.ControlService.ExportTask:input_type -> plgrpc.v1.ExportTaskRequest
+	13, // 24: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	15, // 25: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	17, // 26: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	19, // 27: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	21, // 28: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	2,  // 29: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	4,  // 30: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	6,  // 31: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	8,  // 32: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	10, // 33: plgrpc.v1.ControlService.ExportTask:output_type -> plgrpc.v1.ExportTaskResponse
+	14, // 34: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	16, // 35: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	18, // 36: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	20, // 37: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	22, // 38: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1646,13 +1728,14 @@ func file_plgrpc_v1_control_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_control_service_proto_rawDesc), len(file_plgrpc_v1_control_service_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_plgrpc_v1_control_service_proto_goTypes,
 		DependencyIndexes: file_plgrpc_v1_control_service_proto_depIdxs,
+		EnumInfos:         file_plgrpc_v1_control_service_proto_enumTypes,
 		MessageInfos:      file_plgrpc_v1_control_service_proto_msgTypes,
 	}.Build()
 	File_plgrpc_v1_control_service_proto = out.File

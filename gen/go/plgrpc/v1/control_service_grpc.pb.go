@@ -25,7 +25,7 @@ const (
 	ControlService_WatchApprovals_FullMethodName  = "/plgrpc.v1.ControlService/WatchApprovals"
 	ControlService_RespondApproval_FullMethodName = "/plgrpc.v1.ControlService/RespondApproval"
 	ControlService_GetRunReport_FullMethodName    = "/plgrpc.v1.ControlService/GetRunReport"
-	ControlService_ExportRun_FullMethodName       = "/plgrpc.v1.ControlService/ExportRun"
+	ControlService_ExportTask_FullMethodName      = "/plgrpc.v1.ControlService/ExportTask"
 	ControlService_DescribeState_FullMethodName   = "/plgrpc.v1.ControlService/DescribeState"
 	ControlService_ResetState_FullMethodName      = "/plgrpc.v1.ControlService/ResetState"
 	ControlService_CompactState_FullMethodName    = "/plgrpc.v1.ControlService/CompactState"
@@ -39,7 +39,7 @@ const (
 //
 // ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 //
-// Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+// Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
 type ControlServiceClient interface {
 	// ListApprovals returns approvals that the caller may answer or has asked for.
 	//
@@ -58,15 +58,17 @@ type ControlServiceClient interface {
 	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
 	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
 	RespondApproval(ctx context.Context, in *RespondApprovalRequest, opts ...grpc.CallOption) (*RespondApprovalResponse, error)
-	// GetRunReport returns the report of a run.
+	// GetRunReport returns the report of a run, in pieces: all texts together are the report.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND.
-	GetRunReport(ctx context.Context, in *GetRunReportRequest, opts ...grpc.CallOption) (*GetRunReportResponse, error)
-	// ExportRun returns the log of a task in another shape.
+	GetRunReport(ctx context.Context, in *GetRunReportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetRunReportResponse], error)
+	// ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
-	ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error)
+	ExportTask(ctx context.Context, in *ExportTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTaskResponse], error)
 	// DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+	//
+	// An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(ctx context.Context, in *DescribeStateRequest, opts ...grpc.CallOption) (*DescribeStateResponse, error)
@@ -139,23 +141,13 @@ func (c *controlServiceClient) RespondApproval(ctx context.Context, in *RespondA
 	return out, nil
 }
 
-func (c *controlServiceClient) GetRunReport(ctx context.Context, in *GetRunReportRequest, opts ...grpc.CallOption) (*GetRunReportResponse, error) {
+func (c *controlServiceClient) GetRunReport(ctx context.Context, in *GetRunReportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetRunReportResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetRunReportResponse)
-	err := c.cc.Invoke(ctx, ControlService_GetRunReport_FullMethodName, in, out, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ControlService_ServiceDesc.Streams[1], ControlService_GetRunReport_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
-}
-
-func (c *controlServiceClient) ExportRun(ctx context.Context, in *ExportRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportRunResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ControlService_ServiceDesc.Streams[1], ControlService_ExportRun_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[ExportRunRequest, ExportRunResponse]{ClientStream: stream}
+	x := &grpc.GenericClientStream[GetRunReportRequest, GetRunReportResponse]{ClientStream: stream}
 	if err := x.ClientStream.SendMsg(in); err != nil {
 		return nil, err
 	}
@@ -166,7 +158,26 @@ func (c *controlServiceClient) ExportRun(ctx context.Context, in *ExportRunReque
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ControlService_ExportRunClient = grpc.ServerStreamingClient[ExportRunResponse]
+type ControlService_GetRunReportClient = grpc.ServerStreamingClient[GetRunReportResponse]
+
+func (c *controlServiceClient) ExportTask(ctx context.Context, in *ExportTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTaskResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ControlService_ServiceDesc.Streams[2], ControlService_ExportTask_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExportTaskRequest, ExportTaskResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_ExportTaskClient = grpc.ServerStreamingClient[ExportTaskResponse]
 
 func (c *controlServiceClient) DescribeState(ctx context.Context, in *DescribeStateRequest, opts ...grpc.CallOption) (*DescribeStateResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -224,7 +235,7 @@ func (c *controlServiceClient) CallTool(ctx context.Context, in *CallToolRequest
 //
 // ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 //
-// Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+// Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
 type ControlServiceServer interface {
 	// ListApprovals returns approvals that the caller may answer or has asked for.
 	//
@@ -243,15 +254,17 @@ type ControlServiceServer interface {
 	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
 	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
 	RespondApproval(context.Context, *RespondApprovalRequest) (*RespondApprovalResponse, error)
-	// GetRunReport returns the report of a run.
+	// GetRunReport returns the report of a run, in pieces: all texts together are the report.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND.
-	GetRunReport(context.Context, *GetRunReportRequest) (*GetRunReportResponse, error)
-	// ExportRun returns the log of a task in another shape.
+	GetRunReport(*GetRunReportRequest, grpc.ServerStreamingServer[GetRunReportResponse]) error
+	// ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
-	ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error
+	ExportTask(*ExportTaskRequest, grpc.ServerStreamingServer[ExportTaskResponse]) error
 	// DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+	//
+	// An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(context.Context, *DescribeStateRequest) (*DescribeStateResponse, error)
@@ -294,11 +307,11 @@ func (UnimplementedControlServiceServer) WatchApprovals(*WatchApprovalsRequest, 
 func (UnimplementedControlServiceServer) RespondApproval(context.Context, *RespondApprovalRequest) (*RespondApprovalResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RespondApproval not implemented")
 }
-func (UnimplementedControlServiceServer) GetRunReport(context.Context, *GetRunReportRequest) (*GetRunReportResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetRunReport not implemented")
+func (UnimplementedControlServiceServer) GetRunReport(*GetRunReportRequest, grpc.ServerStreamingServer[GetRunReportResponse]) error {
+	return status.Error(codes.Unimplemented, "method GetRunReport not implemented")
 }
-func (UnimplementedControlServiceServer) ExportRun(*ExportRunRequest, grpc.ServerStreamingServer[ExportRunResponse]) error {
-	return status.Error(codes.Unimplemented, "method ExportRun not implemented")
+func (UnimplementedControlServiceServer) ExportTask(*ExportTaskRequest, grpc.ServerStreamingServer[ExportTaskResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExportTask not implemented")
 }
 func (UnimplementedControlServiceServer) DescribeState(context.Context, *DescribeStateRequest) (*DescribeStateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeState not implemented")
@@ -383,34 +396,27 @@ func _ControlService_RespondApproval_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
-func _ControlService_GetRunReport_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetRunReportRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ControlServiceServer).GetRunReport(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ControlService_GetRunReport_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ControlServiceServer).GetRunReport(ctx, req.(*GetRunReportRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ControlService_ExportRun_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(ExportRunRequest)
+func _ControlService_GetRunReport_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(GetRunReportRequest)
 	if err := stream.RecvMsg(m); err != nil {
 		return err
 	}
-	return srv.(ControlServiceServer).ExportRun(m, &grpc.GenericServerStream[ExportRunRequest, ExportRunResponse]{ServerStream: stream})
+	return srv.(ControlServiceServer).GetRunReport(m, &grpc.GenericServerStream[GetRunReportRequest, GetRunReportResponse]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ControlService_ExportRunServer = grpc.ServerStreamingServer[ExportRunResponse]
+type ControlService_GetRunReportServer = grpc.ServerStreamingServer[GetRunReportResponse]
+
+func _ControlService_ExportTask_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExportTaskRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServiceServer).ExportTask(m, &grpc.GenericServerStream[ExportTaskRequest, ExportTaskResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_ExportTaskServer = grpc.ServerStreamingServer[ExportTaskResponse]
 
 func _ControlService_DescribeState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DescribeStateRequest)
@@ -518,10 +524,6 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ControlService_RespondApproval_Handler,
 		},
 		{
-			MethodName: "GetRunReport",
-			Handler:    _ControlService_GetRunReport_Handler,
-		},
-		{
 			MethodName: "DescribeState",
 			Handler:    _ControlService_DescribeState_Handler,
 		},
@@ -549,8 +551,13 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 		{
-			StreamName:    "ExportRun",
-			Handler:       _ControlService_ExportRun_Handler,
+			StreamName:    "GetRunReport",
+			Handler:       _ControlService_GetRunReport_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExportTask",
+			Handler:       _ControlService_ExportTask_Handler,
 			ServerStreams: true,
 		},
 	},

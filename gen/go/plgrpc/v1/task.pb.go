@@ -470,6 +470,14 @@ type Task struct {
 	// server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
 	// reading still has what they said.
 	FirstSequence int64 `protobuf:"varint,21,opt,name=first_sequence,json=firstSequence,proto3" json:"first_sequence,omitempty"`
+	// Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+	// large: see `GetTaskRequest.before_artifact`. Set by the server.
+	FirstArtifact int32 `protobuf:"varint,22,opt,name=first_artifact,json=firstArtifact,proto3" json:"first_artifact,omitempty"`
+	// The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+	FirstMessage int32 `protobuf:"varint,23,opt,name=first_message,json=firstMessage,proto3" json:"first_message,omitempty"`
+	// Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+	// `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+	Omitted       []string `protobuf:"bytes,24,rep,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -651,6 +659,27 @@ func (x *Task) GetFirstSequence() int64 {
 	return 0
 }
 
+func (x *Task) GetFirstArtifact() int32 {
+	if x != nil {
+		return x.FirstArtifact
+	}
+	return 0
+}
+
+func (x *Task) GetFirstMessage() int32 {
+	if x != nil {
+		return x.FirstMessage
+	}
+	return 0
+}
+
+func (x *Task) GetOmitted() []string {
+	if x != nil {
+		return x.Omitted
+	}
+	return nil
+}
+
 // StateChange is one step of a task's lifecycle.
 type StateChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -738,7 +767,7 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\x03uri\x18\a \x01(\tR\x03uri\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\b \x01(\tR\tmediaType\x12\x1b\n" +
-	"\taction_id\x18\t \x01(\tR\bactionId\"\xd6\x06\n" +
+	"\taction_id\x18\t \x01(\tR\bactionId\"\xbc\a\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\x12.\n" +
@@ -765,7 +794,10 @@ const file_plgrpc_v1_task_proto_rawDesc = "" +
 	"\rcancel_reason\x18\x12 \x01(\tR\fcancelReason\x12&\n" +
 	"\x05usage\x18\x13 \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x12\x1b\n" +
 	"\toutput_id\x18\x14 \x01(\tR\boutputId\x12%\n" +
-	"\x0efirst_sequence\x18\x15 \x01(\x03R\rfirstSequence\"\xba\x01\n" +
+	"\x0efirst_sequence\x18\x15 \x01(\x03R\rfirstSequence\x12%\n" +
+	"\x0efirst_artifact\x18\x16 \x01(\x05R\rfirstArtifact\x12#\n" +
+	"\rfirst_message\x18\x17 \x01(\x05R\ffirstMessage\x12\x18\n" +
+	"\aomitted\x18\x18 \x03(\tR\aomitted\"\xba\x01\n" +
 	"\vStateChange\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12;\n" +

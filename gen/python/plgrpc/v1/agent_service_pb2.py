@@ -30,7 +30,7 @@ from plgrpc.v1 import task_input_pb2 as plgrpc_dot_v1_dot_task__input__pb2
 from plgrpc.v1 import watch_pb2 as plgrpc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"\x15\n\x13GetAgentCardRequest\":\n\x14GetAgentCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\"\x93\x01\n\x0fSendTaskRequest\x12#\n\x05input\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12!\n\x04view\x18\x03 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.plgrpc.v1.WaitFor\"1\n\x10SendTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\"r\n\x11StreamTaskRequest\x12#\n\x05input\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12$\n\x06\x64\x65ltas\x18\x03 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x87\x01\n\x12StreamTaskResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"\x89\x01\n\x14SubscribeTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x12\"\n\x07stop_at\x18\x03 \x01(\x0e\x32\x11.plgrpc.v1.StopAt\x12$\n\x06\x64\x65ltas\x18\x04 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x8a\x01\n\x15SubscribeTaskResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"D\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12!\n\x04view\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\"0\n\x0fGetTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\"\xc9\x01\n\x10ListTasksRequest\x12$\n\x06states\x18\x01 \x03(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x31\n\rupdated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12!\n\x04view\x18\x06 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\"`\n\x11ListTasksResponse\x12\x1e\n\x05tasks\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Task\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x03\"K\n\x11\x43\x61ncelTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"3\n\x12\x43\x61ncelTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task*P\n\x07WaitFor\x12\x18\n\x14WAIT_FOR_UNSPECIFIED\x10\x00\x12\x15\n\x11WAIT_FOR_ACCEPTED\x10\x01\x12\x14\n\x10WAIT_FOR_SETTLED\x10\x02*P\n\tDeltaMode\x12\x1a\n\x16\x44\x45LTA_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45LTA_MODE_NONE\x10\x01\x12\x12\n\x0e\x44\x45LTA_MODE_ALL\x10\x02*e\n\x06StopAt\x12\x17\n\x13STOP_AT_UNSPECIFIED\x10\x00\x12\x14\n\x10STOP_AT_TERMINAL\x10\x01\x12\x17\n\x13STOP_AT_INTERRUPTED\x10\x02\x12\x13\n\x0fSTOP_AT_CURRENT\x10\x03\x32\x9c\x04\n\x0c\x41gentService\x12O\n\x0cGetAgentCard\x12\x1e.plgrpc.v1.GetAgentCardRequest\x1a\x1f.plgrpc.v1.GetAgentCardResponse\x12\x43\n\x08SendTask\x12\x1a.plgrpc.v1.SendTaskRequest\x1a\x1b.plgrpc.v1.SendTaskResponse\x12K\n\nStreamTask\x12\x1c.plgrpc.v1.StreamTaskRequest\x1a\x1d.plgrpc.v1.StreamTaskResponse0\x01\x12T\n\rSubscribeTask\x12\x1f.plgrpc.v1.SubscribeTaskRequest\x1a .plgrpc.v1.SubscribeTaskResponse0\x01\x12@\n\x07GetTask\x12\x19.plgrpc.v1.GetTaskRequest\x1a\x1a.plgrpc.v1.GetTaskResponse\x12\x46\n\tListTasks\x12\x1b.plgrpc.v1.ListTasksRequest\x1a\x1c.plgrpc.v1.ListTasksResponse\x12I\n\nCancelTask\x12\x1c.plgrpc.v1.CancelTaskRequest\x1a\x1d.plgrpc.v1.CancelTaskResponseBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dplgrpc/v1/agent_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aplgrpc/v1/agent_card.proto\x1a\x15plgrpc/v1/event.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"\x15\n\x13GetAgentCardRequest\":\n\x14GetAgentCardResponse\x12\"\n\x04\x63\x61rd\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.AgentCard\"\x93\x01\n\x0fSendTaskRequest\x12#\n\x05input\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12!\n\x04view\x18\x03 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\x12$\n\x08wait_for\x18\x04 \x01(\x0e\x32\x12.plgrpc.v1.WaitFor\"1\n\x10SendTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\"r\n\x11StreamTaskRequest\x12#\n\x05input\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12$\n\x06\x64\x65ltas\x18\x03 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x87\x01\n\x12StreamTaskResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"\x89\x01\n\x14SubscribeTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x12\"\n\x07stop_at\x18\x03 \x01(\x0e\x32\x11.plgrpc.v1.StopAt\x12$\n\x06\x64\x65ltas\x18\x04 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x8a\x01\n\x15SubscribeTaskResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"\xbc\x01\n\x0eGetTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12!\n\x04view\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\x12\x14\n\x0cmax_messages\x18\x03 \x01(\x05\x12\x1b\n\x0e\x62\x65\x66ore_message\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0f\x62\x65\x66ore_artifact\x18\x05 \x01(\x05H\x01\x88\x01\x01\x42\x11\n\x0f_before_messageB\x12\n\x10_before_artifact\"0\n\x0fGetTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\"\xe0\x01\n\x10ListTasksRequest\x12$\n\x06states\x18\x01 \x03(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x31\n\rupdated_after\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12!\n\x04view\x18\x06 \x01(\x0e\x32\x13.plgrpc.v1.TaskView\x12\x15\n\rinclude_total\x18\x07 \x01(\x08\"`\n\x11ListTasksResponse\x12\x1e\n\x05tasks\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Task\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x12\n\ntotal_size\x18\x03 \x01(\x05\"K\n\x11\x43\x61ncelTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"3\n\x12\x43\x61ncelTaskResponse\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task*P\n\x07WaitFor\x12\x18\n\x14WAIT_FOR_UNSPECIFIED\x10\x00\x12\x15\n\x11WAIT_FOR_ACCEPTED\x10\x01\x12\x14\n\x10WAIT_FOR_SETTLED\x10\x02*P\n\tDeltaMode\x12\x1a\n\x16\x44\x45LTA_MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x44\x45LTA_MODE_NONE\x10\x01\x12\x12\n\x0e\x44\x45LTA_MODE_ALL\x10\x02*e\n\x06StopAt\x12\x17\n\x13STOP_AT_UNSPECIFIED\x10\x00\x12\x14\n\x10STOP_AT_TERMINAL\x10\x01\x12\x17\n\x13STOP_AT_INTERRUPTED\x10\x02\x12\x13\n\x0fSTOP_AT_CURRENT\x10\x03\x32\x9c\x04\n\x0c\x41gentService\x12O\n\x0cGetAgentCard\x12\x1e.plgrpc.v1.GetAgentCardRequest\x1a\x1f.plgrpc.v1.GetAgentCardResponse\x12\x43\n\x08SendTask\x12\x1a.plgrpc.v1.SendTaskRequest\x1a\x1b.plgrpc.v1.SendTaskResponse\x12K\n\nStreamTask\x12\x1c.plgrpc.v1.StreamTaskRequest\x1a\x1d.plgrpc.v1.StreamTaskResponse0\x01\x12T\n\rSubscribeTask\x12\x1f.plgrpc.v1.SubscribeTaskRequest\x1a .plgrpc.v1.SubscribeTaskResponse0\x01\x12@\n\x07GetTask\x12\x19.plgrpc.v1.GetTaskRequest\x1a\x1a.plgrpc.v1.GetTaskResponse\x12\x46\n\tListTasks\x12\x1b.plgrpc.v1.ListTasksRequest\x1a\x1c.plgrpc.v1.ListTasksResponse\x12I\n\nCancelTask\x12\x1c.plgrpc.v1.CancelTaskRequest\x1a\x1d.plgrpc.v1.CancelTaskResponseBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,12 +38,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.agent_service_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_WAITFOR']._serialized_start=1572
-  _globals['_WAITFOR']._serialized_end=1652
-  _globals['_DELTAMODE']._serialized_start=1654
-  _globals['_DELTAMODE']._serialized_end=1734
-  _globals['_STOPAT']._serialized_start=1736
-  _globals['_STOPAT']._serialized_end=1837
+  _globals['_WAITFOR']._serialized_start=1716
+  _globals['_WAITFOR']._serialized_end=1796
+  _globals['_DELTAMODE']._serialized_start=1798
+  _globals['_DELTAMODE']._serialized_end=1878
+  _globals['_STOPAT']._serialized_start=1880
+  _globals['_STOPAT']._serialized_end=1981
   _globals['_GETAGENTCARDREQUEST']._serialized_start=201
   _globals['_GETAGENTCARDREQUEST']._serialized_end=222
   _globals['_GETAGENTCARDRESPONSE']._serialized_start=224
@@ -60,18 +60,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIBETASKREQUEST']._serialized_end=877
   _globals['_SUBSCRIBETASKRESPONSE']._serialized_start=880
   _globals['_SUBSCRIBETASKRESPONSE']._serialized_end=1018
-  _globals['_GETTASKREQUEST']._serialized_start=1020
-  _globals['_GETTASKREQUEST']._serialized_end=1088
-  _globals['_GETTASKRESPONSE']._serialized_start=1090
-  _globals['_GETTASKRESPONSE']._serialized_end=1138
-  _globals['_LISTTASKSREQUEST']._serialized_start=1141
-  _globals['_LISTTASKSREQUEST']._serialized_end=1342
-  _globals['_LISTTASKSRESPONSE']._serialized_start=1344
-  _globals['_LISTTASKSRESPONSE']._serialized_end=1440
-  _globals['_CANCELTASKREQUEST']._serialized_start=1442
-  _globals['_CANCELTASKREQUEST']._serialized_end=1517
-  _globals['_CANCELTASKRESPONSE']._serialized_start=1519
-  _globals['_CANCELTASKRESPONSE']._serialized_end=1570
-  _globals['_AGENTSERVICE']._serialized_start=1840
-  _globals['_AGENTSERVICE']._serialized_end=2380
+  _globals['_GETTASKREQUEST']._serialized_start=1021
+  _globals['_GETTASKREQUEST']._serialized_end=1209
+  _globals['_GETTASKRESPONSE']._serialized_start=1211
+  _globals['_GETTASKRESPONSE']._serialized_end=1259
+  _globals['_LISTTASKSREQUEST']._serialized_start=1262
+  _globals['_LISTTASKSREQUEST']._serialized_end=1486
+  _globals['_LISTTASKSRESPONSE']._serialized_start=1488
+  _globals['_LISTTASKSRESPONSE']._serialized_end=1584
+  _globals['_CANCELTASKREQUEST']._serialized_start=1586
+  _globals['_CANCELTASKREQUEST']._serialized_end=1661
+  _globals['_CANCELTASKRESPONSE']._serialized_start=1663
+  _globals['_CANCELTASKRESPONSE']._serialized_end=1714
+  _globals['_AGENTSERVICE']._serialized_start=1984
+  _globals['_AGENTSERVICE']._serialized_end=2524
 # @@protoc_insertion_point(module_scope)

@@ -357,21 +357,40 @@ class GetTaskRequest(_message.Message):
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    MAX_MESSAGES_FIELD_NUMBER: _builtins.int
+    BEFORE_MESSAGE_FIELD_NUMBER: _builtins.int
+    BEFORE_ARTIFACT_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task to read. Set by the caller. Required."""
     view: _task_pb2.TaskView.ValueType
     """How much of it. Set by the caller. Default: full."""
+    max_messages: _builtins.int
+    """Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit."""
+    before_message: _builtins.int
+    """Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none."""
+    before_artifact: _builtins.int
+    """Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         view: _task_pb2.TaskView.ValueType = ...,
+        max_messages: _builtins.int = ...,
+        before_message: _builtins.int | None = ...,
+        before_artifact: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_before_artifact", b"_before_artifact", "_before_message", b"_before_message", "before_artifact", b"before_artifact", "before_message", b"before_message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before_artifact", b"_before_artifact", "_before_message", b"_before_message", "before_artifact", b"before_artifact", "before_message", b"before_message", "max_messages", b"max_messages", "task_id", b"task_id", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__before_artifact: _TypeAlias = _typing.Literal["before_artifact"]  # noqa: Y015
+    _WhichOneofArgType__before_artifact: _TypeAlias = _typing.Literal["_before_artifact", b"_before_artifact"]  # noqa: Y015
+    _WhichOneofReturnType__before_message: _TypeAlias = _typing.Literal["before_message"]  # noqa: Y015
+    _WhichOneofArgType__before_message: _TypeAlias = _typing.Literal["_before_message", b"_before_message"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before_artifact) -> _WhichOneofReturnType__before_artifact | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__before_message) -> _WhichOneofReturnType__before_message | None: ...
 
 Global___GetTaskRequest: _TypeAlias = GetTaskRequest  # noqa: Y015
 
@@ -411,6 +430,7 @@ class ListTasksRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     VIEW_FIELD_NUMBER: _builtins.int
+    INCLUDE_TOTAL_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Only tasks of this session. Set by the caller. Empty means any."""
     page_size: _builtins.int
@@ -419,6 +439,8 @@ class ListTasksRequest(_message.Message):
     """Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page."""
     view: _task_pb2.TaskView.ValueType
     """How much of each task. Set by the caller. Default: header."""
+    include_total: _builtins.bool
+    """Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_task_pb2.TaskState.ValueType]:
         """Only tasks in one of these states. Set by the caller. Empty means any."""
@@ -436,10 +458,11 @@ class ListTasksRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         view: _task_pb2.TaskView.ValueType = ...,
+        include_total: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["updated_after", b"updated_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "session_id", b"session_id", "states", b"states", "updated_after", b"updated_after", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_total", b"include_total", "page_size", b"page_size", "page_token", b"page_token", "session_id", b"session_id", "states", b"states", "updated_after", b"updated_after", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -457,10 +480,10 @@ class ListTasksResponse(_message.Message):
     next_page_token: _builtins.str
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     total_size: _builtins.int
-    """Number of tasks that match the filters, on all pages. Set by the server."""
+    """Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]:
-        """Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
+        """Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,

@@ -31,6 +31,9 @@ class AgentServiceStub(object):
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     def __init__(self, channel):
@@ -82,6 +85,9 @@ class AgentServiceServicer(object):
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     def GetAgentCard(self, request, context):
@@ -126,7 +132,9 @@ class AgentServiceServicer(object):
     def GetTask(self, request, context):
         """GetTask returns the current reading of a task. Default view: full.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+        `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +211,9 @@ class AgentService(object):
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     @staticmethod

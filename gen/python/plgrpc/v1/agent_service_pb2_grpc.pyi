@@ -32,6 +32,9 @@ class AgentServiceStub:
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     @_typing.overload
@@ -63,7 +66,9 @@ class AgentServiceStub:
     GetTask: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]
     """GetTask returns the current reading of a task. Default view: full.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND.
+    Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+    `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.ListTasksRequest, _agent_service_pb2.ListTasksResponse]
     """ListTasks returns the caller's tasks, last changed first. Default view: header.
@@ -84,6 +89,9 @@ class AgentServiceAsyncStub(AgentServiceStub):
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -112,7 +120,9 @@ class AgentServiceAsyncStub(AgentServiceStub):
     GetTask: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]  # type: ignore[assignment]
     """GetTask returns the current reading of a task. Default view: full.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND.
+    Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+    `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.ListTasksRequest, _agent_service_pb2.ListTasksResponse]  # type: ignore[assignment]
     """ListTasks returns the caller's tasks, last changed first. Default view: header.
@@ -132,6 +142,9 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
     UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
     A task belongs to the principal that sent it; to anyone else it does not exist.
+
+    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
     """
 
     @_abc_1.abstractmethod
@@ -188,7 +201,9 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_agent_service_pb2.GetTaskResponse, _abc.Awaitable[_agent_service_pb2.GetTaskResponse]]:
         """GetTask returns the current reading of a task. Default view: full.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+        `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

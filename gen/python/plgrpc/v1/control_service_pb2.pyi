@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import approval_pb2 as _approval_pb2
 from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
@@ -23,6 +24,32 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ExportFormat:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ExportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExportFormat.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EXPORT_FORMAT_UNSPECIFIED: _ExportFormat.ValueType  # 0
+    """Not set; read as protolink."""
+    EXPORT_FORMAT_PROTOLINK: _ExportFormat.ValueType  # 1
+    """One event in ProtoLink's JSON a line."""
+    EXPORT_FORMAT_AGENTRUNTIME: _ExportFormat.ValueType  # 2
+    """One event of the Agent Runtime contract a line."""
+
+class ExportFormat(_ExportFormat, metaclass=_ExportFormatEnumTypeWrapper):
+    """ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
+    know.
+    """
+
+EXPORT_FORMAT_UNSPECIFIED: ExportFormat.ValueType  # 0
+"""Not set; read as protolink."""
+EXPORT_FORMAT_PROTOLINK: ExportFormat.ValueType  # 1
+"""One event in ProtoLink's JSON a line."""
+EXPORT_FORMAT_AGENTRUNTIME: ExportFormat.ValueType  # 2
+"""One event of the Agent Runtime contract a line."""
+Global___ExportFormat: _TypeAlias = ExportFormat  # noqa: Y015
 
 @_typing.final
 class ListApprovalsRequest(_message.Message):
@@ -72,7 +99,7 @@ class ListApprovalsResponse(_message.Message):
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
-        """Approvals, oldest first. Set by the server."""
+        """Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,
@@ -256,29 +283,29 @@ Global___GetRunReportRequest: _TypeAlias = GetRunReportRequest  # noqa: Y015
 
 @_typing.final
 class GetRunReportResponse(_message.Message):
-    """GetRunReportResponse carries the report."""
+    """GetRunReportResponse carries a piece of the report."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    REPORT_JSON_FIELD_NUMBER: _builtins.int
-    report_json: _builtins.str
-    """The report, a JSON object. Set by the server."""
+    PIECE_FIELD_NUMBER: _builtins.int
+    piece: _builtins.str
+    """Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server."""
     def __init__(
         self,
         *,
-        report_json: _builtins.str = ...,
+        piece: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["report_json", b"report_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["piece", b"piece"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetRunReportResponse: _TypeAlias = GetRunReportResponse  # noqa: Y015
 
 @_typing.final
-class ExportRunRequest(_message.Message):
-    """ExportRunRequest names a task and a shape."""
+class ExportTaskRequest(_message.Message):
+    """ExportTaskRequest names a task and a format."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -286,13 +313,13 @@ class ExportRunRequest(_message.Message):
     FORMAT_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task to export. Set by the caller. Required."""
-    format: _builtins.str
-    """Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`."""
+    format: Global___ExportFormat.ValueType
+    """Format. Set by the caller. Default: protolink."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
-        format: _builtins.str = ...,
+        format: Global___ExportFormat.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -300,31 +327,33 @@ class ExportRunRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExportRunRequest: _TypeAlias = ExportRunRequest  # noqa: Y015
+Global___ExportTaskRequest: _TypeAlias = ExportTaskRequest  # noqa: Y015
 
 @_typing.final
-class ExportRunResponse(_message.Message):
-    """ExportRunResponse carries a piece of the export."""
+class ExportTaskResponse(_message.Message):
+    """ExportTaskResponse carries a piece of the export."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    LINES_JSON_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def lines_json(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """JSON lines, one record each. Set by the server."""
-
+    DATA_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server."""
+    media_type: _builtins.str
+    """Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server."""
     def __init__(
         self,
         *,
-        lines_json: _abc.Iterable[_builtins.str] | None = ...,
+        data: _builtins.bytes = ...,
+        media_type: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines_json", b"lines_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "media_type", b"media_type"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ExportRunResponse: _TypeAlias = ExportRunResponse  # noqa: Y015
+Global___ExportTaskResponse: _TypeAlias = ExportTaskResponse  # noqa: Y015
 
 @_typing.final
 class StateScope(_message.Message):
@@ -370,6 +399,7 @@ class StateStoreReport(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
+    OMITTED_BYTES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the store. Set by the server."""
     enabled: _builtins.bool
@@ -386,9 +416,13 @@ class StateStoreReport(_message.Message):
     """Whether it was made smaller. Set by the server."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
+    omitted_bytes: _builtins.int
+    """Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+    out.
+    """
     @_builtins.property
     def data(self) -> _payload_pb2.Payload:
-        """Its content. Set by the server when asked for. Unset means not asked for."""
+        """Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
@@ -407,10 +441,11 @@ class StateStoreReport(_message.Message):
         data: _payload_pb2.Payload | None = ...,
         metadata_json: _builtins.str = ...,
         failure: _failure_pb2.Failure | None = ...,
+        omitted_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "failure", b"failure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleared", b"cleared", "compacted", b"compacted", "data", b"data", "enabled", b"enabled", "exists", b"exists", "failure", b"failure", "item_count", b"item_count", "message_count", b"message_count", "metadata_json", b"metadata_json", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cleared", b"cleared", "compacted", b"compacted", "data", b"data", "enabled", b"enabled", "exists", b"exists", "failure", b"failure", "item_count", b"item_count", "message_count", b"message_count", "metadata_json", b"metadata_json", "name", b"name", "omitted_bytes", b"omitted_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -708,7 +743,7 @@ class CallToolResponse(_message.Message):
     """Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server."""
     @_builtins.property
     def output(self) -> _part_pb2.ToolOutput:
-        """The outcome. Set by the server."""
+        """The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it."""
 
     def __init__(
         self,

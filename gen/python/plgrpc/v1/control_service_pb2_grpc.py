@@ -28,7 +28,7 @@ if _version_not_supported:
 class ControlServiceStub(object):
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel):
@@ -52,15 +52,15 @@ class ControlServiceStub(object):
                 request_serializer=plgrpc_dot_v1_dot_control__service__pb2.RespondApprovalRequest.SerializeToString,
                 response_deserializer=plgrpc_dot_v1_dot_control__service__pb2.RespondApprovalResponse.FromString,
                 _registered_method=True)
-        self.GetRunReport = channel.unary_unary(
+        self.GetRunReport = channel.unary_stream(
                 '/plgrpc.v1.ControlService/GetRunReport',
                 request_serializer=plgrpc_dot_v1_dot_control__service__pb2.GetRunReportRequest.SerializeToString,
                 response_deserializer=plgrpc_dot_v1_dot_control__service__pb2.GetRunReportResponse.FromString,
                 _registered_method=True)
-        self.ExportRun = channel.unary_stream(
-                '/plgrpc.v1.ControlService/ExportRun',
-                request_serializer=plgrpc_dot_v1_dot_control__service__pb2.ExportRunRequest.SerializeToString,
-                response_deserializer=plgrpc_dot_v1_dot_control__service__pb2.ExportRunResponse.FromString,
+        self.ExportTask = channel.unary_stream(
+                '/plgrpc.v1.ControlService/ExportTask',
+                request_serializer=plgrpc_dot_v1_dot_control__service__pb2.ExportTaskRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_control__service__pb2.ExportTaskResponse.FromString,
                 _registered_method=True)
         self.DescribeState = channel.unary_unary(
                 '/plgrpc.v1.ControlService/DescribeState',
@@ -92,7 +92,7 @@ class ControlServiceStub(object):
 class ControlServiceServicer(object):
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def ListApprovals(self, request, context):
@@ -128,7 +128,7 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRunReport(self, request, context):
-        """GetRunReport returns the report of a run.
+        """GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND.
         """
@@ -136,8 +136,8 @@ class ControlServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ExportRun(self, request, context):
-        """ExportRun returns the log of a task in another shape.
+    def ExportTask(self, request, context):
+        """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -147,6 +147,8 @@ class ControlServiceServicer(object):
 
     def DescribeState(self, request, context):
         """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -212,15 +214,15 @@ def add_ControlServiceServicer_to_server(servicer, server):
                     request_deserializer=plgrpc_dot_v1_dot_control__service__pb2.RespondApprovalRequest.FromString,
                     response_serializer=plgrpc_dot_v1_dot_control__service__pb2.RespondApprovalResponse.SerializeToString,
             ),
-            'GetRunReport': grpc.unary_unary_rpc_method_handler(
+            'GetRunReport': grpc.unary_stream_rpc_method_handler(
                     servicer.GetRunReport,
                     request_deserializer=plgrpc_dot_v1_dot_control__service__pb2.GetRunReportRequest.FromString,
                     response_serializer=plgrpc_dot_v1_dot_control__service__pb2.GetRunReportResponse.SerializeToString,
             ),
-            'ExportRun': grpc.unary_stream_rpc_method_handler(
-                    servicer.ExportRun,
-                    request_deserializer=plgrpc_dot_v1_dot_control__service__pb2.ExportRunRequest.FromString,
-                    response_serializer=plgrpc_dot_v1_dot_control__service__pb2.ExportRunResponse.SerializeToString,
+            'ExportTask': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportTask,
+                    request_deserializer=plgrpc_dot_v1_dot_control__service__pb2.ExportTaskRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_control__service__pb2.ExportTaskResponse.SerializeToString,
             ),
             'DescribeState': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeState,
@@ -258,7 +260,7 @@ def add_ControlServiceServicer_to_server(servicer, server):
 class ControlService(object):
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @staticmethod
@@ -353,7 +355,7 @@ class ControlService(object):
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.unary_unary(
+        return grpc.experimental.unary_stream(
             request,
             target,
             '/plgrpc.v1.ControlService/GetRunReport',
@@ -370,7 +372,7 @@ class ControlService(object):
             _registered_method=True)
 
     @staticmethod
-    def ExportRun(request,
+    def ExportTask(request,
             target,
             options=(),
             channel_credentials=None,
@@ -383,9 +385,9 @@ class ControlService(object):
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/plgrpc.v1.ControlService/ExportRun',
-            plgrpc_dot_v1_dot_control__service__pb2.ExportRunRequest.SerializeToString,
-            plgrpc_dot_v1_dot_control__service__pb2.ExportRunResponse.FromString,
+            '/plgrpc.v1.ControlService/ExportTask',
+            plgrpc_dot_v1_dot_control__service__pb2.ExportTaskRequest.SerializeToString,
+            plgrpc_dot_v1_dot_control__service__pb2.ExportTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

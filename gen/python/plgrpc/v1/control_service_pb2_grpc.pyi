@@ -29,7 +29,7 @@ GRPC_VERSION: str
 class ControlServiceStub:
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @_typing.overload
@@ -56,18 +56,20 @@ class ControlServiceStub:
     FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
     `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
     """
-    GetRunReport: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]
-    """GetRunReport returns the report of a run.
+    GetRunReport: _grpc.UnaryStreamMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]
+    """GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND.
     """
-    ExportRun: _grpc.UnaryStreamMultiCallable[_control_service_pb2.ExportRunRequest, _control_service_pb2.ExportRunResponse]
-    """ExportRun returns the log of a task in another shape.
+    ExportTask: _grpc.UnaryStreamMultiCallable[_control_service_pb2.ExportTaskRequest, _control_service_pb2.ExportTaskResponse]
+    """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]
     """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+    An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -100,7 +102,7 @@ class ControlServiceStub:
 class ControlServiceAsyncStub(ControlServiceStub):
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -124,18 +126,20 @@ class ControlServiceAsyncStub(ControlServiceStub):
     FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
     `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
     """
-    GetRunReport: _aio.UnaryUnaryMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]  # type: ignore[assignment]
-    """GetRunReport returns the report of a run.
+    GetRunReport: _aio.UnaryStreamMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]  # type: ignore[assignment]
+    """GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND.
     """
-    ExportRun: _aio.UnaryStreamMultiCallable[_control_service_pb2.ExportRunRequest, _control_service_pb2.ExportRunResponse]  # type: ignore[assignment]
-    """ExportRun returns the log of a task in another shape.
+    ExportTask: _aio.UnaryStreamMultiCallable[_control_service_pb2.ExportTaskRequest, _control_service_pb2.ExportTaskResponse]  # type: ignore[assignment]
+    """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]  # type: ignore[assignment]
     """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+    An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -167,7 +171,7 @@ class ControlServiceAsyncStub(ControlServiceStub):
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
     """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
-    Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @_abc_1.abstractmethod
@@ -213,19 +217,19 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _control_service_pb2.GetRunReportRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_control_service_pb2.GetRunReportResponse, _abc.Awaitable[_control_service_pb2.GetRunReportResponse]]:
-        """GetRunReport returns the report of a run.
+    ) -> _typing.Union[_abc.Iterator[_control_service_pb2.GetRunReportResponse], _abc.AsyncIterator[_control_service_pb2.GetRunReportResponse]]:
+        """GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def ExportRun(
+    def ExportTask(
         self,
-        request: _control_service_pb2.ExportRunRequest,
+        request: _control_service_pb2.ExportTaskRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_control_service_pb2.ExportRunResponse], _abc.AsyncIterator[_control_service_pb2.ExportRunResponse]]:
-        """ExportRun returns the log of a task in another shape.
+    ) -> _typing.Union[_abc.Iterator[_control_service_pb2.ExportTaskResponse], _abc.AsyncIterator[_control_service_pb2.ExportTaskResponse]]:
+        """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -237,6 +241,8 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.DescribeStateResponse, _abc.Awaitable[_control_service_pb2.DescribeStateResponse]]:
         """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """

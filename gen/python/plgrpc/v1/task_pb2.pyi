@@ -261,6 +261,9 @@ class Task(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     OUTPUT_ID_FIELD_NUMBER: _builtins.int
     FIRST_SEQUENCE_FIELD_NUMBER: _builtins.int
+    FIRST_ARTIFACT_FIELD_NUMBER: _builtins.int
+    FIRST_MESSAGE_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     state: Global___TaskState.ValueType
@@ -293,6 +296,12 @@ class Task(_message.Message):
     server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
     reading still has what they said.
     """
+    first_artifact: _builtins.int
+    """Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+    large: see `GetTaskRequest.before_artifact`. Set by the server.
+    """
+    first_message: _builtins.int
+    """The same of `messages`: see `GetTaskRequest.before_message`. Set by the server."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
         """Communication, oldest first. Set by callers and the agent."""
@@ -327,6 +336,12 @@ class Task(_message.Message):
     def usage(self) -> _usage_pb2.Usage:
         """What the task has used up so far, its delegated work included. Set by the server. Unset means nothing."""
 
+    @_builtins.property
+    def omitted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+        `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+        """
+
     def __init__(
         self,
         *,
@@ -351,10 +366,13 @@ class Task(_message.Message):
         usage: _usage_pb2.Usage | None = ...,
         output_id: _builtins.str = ...,
         first_sequence: _builtins.int = ...,
+        first_artifact: _builtins.int = ...,
+        first_message: _builtins.int = ...,
+        omitted: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context", "create_time", b"create_time", "failure", b"failure", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "failure", b"failure", "first_sequence", b"first_sequence", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "artifacts", b"artifacts", "cancel_reason", b"cancel_reason", "context", b"context", "create_time", b"create_time", "failure", b"failure", "first_artifact", b"first_artifact", "first_message", b"first_message", "first_sequence", b"first_sequence", "flow_state_json", b"flow_state_json", "id", b"id", "message_count", b"message_count", "messages", b"messages", "metadata_json", b"metadata_json", "omitted", b"omitted", "output_id", b"output_id", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "state", b"state", "state_history", b"state_history", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

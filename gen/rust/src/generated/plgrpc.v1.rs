@@ -801,6 +801,17 @@ pub struct Task {
     /// reading still has what they said.
     #[prost(int64, tag="21")]
     pub first_sequence: i64,
+    /// Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+    /// large: see `GetTaskRequest.before_artifact`. Set by the server.
+    #[prost(int32, tag="22")]
+    pub first_artifact: i32,
+    /// The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+    #[prost(int32, tag="23")]
+    pub first_message: i32,
+    /// Fields that are left out because their value alone would have made the answer too large, for instance `messages\[7\].parts` or
+    /// `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+    #[prost(string, repeated, tag="24")]
+    pub omitted: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// StateChange is one step of a task's lifecycle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2415,6 +2426,15 @@ pub struct GetTaskRequest {
     /// How much of it. Set by the caller. Default: full.
     #[prost(enumeration="TaskView", tag="2")]
     pub view: i32,
+    /// Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+    #[prost(int32, tag="3")]
+    pub max_messages: i32,
+    /// Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+    #[prost(int32, optional, tag="4")]
+    pub before_message: ::core::option::Option<i32>,
+    /// Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+    #[prost(int32, optional, tag="5")]
+    pub before_artifact: ::core::option::Option<i32>,
 }
 /// GetTaskResponse carries the task.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2444,19 +2464,22 @@ pub struct ListTasksRequest {
     /// How much of each task. Set by the caller. Default: header.
     #[prost(enumeration="TaskView", tag="6")]
     pub view: i32,
+    /// Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+    #[prost(bool, tag="7")]
+    pub include_total: bool,
 }
 /// ListTasksResponse carries one page.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListTasksResponse {
-    /// Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+    /// Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
     #[prost(message, repeated, tag="1")]
     pub tasks: ::prost::alloc::vec::Vec<Task>,
     /// Token of the next page. Set by the server. Empty means that this is the last one.
     #[prost(string, tag="2")]
     pub next_page_token: ::prost::alloc::string::String,
-    /// Number of tasks that match the filters, on all pages. Set by the server.
-    #[prost(int64, tag="3")]
-    pub total_size: i64,
+    /// Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+    #[prost(int32, tag="3")]
+    pub total_size: i32,
 }
 /// CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2655,7 +2678,7 @@ pub struct ListApprovalsRequest {
 /// ListApprovalsResponse carries one page.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListApprovalsResponse {
-    /// Approvals, oldest first. Set by the server.
+    /// Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
     #[prost(message, repeated, tag="1")]
     pub approvals: ::prost::alloc::vec::Vec<Approval>,
     /// Token of the next page. Set by the server. Empty means that this is the last one.
@@ -2731,29 +2754,32 @@ pub struct GetRunReportRequest {
     #[prost(string, tag="2")]
     pub run_id: ::prost::alloc::string::String,
 }
-/// GetRunReportResponse carries the report.
+/// GetRunReportResponse carries a piece of the report.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetRunReportResponse {
-    /// The report, a JSON object. Set by the server.
+    /// Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
     #[prost(string, tag="1")]
-    pub report_json: ::prost::alloc::string::String,
+    pub piece: ::prost::alloc::string::String,
 }
-/// ExportRunRequest names a task and a shape.
+/// ExportTaskRequest names a task and a format.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ExportRunRequest {
+pub struct ExportTaskRequest {
     /// Task to export. Set by the caller. Required.
     #[prost(string, tag="1")]
     pub task_id: ::prost::alloc::string::String,
-    /// Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
-    #[prost(string, tag="2")]
-    pub format: ::prost::alloc::string::String,
+    /// Format. Set by the caller. Default: protolink.
+    #[prost(enumeration="ExportFormat", tag="2")]
+    pub format: i32,
 }
-/// ExportRunResponse carries a piece of the export.
+/// ExportTaskResponse carries a piece of the export.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ExportRunResponse {
-    /// JSON lines, one record each. Set by the server.
-    #[prost(string, repeated, tag="1")]
-    pub lines_json: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+pub struct ExportTaskResponse {
+    /// Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+    #[prost(bytes="vec", tag="1")]
+    pub data: ::prost::alloc::vec::Vec<u8>,
+    /// Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
+    #[prost(string, tag="2")]
+    pub media_type: ::prost::alloc::string::String,
 }
 /// StateScope says which part of an agent's memory is meant.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2789,7 +2815,7 @@ pub struct StateStoreReport {
     /// Whether it was made smaller. Set by the server.
     #[prost(bool, tag="7")]
     pub compacted: bool,
-    /// Its content. Set by the server when asked for. Unset means not asked for.
+    /// Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
     #[prost(message, optional, tag="8")]
     pub data: ::core::option::Option<Payload>,
     /// Further facts, a JSON object. Set by the server. Empty means none.
@@ -2798,6 +2824,10 @@ pub struct StateStoreReport {
     /// What went wrong. Set by the server. Unset means nothing.
     #[prost(message, optional, tag="10")]
     pub failure: ::core::option::Option<Failure>,
+    /// Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+    /// out.
+    #[prost(int64, tag="11")]
+    pub omitted_bytes: i64,
 }
 /// DescribeStateRequest asks what is remembered.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2913,12 +2943,46 @@ pub struct CallToolRequest {
 /// CallToolResponse carries the outcome.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CallToolResponse {
-    /// The outcome. Set by the server.
+    /// The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
     #[prost(message, optional, tag="1")]
     pub output: ::core::option::Option<ToolOutput>,
     /// Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
     #[prost(string, tag="2")]
     pub task_id: ::prost::alloc::string::String,
+}
+/// ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
+/// know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ExportFormat {
+    /// Not set; read as protolink.
+    Unspecified = 0,
+    /// One event in ProtoLink's JSON a line.
+    Protolink = 1,
+    /// One event of the Agent Runtime contract a line.
+    Agentruntime = 2,
+}
+impl ExportFormat {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EXPORT_FORMAT_UNSPECIFIED",
+            Self::Protolink => "EXPORT_FORMAT_PROTOLINK",
+            Self::Agentruntime => "EXPORT_FORMAT_AGENTRUNTIME",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXPORT_FORMAT_UNSPECIFIED" => Some(Self::Unspecified),
+            "EXPORT_FORMAT_PROTOLINK" => Some(Self::Protolink),
+            "EXPORT_FORMAT_AGENTRUNTIME" => Some(Self::Agentruntime),
+            _ => None,
+        }
+    }
 }
 /// ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
 ///

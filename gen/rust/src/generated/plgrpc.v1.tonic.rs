@@ -15,6 +15,9 @@ pub mod agent_service_client {
  Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
  UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
  A task belongs to the principal that sent it; to anyone else it does not exist.
+
+ Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+ task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
 */
     #[derive(Debug, Clone)]
     pub struct AgentServiceClient<T> {
@@ -213,7 +216,9 @@ pub mod agent_service_client {
         }
         /** GetTask returns the current reading of a task. Default view: full.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND.
+ Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+ `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 */
         pub async fn get_task(
             &mut self,
@@ -369,7 +374,9 @@ pub mod agent_service_server {
         >;
         /** GetTask returns the current reading of a task. Default view: full.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND.
+ Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+ `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 */
         async fn get_task(
             &self,
@@ -404,6 +411,9 @@ pub mod agent_service_server {
  Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
  UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
  A task belongs to the principal that sent it; to anyone else it does not exist.
+
+ Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+ task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
 */
     #[derive(Debug)]
     pub struct AgentServiceServer<T> {
@@ -851,7 +861,7 @@ pub mod control_service_client {
     use tonic::codegen::http::Uri;
     /** ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
- Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
 */
     #[derive(Debug, Clone)]
     pub struct ControlServiceClient<T> {
@@ -1022,7 +1032,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "RespondApproval"));
             self.inner.unary(req, path, codec).await
         }
-        /** GetRunReport returns the report of a run.
+        /** GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND.
 */
@@ -1030,7 +1040,7 @@ pub mod control_service_client {
             &mut self,
             request: impl tonic::IntoRequest<super::GetRunReportRequest>,
         ) -> std::result::Result<
-            tonic::Response<super::GetRunReportResponse>,
+            tonic::Response<tonic::codec::Streaming<super::GetRunReportResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -1048,17 +1058,17 @@ pub mod control_service_client {
             let mut req = request.into_request();
             req.extensions_mut()
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "GetRunReport"));
-            self.inner.unary(req, path, codec).await
+            self.inner.server_streaming(req, path, codec).await
         }
-        /** ExportRun returns the log of a task in another shape.
+        /** ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
-        pub async fn export_run(
+        pub async fn export_task(
             &mut self,
-            request: impl tonic::IntoRequest<super::ExportRunRequest>,
+            request: impl tonic::IntoRequest<super::ExportTaskRequest>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::ExportRunResponse>>,
+            tonic::Response<tonic::codec::Streaming<super::ExportTaskResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -1071,14 +1081,16 @@ pub mod control_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/plgrpc.v1.ControlService/ExportRun",
+                "/plgrpc.v1.ControlService/ExportTask",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ExportRun"));
+                .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ExportTask"));
             self.inner.server_streaming(req, path, codec).await
         }
         /** DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+ An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1281,7 +1293,13 @@ pub mod control_service_server {
             tonic::Response<super::RespondApprovalResponse>,
             tonic::Status,
         >;
-        /** GetRunReport returns the report of a run.
+        /// Server streaming response type for the GetRunReport method.
+        type GetRunReportStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GetRunReportResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /** GetRunReport returns the report of a run, in pieces: all texts together are the report.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND.
 */
@@ -1289,24 +1307,26 @@ pub mod control_service_server {
             &self,
             request: tonic::Request<super::GetRunReportRequest>,
         ) -> std::result::Result<
-            tonic::Response<super::GetRunReportResponse>,
+            tonic::Response<Self::GetRunReportStream>,
             tonic::Status,
         >;
-        /// Server streaming response type for the ExportRun method.
-        type ExportRunStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::ExportRunResponse, tonic::Status>,
+        /// Server streaming response type for the ExportTask method.
+        type ExportTaskStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExportTaskResponse, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
-        /** ExportRun returns the log of a task in another shape.
+        /** ExportTask returns the log of a task in another format, in pieces: all data together is the export.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
-        async fn export_run(
+        async fn export_task(
             &self,
-            request: tonic::Request<super::ExportRunRequest>,
-        ) -> std::result::Result<tonic::Response<Self::ExportRunStream>, tonic::Status>;
+            request: tonic::Request<super::ExportTaskRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ExportTaskStream>, tonic::Status>;
         /** DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+
+ An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1368,7 +1388,7 @@ pub mod control_service_server {
     }
     /** ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
 
- Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
 */
     #[derive(Debug)]
     pub struct ControlServiceServer<T> {
@@ -1589,11 +1609,12 @@ pub mod control_service_server {
                     struct GetRunReportSvc<T: ControlService>(pub Arc<T>);
                     impl<
                         T: ControlService,
-                    > tonic::server::UnaryService<super::GetRunReportRequest>
+                    > tonic::server::ServerStreamingService<super::GetRunReportRequest>
                     for GetRunReportSvc<T> {
                         type Response = super::GetRunReportResponse;
+                        type ResponseStream = T::GetRunReportStream;
                         type Future = BoxFuture<
-                            tonic::Response<Self::Response>,
+                            tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
@@ -1624,31 +1645,31 @@ pub mod control_service_server {
                                 max_decoding_message_size,
                                 max_encoding_message_size,
                             );
-                        let res = grpc.unary(method, req).await;
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
                 }
-                "/plgrpc.v1.ControlService/ExportRun" => {
+                "/plgrpc.v1.ControlService/ExportTask" => {
                     #[allow(non_camel_case_types)]
-                    struct ExportRunSvc<T: ControlService>(pub Arc<T>);
+                    struct ExportTaskSvc<T: ControlService>(pub Arc<T>);
                     impl<
                         T: ControlService,
-                    > tonic::server::ServerStreamingService<super::ExportRunRequest>
-                    for ExportRunSvc<T> {
-                        type Response = super::ExportRunResponse;
-                        type ResponseStream = T::ExportRunStream;
+                    > tonic::server::ServerStreamingService<super::ExportTaskRequest>
+                    for ExportTaskSvc<T> {
+                        type Response = super::ExportTaskResponse;
+                        type ResponseStream = T::ExportTaskStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::ExportRunRequest>,
+                            request: tonic::Request<super::ExportTaskRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as ControlService>::export_run(&inner, request).await
+                                <T as ControlService>::export_task(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -1659,7 +1680,7 @@ pub mod control_service_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = ExportRunSvc(inner);
+                        let method = ExportTaskSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -280,6 +280,27 @@ export declare type GetTaskRequest = Message<"plgrpc.v1.GetTaskRequest"> & {
    * @generated from field: plgrpc.v1.TaskView view = 2;
    */
   view: TaskView;
+
+  /**
+   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   *
+   * @generated from field: int32 max_messages = 3;
+   */
+  maxMessages: number;
+
+  /**
+   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   *
+   * @generated from field: optional int32 before_message = 4;
+   */
+  beforeMessage?: number | undefined;
+
+  /**
+   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   *
+   * @generated from field: optional int32 before_artifact = 5;
+   */
+  beforeArtifact?: number | undefined;
 };
 
 /**
@@ -355,6 +376,13 @@ export declare type ListTasksRequest = Message<"plgrpc.v1.ListTasksRequest"> & {
    * @generated from field: plgrpc.v1.TaskView view = 6;
    */
   view: TaskView;
+
+  /**
+   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   *
+   * @generated from field: bool include_total = 7;
+   */
+  includeTotal: boolean;
 };
 
 /**
@@ -370,7 +398,7 @@ export declare const ListTasksRequestSchema: GenMessage<ListTasksRequest>;
  */
 export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> & {
   /**
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Task tasks = 1;
    */
@@ -384,11 +412,11 @@ export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> &
   nextPageToken: string;
 
   /**
-   * Number of tasks that match the filters, on all pages. Set by the server.
+   * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
    *
-   * @generated from field: int64 total_size = 3;
+   * @generated from field: int32 total_size = 3;
    */
-  totalSize: bigint;
+  totalSize: number;
 };
 
 /**
@@ -564,6 +592,9 @@ export declare const StopAtSchema: GenEnum<StopAt>;
  * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
  * A task belongs to the principal that sent it; to anyone else it does not exist.
  *
+ * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+ * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ *
  * @generated from service plgrpc.v1.AgentService
  */
 export declare const AgentService: GenService<{
@@ -621,7 +652,9 @@ export declare const AgentService: GenService<{
   /**
    * GetTask returns the current reading of a task. Default view: full.
    *
-   * Errors: NOT_FOUND/TASK_NOT_FOUND.
+   * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+   * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
    *
    * @generated from rpc plgrpc.v1.AgentService.GetTask
    */

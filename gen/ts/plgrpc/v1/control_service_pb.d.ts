@@ -4,7 +4,7 @@
 // @generated from file plgrpc/v1/control_service.proto (package plgrpc.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Approval, ApprovalState, ApprovalVerdict } from "./approval_pb.js";
 import type { WatchPosition } from "./watch_pb.js";
@@ -66,7 +66,7 @@ export declare const ListApprovalsRequestSchema: GenMessage<ListApprovalsRequest
  */
 export declare type ListApprovalsResponse = Message<"plgrpc.v1.ListApprovalsResponse"> & {
   /**
-   * Approvals, oldest first. Set by the server.
+   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Approval approvals = 1;
    */
@@ -261,17 +261,17 @@ export declare type GetRunReportRequest = Message<"plgrpc.v1.GetRunReportRequest
 export declare const GetRunReportRequestSchema: GenMessage<GetRunReportRequest>;
 
 /**
- * GetRunReportResponse carries the report.
+ * GetRunReportResponse carries a piece of the report.
  *
  * @generated from message plgrpc.v1.GetRunReportResponse
  */
 export declare type GetRunReportResponse = Message<"plgrpc.v1.GetRunReportResponse"> & {
   /**
-   * The report, a JSON object. Set by the server.
+   * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
    *
-   * @generated from field: string report_json = 1;
+   * @generated from field: string piece = 1;
    */
-  reportJson: string;
+  piece: string;
 };
 
 /**
@@ -281,11 +281,11 @@ export declare type GetRunReportResponse = Message<"plgrpc.v1.GetRunReportRespon
 export declare const GetRunReportResponseSchema: GenMessage<GetRunReportResponse>;
 
 /**
- * ExportRunRequest names a task and a shape.
+ * ExportTaskRequest names a task and a format.
  *
- * @generated from message plgrpc.v1.ExportRunRequest
+ * @generated from message plgrpc.v1.ExportTaskRequest
  */
-export declare type ExportRunRequest = Message<"plgrpc.v1.ExportRunRequest"> & {
+export declare type ExportTaskRequest = Message<"plgrpc.v1.ExportTaskRequest"> & {
   /**
    * Task to export. Set by the caller. Required.
    *
@@ -294,38 +294,45 @@ export declare type ExportRunRequest = Message<"plgrpc.v1.ExportRunRequest"> & {
   taskId: string;
 
   /**
-   * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+   * Format. Set by the caller. Default: protolink.
    *
-   * @generated from field: string format = 2;
+   * @generated from field: plgrpc.v1.ExportFormat format = 2;
    */
-  format: string;
+  format: ExportFormat;
 };
 
 /**
- * Describes the message plgrpc.v1.ExportRunRequest.
- * Use `create(ExportRunRequestSchema)` to create a new message.
+ * Describes the message plgrpc.v1.ExportTaskRequest.
+ * Use `create(ExportTaskRequestSchema)` to create a new message.
  */
-export declare const ExportRunRequestSchema: GenMessage<ExportRunRequest>;
+export declare const ExportTaskRequestSchema: GenMessage<ExportTaskRequest>;
 
 /**
- * ExportRunResponse carries a piece of the export.
+ * ExportTaskResponse carries a piece of the export.
  *
- * @generated from message plgrpc.v1.ExportRunResponse
+ * @generated from message plgrpc.v1.ExportTaskResponse
  */
-export declare type ExportRunResponse = Message<"plgrpc.v1.ExportRunResponse"> & {
+export declare type ExportTaskResponse = Message<"plgrpc.v1.ExportTaskResponse"> & {
   /**
-   * JSON lines, one record each. Set by the server.
+   * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
    *
-   * @generated from field: repeated string lines_json = 1;
+   * @generated from field: bytes data = 1;
    */
-  linesJson: string[];
+  data: Uint8Array;
+
+  /**
+   * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
+   *
+   * @generated from field: string media_type = 2;
+   */
+  mediaType: string;
 };
 
 /**
- * Describes the message plgrpc.v1.ExportRunResponse.
- * Use `create(ExportRunResponseSchema)` to create a new message.
+ * Describes the message plgrpc.v1.ExportTaskResponse.
+ * Use `create(ExportTaskResponseSchema)` to create a new message.
  */
-export declare const ExportRunResponseSchema: GenMessage<ExportRunResponse>;
+export declare const ExportTaskResponseSchema: GenMessage<ExportTaskResponse>;
 
 /**
  * StateScope says which part of an agent's memory is meant.
@@ -410,7 +417,7 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   compacted: boolean;
 
   /**
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    *
    * @generated from field: plgrpc.v1.Payload data = 8;
    */
@@ -429,6 +436,14 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
    * @generated from field: plgrpc.v1.Failure failure = 10;
    */
   failure?: Failure | undefined;
+
+  /**
+   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+   * out.
+   *
+   * @generated from field: int64 omitted_bytes = 11;
+   */
+  omittedBytes: bigint;
 };
 
 /**
@@ -736,7 +751,7 @@ export declare const CallToolRequestSchema: GenMessage<CallToolRequest>;
  */
 export declare type CallToolResponse = Message<"plgrpc.v1.CallToolResponse"> & {
   /**
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    *
    * @generated from field: plgrpc.v1.ToolOutput output = 1;
    */
@@ -757,9 +772,43 @@ export declare type CallToolResponse = Message<"plgrpc.v1.CallToolResponse"> & {
 export declare const CallToolResponseSchema: GenMessage<CallToolResponse>;
 
 /**
+ * ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
+ * know.
+ *
+ * @generated from enum plgrpc.v1.ExportFormat
+ */
+export enum ExportFormat {
+  /**
+   * Not set; read as protolink.
+   *
+   * @generated from enum value: EXPORT_FORMAT_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * One event in ProtoLink's JSON a line.
+   *
+   * @generated from enum value: EXPORT_FORMAT_PROTOLINK = 1;
+   */
+  PROTOLINK = 1,
+
+  /**
+   * One event of the Agent Runtime contract a line.
+   *
+   * @generated from enum value: EXPORT_FORMAT_AGENTRUNTIME = 2;
+   */
+  AGENTRUNTIME = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.ExportFormat.
+ */
+export declare const ExportFormatSchema: GenEnum<ExportFormat>;
+
+/**
  * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
  *
- * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
  *
  * @generated from service plgrpc.v1.ControlService
  */
@@ -806,31 +855,33 @@ export declare const ControlService: GenService<{
     output: typeof RespondApprovalResponseSchema;
   },
   /**
-   * GetRunReport returns the report of a run.
+   * GetRunReport returns the report of a run, in pieces: all texts together are the report.
    *
    * Errors: NOT_FOUND/TASK_NOT_FOUND.
    *
    * @generated from rpc plgrpc.v1.ControlService.GetRunReport
    */
   getRunReport: {
-    methodKind: "unary";
+    methodKind: "server_streaming";
     input: typeof GetRunReportRequestSchema;
     output: typeof GetRunReportResponseSchema;
   },
   /**
-   * ExportRun returns the log of a task in another shape.
+   * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
    *
    * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
-   * @generated from rpc plgrpc.v1.ControlService.ExportRun
+   * @generated from rpc plgrpc.v1.ControlService.ExportTask
    */
-  exportRun: {
+  exportTask: {
     methodKind: "server_streaming";
-    input: typeof ExportRunRequestSchema;
-    output: typeof ExportRunResponseSchema;
+    input: typeof ExportTaskRequestSchema;
+    output: typeof ExportTaskResponseSchema;
   },
   /**
    * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+   *
+   * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
    *

@@ -298,6 +298,29 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
    * @generated from field: int64 first_sequence = 21;
    */
   firstSequence: bigint;
+
+  /**
+   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   *
+   * @generated from field: int32 first_artifact = 22;
+   */
+  firstArtifact: number;
+
+  /**
+   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   *
+   * @generated from field: int32 first_message = 23;
+   */
+  firstMessage: number;
+
+  /**
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   *
+   * @generated from field: repeated string omitted = 24;
+   */
+  omitted: string[];
 };
 
 /**

@@ -8,6 +8,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
  * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
  * A task belongs to the principal that sent it; to anyone else it does not exist.
+ * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+ * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -300,6 +302,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public interface AsyncService {
@@ -355,7 +359,9 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * GetTask returns the current reading of a task. Default view: full.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     default void getTask(io.github.protolink_grpc.v1.GetTaskRequest request,
@@ -394,6 +400,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public static abstract class AgentServiceImplBase
@@ -411,6 +419,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceStub
@@ -481,7 +491,9 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * GetTask returns the current reading of a task. Default view: full.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     public void getTask(io.github.protolink_grpc.v1.GetTaskRequest request,
@@ -523,6 +535,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceBlockingV2Stub
@@ -593,7 +607,9 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * GetTask returns the current reading of a task. Default view: full.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetTaskResponse getTask(io.github.protolink_grpc.v1.GetTaskRequest request) throws io.grpc.StatusException {
@@ -632,6 +648,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceBlockingStub
@@ -700,7 +718,9 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * GetTask returns the current reading of a task. Default view: full.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetTaskResponse getTask(io.github.protolink_grpc.v1.GetTaskRequest request) {
@@ -739,6 +759,8 @@ public final class AgentServiceGrpc {
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
    * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
    * A task belongs to the principal that sent it; to anyone else it does not exist.
+   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
+   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceFutureStub
@@ -783,7 +805,9 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * GetTask returns the current reading of a task. Default view: full.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
+     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.GetTaskResponse> getTask(

@@ -130,44 +130,47 @@ public final class AgentServiceOuterClass {
       "\n\025SubscribeTaskResponse\022#\n\006events\030\001 \003(\0132" +
       "\023.plgrpc.v1.RunEvent\022 \n\006deltas\030\002 \003(\0132\020.p" +
       "lgrpc.v1.Delta\022*\n\010position\030\003 \001(\0132\030.plgrp" +
-      "c.v1.WatchPosition\"D\n\016GetTaskRequest\022\017\n\007" +
-      "task_id\030\001 \001(\t\022!\n\004view\030\002 \001(\0162\023.plgrpc.v1." +
-      "TaskView\"0\n\017GetTaskResponse\022\035\n\004task\030\001 \001(" +
-      "\0132\017.plgrpc.v1.Task\"\311\001\n\020ListTasksRequest\022" +
-      "$\n\006states\030\001 \003(\0162\024.plgrpc.v1.TaskState\022\022\n" +
-      "\nsession_id\030\002 \001(\t\0221\n\rupdated_after\030\003 \001(\013" +
-      "2\032.google.protobuf.Timestamp\022\021\n\tpage_siz" +
-      "e\030\004 \001(\005\022\022\n\npage_token\030\005 \001(\t\022!\n\004view\030\006 \001(" +
-      "\0162\023.plgrpc.v1.TaskView\"`\n\021ListTasksRespo" +
-      "nse\022\036\n\005tasks\030\001 \003(\0132\017.plgrpc.v1.Task\022\027\n\017n" +
-      "ext_page_token\030\002 \001(\t\022\022\n\ntotal_size\030\003 \001(\003" +
-      "\"K\n\021CancelTaskRequest\022\017\n\007task_id\030\001 \001(\t\022\016" +
-      "\n\006reason\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"3\n" +
-      "\022CancelTaskResponse\022\035\n\004task\030\001 \001(\0132\017.plgr" +
-      "pc.v1.Task*P\n\007WaitFor\022\030\n\024WAIT_FOR_UNSPEC" +
-      "IFIED\020\000\022\025\n\021WAIT_FOR_ACCEPTED\020\001\022\024\n\020WAIT_F" +
-      "OR_SETTLED\020\002*P\n\tDeltaMode\022\032\n\026DELTA_MODE_" +
-      "UNSPECIFIED\020\000\022\023\n\017DELTA_MODE_NONE\020\001\022\022\n\016DE" +
-      "LTA_MODE_ALL\020\002*e\n\006StopAt\022\027\n\023STOP_AT_UNSP" +
-      "ECIFIED\020\000\022\024\n\020STOP_AT_TERMINAL\020\001\022\027\n\023STOP_" +
-      "AT_INTERRUPTED\020\002\022\023\n\017STOP_AT_CURRENT\020\0032\234\004" +
-      "\n\014AgentService\022O\n\014GetAgentCard\022\036.plgrpc." +
-      "v1.GetAgentCardRequest\032\037.plgrpc.v1.GetAg" +
-      "entCardResponse\022C\n\010SendTask\022\032.plgrpc.v1." +
-      "SendTaskRequest\032\033.plgrpc.v1.SendTaskResp" +
-      "onse\022K\n\nStreamTask\022\034.plgrpc.v1.StreamTas" +
-      "kRequest\032\035.plgrpc.v1.StreamTaskResponse0" +
-      "\001\022T\n\rSubscribeTask\022\037.plgrpc.v1.Subscribe" +
-      "TaskRequest\032 .plgrpc.v1.SubscribeTaskRes" +
-      "ponse0\001\022@\n\007GetTask\022\031.plgrpc.v1.GetTaskRe" +
-      "quest\032\032.plgrpc.v1.GetTaskResponse\022F\n\tLis" +
-      "tTasks\022\033.plgrpc.v1.ListTasksRequest\032\034.pl" +
-      "grpc.v1.ListTasksResponse\022I\n\nCancelTask\022" +
-      "\034.plgrpc.v1.CancelTaskRequest\032\035.plgrpc.v" +
-      "1.CancelTaskResponseBc\n\033io.github.protol" +
-      "ink_grpc.v1P\001ZBgithub.com/protolink-grpc" +
-      "/protolink-grpc/gen/go/plgrpc/v1;plgrpcv" +
-      "1b\006proto3"
+      "c.v1.WatchPosition\"\274\001\n\016GetTaskRequest\022\017\n" +
+      "\007task_id\030\001 \001(\t\022!\n\004view\030\002 \001(\0162\023.plgrpc.v1" +
+      ".TaskView\022\024\n\014max_messages\030\003 \001(\005\022\033\n\016befor" +
+      "e_message\030\004 \001(\005H\000\210\001\001\022\034\n\017before_artifact\030" +
+      "\005 \001(\005H\001\210\001\001B\021\n\017_before_messageB\022\n\020_before" +
+      "_artifact\"0\n\017GetTaskResponse\022\035\n\004task\030\001 \001" +
+      "(\0132\017.plgrpc.v1.Task\"\340\001\n\020ListTasksRequest" +
+      "\022$\n\006states\030\001 \003(\0162\024.plgrpc.v1.TaskState\022\022" +
+      "\n\nsession_id\030\002 \001(\t\0221\n\rupdated_after\030\003 \001(" +
+      "\0132\032.google.protobuf.Timestamp\022\021\n\tpage_si" +
+      "ze\030\004 \001(\005\022\022\n\npage_token\030\005 \001(\t\022!\n\004view\030\006 \001" +
+      "(\0162\023.plgrpc.v1.TaskView\022\025\n\rinclude_total" +
+      "\030\007 \001(\010\"`\n\021ListTasksResponse\022\036\n\005tasks\030\001 \003" +
+      "(\0132\017.plgrpc.v1.Task\022\027\n\017next_page_token\030\002" +
+      " \001(\t\022\022\n\ntotal_size\030\003 \001(\005\"K\n\021CancelTaskRe" +
+      "quest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006reason\030\002 \001(\t\022\025" +
+      "\n\rmetadata_json\030\003 \001(\t\"3\n\022CancelTaskRespo" +
+      "nse\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task*P\n\007Wa" +
+      "itFor\022\030\n\024WAIT_FOR_UNSPECIFIED\020\000\022\025\n\021WAIT_" +
+      "FOR_ACCEPTED\020\001\022\024\n\020WAIT_FOR_SETTLED\020\002*P\n\t" +
+      "DeltaMode\022\032\n\026DELTA_MODE_UNSPECIFIED\020\000\022\023\n" +
+      "\017DELTA_MODE_NONE\020\001\022\022\n\016DELTA_MODE_ALL\020\002*e" +
+      "\n\006StopAt\022\027\n\023STOP_AT_UNSPECIFIED\020\000\022\024\n\020STO" +
+      "P_AT_TERMINAL\020\001\022\027\n\023STOP_AT_INTERRUPTED\020\002" +
+      "\022\023\n\017STOP_AT_CURRENT\020\0032\234\004\n\014AgentService\022O" +
+      "\n\014GetAgentCard\022\036.plgrpc.v1.GetAgentCardR" +
+      "equest\032\037.plgrpc.v1.GetAgentCardResponse\022" +
+      "C\n\010SendTask\022\032.plgrpc.v1.SendTaskRequest\032" +
+      "\033.plgrpc.v1.SendTaskResponse\022K\n\nStreamTa" +
+      "sk\022\034.plgrpc.v1.StreamTaskRequest\032\035.plgrp" +
+      "c.v1.StreamTaskResponse0\001\022T\n\rSubscribeTa" +
+      "sk\022\037.plgrpc.v1.SubscribeTaskRequest\032 .pl" +
+      "grpc.v1.SubscribeTaskResponse0\001\022@\n\007GetTa" +
+      "sk\022\031.plgrpc.v1.GetTaskRequest\032\032.plgrpc.v" +
+      "1.GetTaskResponse\022F\n\tListTasks\022\033.plgrpc." +
+      "v1.ListTasksRequest\032\034.plgrpc.v1.ListTask" +
+      "sResponse\022I\n\nCancelTask\022\034.plgrpc.v1.Canc" +
+      "elTaskRequest\032\035.plgrpc.v1.CancelTaskResp" +
+      "onseBc\n\033io.github.protolink_grpc.v1P\001ZBg" +
+      "ithub.com/protolink-grpc/protolink-grpc/" +
+      "gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -232,7 +235,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_GetTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_GetTaskRequest_descriptor,
-        new java.lang.String[] { "TaskId", "View", });
+        new java.lang.String[] { "TaskId", "View", "MaxMessages", "BeforeMessage", "BeforeArtifact", });
     internal_static_plgrpc_v1_GetTaskResponse_descriptor =
       getDescriptor().getMessageTypes().get(9);
     internal_static_plgrpc_v1_GetTaskResponse_fieldAccessorTable = new
@@ -244,7 +247,7 @@ public final class AgentServiceOuterClass {
     internal_static_plgrpc_v1_ListTasksRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ListTasksRequest_descriptor,
-        new java.lang.String[] { "States", "SessionId", "UpdatedAfter", "PageSize", "PageToken", "View", });
+        new java.lang.String[] { "States", "SessionId", "UpdatedAfter", "PageSize", "PageToken", "View", "IncludeTotal", });
     internal_static_plgrpc_v1_ListTasksResponse_descriptor =
       getDescriptor().getMessageTypes().get(11);
     internal_static_plgrpc_v1_ListTasksResponse_fieldAccessorTable = new

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.ToolOutput output_;
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -482,7 +482,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ToolOutput, io.github.protolink_grpc.v1.ToolOutput.Builder, io.github.protolink_grpc.v1.ToolOutputOrBuilder> outputBuilder_;
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -493,7 +493,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -508,7 +508,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -546,7 +546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -571,7 +571,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -588,7 +588,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -600,7 +600,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -615,7 +615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server.
+     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>

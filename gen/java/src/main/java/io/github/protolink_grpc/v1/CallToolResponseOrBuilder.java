@@ -12,7 +12,7 @@ public interface CallToolResponseOrBuilder extends
 
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -21,7 +21,7 @@ public interface CallToolResponseOrBuilder extends
   boolean hasOutput();
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -30,7 +30,7 @@ public interface CallToolResponseOrBuilder extends
   io.github.protolink_grpc.v1.ToolOutput getOutput();
   /**
    * <pre>
-   * The outcome. Set by the server.
+   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>

@@ -5,7 +5,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 /**
  * <pre>
  * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
- * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -116,7 +116,7 @@ public final class ControlServiceGrpc {
       fullMethodName = SERVICE_NAME + '/' + "GetRunReport",
       requestType = io.github.protolink_grpc.v1.GetRunReportRequest.class,
       responseType = io.github.protolink_grpc.v1.GetRunReportResponse.class,
-      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+      methodType = io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
   public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.GetRunReportRequest,
       io.github.protolink_grpc.v1.GetRunReportResponse> getGetRunReportMethod() {
     io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.GetRunReportRequest, io.github.protolink_grpc.v1.GetRunReportResponse> getGetRunReportMethod;
@@ -125,7 +125,7 @@ public final class ControlServiceGrpc {
         if ((getGetRunReportMethod = ControlServiceGrpc.getGetRunReportMethod) == null) {
           ControlServiceGrpc.getGetRunReportMethod = getGetRunReportMethod =
               io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.GetRunReportRequest, io.github.protolink_grpc.v1.GetRunReportResponse>newBuilder()
-              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setType(io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
               .setFullMethodName(generateFullMethodName(SERVICE_NAME, "GetRunReport"))
               .setSampledToLocalTracing(true)
               .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
@@ -140,35 +140,35 @@ public final class ControlServiceGrpc {
     return getGetRunReportMethod;
   }
 
-  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportRunRequest,
-      io.github.protolink_grpc.v1.ExportRunResponse> getExportRunMethod;
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportTaskRequest,
+      io.github.protolink_grpc.v1.ExportTaskResponse> getExportTaskMethod;
 
   @io.grpc.stub.annotations.RpcMethod(
-      fullMethodName = SERVICE_NAME + '/' + "ExportRun",
-      requestType = io.github.protolink_grpc.v1.ExportRunRequest.class,
-      responseType = io.github.protolink_grpc.v1.ExportRunResponse.class,
+      fullMethodName = SERVICE_NAME + '/' + "ExportTask",
+      requestType = io.github.protolink_grpc.v1.ExportTaskRequest.class,
+      responseType = io.github.protolink_grpc.v1.ExportTaskResponse.class,
       methodType = io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
-  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportRunRequest,
-      io.github.protolink_grpc.v1.ExportRunResponse> getExportRunMethod() {
-    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportRunRequest, io.github.protolink_grpc.v1.ExportRunResponse> getExportRunMethod;
-    if ((getExportRunMethod = ControlServiceGrpc.getExportRunMethod) == null) {
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportTaskRequest,
+      io.github.protolink_grpc.v1.ExportTaskResponse> getExportTaskMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ExportTaskRequest, io.github.protolink_grpc.v1.ExportTaskResponse> getExportTaskMethod;
+    if ((getExportTaskMethod = ControlServiceGrpc.getExportTaskMethod) == null) {
       synchronized (ControlServiceGrpc.class) {
-        if ((getExportRunMethod = ControlServiceGrpc.getExportRunMethod) == null) {
-          ControlServiceGrpc.getExportRunMethod = getExportRunMethod =
-              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.ExportRunRequest, io.github.protolink_grpc.v1.ExportRunResponse>newBuilder()
+        if ((getExportTaskMethod = ControlServiceGrpc.getExportTaskMethod) == null) {
+          ControlServiceGrpc.getExportTaskMethod = getExportTaskMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.ExportTaskRequest, io.github.protolink_grpc.v1.ExportTaskResponse>newBuilder()
               .setType(io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
-              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ExportRun"))
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ExportTask"))
               .setSampledToLocalTracing(true)
               .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
-                  io.github.protolink_grpc.v1.ExportRunRequest.getDefaultInstance()))
+                  io.github.protolink_grpc.v1.ExportTaskRequest.getDefaultInstance()))
               .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
-                  io.github.protolink_grpc.v1.ExportRunResponse.getDefaultInstance()))
-              .setSchemaDescriptor(new ControlServiceMethodDescriptorSupplier("ExportRun"))
+                  io.github.protolink_grpc.v1.ExportTaskResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new ControlServiceMethodDescriptorSupplier("ExportTask"))
               .build();
         }
       }
     }
-    return getExportRunMethod;
+    return getExportTaskMethod;
   }
 
   private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.DescribeStateRequest,
@@ -388,7 +388,7 @@ public final class ControlServiceGrpc {
   /**
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public interface AsyncService {
@@ -433,7 +433,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run.
+     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
      * Errors: NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -444,18 +444,19 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ExportRun returns the log of a task in another shape.
+     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
-    default void exportRun(io.github.protolink_grpc.v1.ExportRunRequest request,
-        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportRunResponse> responseObserver) {
-      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getExportRunMethod(), responseObserver);
+    default void exportTask(io.github.protolink_grpc.v1.ExportTaskRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportTaskResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getExportTaskMethod(), responseObserver);
     }
 
     /**
      * <pre>
      * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -517,7 +518,7 @@ public final class ControlServiceGrpc {
    * Base class for the server implementation of the service ControlService.
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static abstract class ControlServiceImplBase
@@ -532,7 +533,7 @@ public final class ControlServiceGrpc {
    * A stub to allow clients to do asynchronous rpc calls to service ControlService.
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceStub
@@ -591,31 +592,32 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run.
+     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
      * Errors: NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
     public void getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request,
         io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.GetRunReportResponse> responseObserver) {
-      io.grpc.stub.ClientCalls.asyncUnaryCall(
+      io.grpc.stub.ClientCalls.asyncServerStreamingCall(
           getChannel().newCall(getGetRunReportMethod(), getCallOptions()), request, responseObserver);
     }
 
     /**
      * <pre>
-     * ExportRun returns the log of a task in another shape.
+     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
-    public void exportRun(io.github.protolink_grpc.v1.ExportRunRequest request,
-        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportRunResponse> responseObserver) {
+    public void exportTask(io.github.protolink_grpc.v1.ExportTaskRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportTaskResponse> responseObserver) {
       io.grpc.stub.ClientCalls.asyncServerStreamingCall(
-          getChannel().newCall(getExportRunMethod(), getCallOptions()), request, responseObserver);
+          getChannel().newCall(getExportTaskMethod(), getCallOptions()), request, responseObserver);
     }
 
     /**
      * <pre>
      * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -682,7 +684,7 @@ public final class ControlServiceGrpc {
    * A stub to allow clients to do synchronous rpc calls to service ControlService.
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceBlockingV2Stub
@@ -740,31 +742,34 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run.
+     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
      * Errors: NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
-    public io.github.protolink_grpc.v1.GetRunReportResponse getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request) throws io.grpc.StatusException {
-      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+    @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
+    public io.grpc.stub.BlockingClientCall<?, io.github.protolink_grpc.v1.GetRunReportResponse>
+        getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request) {
+      return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
           getChannel(), getGetRunReportMethod(), getCallOptions(), request);
     }
 
     /**
      * <pre>
-     * ExportRun returns the log of a task in another shape.
+     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
-    public io.grpc.stub.BlockingClientCall<?, io.github.protolink_grpc.v1.ExportRunResponse>
-        exportRun(io.github.protolink_grpc.v1.ExportRunRequest request) {
+    public io.grpc.stub.BlockingClientCall<?, io.github.protolink_grpc.v1.ExportTaskResponse>
+        exportTask(io.github.protolink_grpc.v1.ExportTaskRequest request) {
       return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
-          getChannel(), getExportRunMethod(), getCallOptions(), request);
+          getChannel(), getExportTaskMethod(), getCallOptions(), request);
     }
 
     /**
      * <pre>
      * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -826,7 +831,7 @@ public final class ControlServiceGrpc {
    * A stub to allow clients to do limited synchronous rpc calls to service ControlService.
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceBlockingStub
@@ -883,30 +888,32 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run.
+     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
      * Errors: NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
-    public io.github.protolink_grpc.v1.GetRunReportResponse getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request) {
-      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+    public java.util.Iterator<io.github.protolink_grpc.v1.GetRunReportResponse> getRunReport(
+        io.github.protolink_grpc.v1.GetRunReportRequest request) {
+      return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
           getChannel(), getGetRunReportMethod(), getCallOptions(), request);
     }
 
     /**
      * <pre>
-     * ExportRun returns the log of a task in another shape.
+     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
-    public java.util.Iterator<io.github.protolink_grpc.v1.ExportRunResponse> exportRun(
-        io.github.protolink_grpc.v1.ExportRunRequest request) {
+    public java.util.Iterator<io.github.protolink_grpc.v1.ExportTaskResponse> exportTask(
+        io.github.protolink_grpc.v1.ExportTaskRequest request) {
       return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
-          getChannel(), getExportRunMethod(), getCallOptions(), request);
+          getChannel(), getExportTaskMethod(), getCallOptions(), request);
     }
 
     /**
      * <pre>
      * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -968,7 +975,7 @@ public final class ControlServiceGrpc {
    * A stub to allow clients to do ListenableFuture-style rpc calls to service ControlService.
    * <pre>
    * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Errors as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceFutureStub
@@ -1013,19 +1020,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
-     * </pre>
-     */
-    public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.GetRunReportResponse> getRunReport(
-        io.github.protolink_grpc.v1.GetRunReportRequest request) {
-      return io.grpc.stub.ClientCalls.futureUnaryCall(
-          getChannel().newCall(getGetRunReportMethod(), getCallOptions()), request);
-    }
-
-    /**
-     * <pre>
      * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1092,7 +1088,7 @@ public final class ControlServiceGrpc {
   private static final int METHODID_WATCH_APPROVALS = 1;
   private static final int METHODID_RESPOND_APPROVAL = 2;
   private static final int METHODID_GET_RUN_REPORT = 3;
-  private static final int METHODID_EXPORT_RUN = 4;
+  private static final int METHODID_EXPORT_TASK = 4;
   private static final int METHODID_DESCRIBE_STATE = 5;
   private static final int METHODID_RESET_STATE = 6;
   private static final int METHODID_COMPACT_STATE = 7;
@@ -1132,9 +1128,9 @@ public final class ControlServiceGrpc {
           serviceImpl.getRunReport((io.github.protolink_grpc.v1.GetRunReportRequest) request,
               (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.GetRunReportResponse>) responseObserver);
           break;
-        case METHODID_EXPORT_RUN:
-          serviceImpl.exportRun((io.github.protolink_grpc.v1.ExportRunRequest) request,
-              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportRunResponse>) responseObserver);
+        case METHODID_EXPORT_TASK:
+          serviceImpl.exportTask((io.github.protolink_grpc.v1.ExportTaskRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ExportTaskResponse>) responseObserver);
           break;
         case METHODID_DESCRIBE_STATE:
           serviceImpl.describeState((io.github.protolink_grpc.v1.DescribeStateRequest) request,
@@ -1197,18 +1193,18 @@ public final class ControlServiceGrpc {
                 service, METHODID_RESPOND_APPROVAL)))
         .addMethod(
           getGetRunReportMethod(),
-          io.grpc.stub.ServerCalls.asyncUnaryCall(
+          io.grpc.stub.ServerCalls.asyncServerStreamingCall(
             new MethodHandlers<
               io.github.protolink_grpc.v1.GetRunReportRequest,
               io.github.protolink_grpc.v1.GetRunReportResponse>(
                 service, METHODID_GET_RUN_REPORT)))
         .addMethod(
-          getExportRunMethod(),
+          getExportTaskMethod(),
           io.grpc.stub.ServerCalls.asyncServerStreamingCall(
             new MethodHandlers<
-              io.github.protolink_grpc.v1.ExportRunRequest,
-              io.github.protolink_grpc.v1.ExportRunResponse>(
-                service, METHODID_EXPORT_RUN)))
+              io.github.protolink_grpc.v1.ExportTaskRequest,
+              io.github.protolink_grpc.v1.ExportTaskResponse>(
+                service, METHODID_EXPORT_TASK)))
         .addMethod(
           getDescribeStateMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
@@ -1296,7 +1292,7 @@ public final class ControlServiceGrpc {
               .addMethod(getWatchApprovalsMethod())
               .addMethod(getRespondApprovalMethod())
               .addMethod(getGetRunReportMethod())
-              .addMethod(getExportRunMethod())
+              .addMethod(getExportTaskMethod())
               .addMethod(getDescribeStateMethod())
               .addMethod(getResetStateMethod())
               .addMethod(getCompactStateMethod())

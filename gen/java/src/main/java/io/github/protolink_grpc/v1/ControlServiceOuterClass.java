@@ -67,15 +67,15 @@ public final class ControlServiceOuterClass {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_GetRunReportResponse_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_ExportRunRequest_descriptor;
+    internal_static_plgrpc_v1_ExportTaskRequest_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_ExportRunRequest_fieldAccessorTable;
+      internal_static_plgrpc_v1_ExportTaskRequest_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
-    internal_static_plgrpc_v1_ExportRunResponse_descriptor;
+    internal_static_plgrpc_v1_ExportTaskResponse_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
-      internal_static_plgrpc_v1_ExportRunResponse_fieldAccessorTable;
+      internal_static_plgrpc_v1_ExportTaskResponse_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_StateScope_descriptor;
   static final 
@@ -168,66 +168,70 @@ public final class ControlServiceOuterClass {
       "\004\010\t\020\n\"Y\n\027RespondApprovalResponse\022%\n\010appr" +
       "oval\030\001 \001(\0132\023.plgrpc.v1.Approval\022\027\n\017alrea" +
       "dy_decided\030\002 \001(\010\"6\n\023GetRunReportRequest\022" +
-      "\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"+\n\024GetR" +
-      "unReportResponse\022\023\n\013report_json\030\001 \001(\t\"3\n" +
-      "\020ExportRunRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006fo" +
-      "rmat\030\002 \001(\t\"\'\n\021ExportRunResponse\022\022\n\nlines" +
-      "_json\030\001 \003(\t\"0\n\nStateScope\022\022\n\nsession_id\030" +
-      "\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\356\001\n\020StateStoreRepo" +
-      "rt\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010\022\016\n\006exi" +
-      "sts\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n\rmessage" +
-      "_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\tcompact" +
-      "ed\030\007 \001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc.v1.Paylo" +
-      "ad\022\025\n\rmetadata_json\030\t \001(\t\022#\n\007failure\030\n \001" +
-      "(\0132\022.plgrpc.v1.Failure\"R\n\024DescribeStateR" +
-      "equest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateS" +
-      "cope\022\024\n\014include_data\030\002 \001(\010\"D\n\025DescribeSt" +
-      "ateResponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1." +
-      "StateStoreReport\"9\n\021ResetStateRequest\022$\n" +
-      "\005scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\"A\n\022R" +
-      "esetStateResponse\022+\n\006stores\030\001 \003(\0132\033.plgr" +
-      "pc.v1.StateStoreReport\"\305\001\n\023CompactStateR" +
-      "equest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateS" +
-      "cope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014max_messages\030\003" +
-      " \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017preserve_rec" +
-      "ent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_max_tokens\030\006 \001" +
-      "(\005B\022\n\020_preserve_recent\"\272\001\n\024CompactStateR" +
-      "esponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.Stat" +
-      "eStoreReport\022\027\n\017before_messages\030\002 \001(\005\022\026\n" +
-      "\016after_messages\030\003 \001(\005\022\025\n\rbefore_tokens\030\004" +
-      " \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027\n\017summary_cr" +
-      "eated\030\006 \001(\010\"9\n\020ListToolsRequest\022\021\n\tpage_" +
-      "size\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\"L\n\021ListTo" +
-      "olsResponse\022\036\n\005tools\030\001 \003(\0132\017.plgrpc.v1.T" +
-      "ool\022\027\n\017next_page_token\030\002 \001(\t\"m\n\017CallTool" +
-      "Request\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1.ToolCa" +
-      "ll\022\022\n\nrequest_id\030\002 \001(\t\022\022\n\nsession_id\030\003 \001" +
-      "(\t\022\017\n\007task_id\030\004 \001(\t\"J\n\020CallToolResponse\022" +
-      "%\n\006output\030\001 \001(\0132\025.plgrpc.v1.ToolOutput\022\017" +
-      "\n\007task_id\030\002 \001(\t2\257\006\n\016ControlService\022R\n\rLi" +
-      "stApprovals\022\037.plgrpc.v1.ListApprovalsReq" +
-      "uest\032 .plgrpc.v1.ListApprovalsResponse\022W" +
-      "\n\016WatchApprovals\022 .plgrpc.v1.WatchApprov" +
-      "alsRequest\032!.plgrpc.v1.WatchApprovalsRes" +
-      "ponse0\001\022X\n\017RespondApproval\022!.plgrpc.v1.R" +
-      "espondApprovalRequest\032\".plgrpc.v1.Respon" +
-      "dApprovalResponse\022O\n\014GetRunReport\022\036.plgr" +
-      "pc.v1.GetRunReportRequest\032\037.plgrpc.v1.Ge" +
-      "tRunReportResponse\022H\n\tExportRun\022\033.plgrpc" +
-      ".v1.ExportRunRequest\032\034.plgrpc.v1.ExportR" +
-      "unResponse0\001\022R\n\rDescribeState\022\037.plgrpc.v" +
-      "1.DescribeStateRequest\032 .plgrpc.v1.Descr" +
-      "ibeStateResponse\022I\n\nResetState\022\034.plgrpc." +
-      "v1.ResetStateRequest\032\035.plgrpc.v1.ResetSt" +
-      "ateResponse\022O\n\014CompactState\022\036.plgrpc.v1." +
-      "CompactStateRequest\032\037.plgrpc.v1.CompactS" +
-      "tateResponse\022F\n\tListTools\022\033.plgrpc.v1.Li" +
-      "stToolsRequest\032\034.plgrpc.v1.ListToolsResp" +
-      "onse\022C\n\010CallTool\022\032.plgrpc.v1.CallToolReq" +
-      "uest\032\033.plgrpc.v1.CallToolResponseBc\n\033io." +
-      "github.protolink_grpc.v1P\001ZBgithub.com/p" +
-      "rotolink-grpc/protolink-grpc/gen/go/plgr" +
-      "pc/v1;plgrpcv1b\006proto3"
+      "\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\"%\n\024GetR" +
+      "unReportResponse\022\r\n\005piece\030\001 \001(\t\"M\n\021Expor" +
+      "tTaskRequest\022\017\n\007task_id\030\001 \001(\t\022\'\n\006format\030" +
+      "\002 \001(\0162\027.plgrpc.v1.ExportFormat\"6\n\022Export" +
+      "TaskResponse\022\014\n\004data\030\001 \001(\014\022\022\n\nmedia_type" +
+      "\030\002 \001(\t\"0\n\nStateScope\022\022\n\nsession_id\030\001 \001(\t" +
+      "\022\016\n\006stores\030\002 \003(\t\"\205\002\n\020StateStoreReport\022\014\n" +
+      "\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(\010\022\016\n\006exists\030\003" +
+      " \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n\rmessage_coun" +
+      "t\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n\tcompacted\030\007 " +
+      "\001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc.v1.Payload\022\025\n" +
+      "\rmetadata_json\030\t \001(\t\022#\n\007failure\030\n \001(\0132\022." +
+      "plgrpc.v1.Failure\022\025\n\romitted_bytes\030\013 \001(\003" +
+      "\"R\n\024DescribeStateRequest\022$\n\005scope\030\001 \001(\0132" +
+      "\025.plgrpc.v1.StateScope\022\024\n\014include_data\030\002" +
+      " \001(\010\"D\n\025DescribeStateResponse\022+\n\006stores\030" +
+      "\001 \003(\0132\033.plgrpc.v1.StateStoreReport\"9\n\021Re" +
+      "setStateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc." +
+      "v1.StateScope\"A\n\022ResetStateResponse\022+\n\006s" +
+      "tores\030\001 \003(\0132\033.plgrpc.v1.StateStoreReport" +
+      "\"\305\001\n\023CompactStateRequest\022$\n\005scope\030\001 \001(\0132" +
+      "\025.plgrpc.v1.StateScope\022\020\n\010strategy\030\002 \001(\t" +
+      "\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nmax_tokens\030\004 \001" +
+      "(\005\022\034\n\017preserve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022summ" +
+      "ary_max_tokens\030\006 \001(\005B\022\n\020_preserve_recent" +
+      "\"\272\001\n\024CompactStateResponse\022+\n\006stores\030\001 \003(" +
+      "\0132\033.plgrpc.v1.StateStoreReport\022\027\n\017before" +
+      "_messages\030\002 \001(\005\022\026\n\016after_messages\030\003 \001(\005\022" +
+      "\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014after_tokens\030\005" +
+      " \001(\003\022\027\n\017summary_created\030\006 \001(\010\"9\n\020ListToo" +
+      "lsRequest\022\021\n\tpage_size\030\001 \001(\005\022\022\n\npage_tok" +
+      "en\030\002 \001(\t\"L\n\021ListToolsResponse\022\036\n\005tools\030\001" +
+      " \003(\0132\017.plgrpc.v1.Tool\022\027\n\017next_page_token" +
+      "\030\002 \001(\t\"m\n\017CallToolRequest\022!\n\004call\030\001 \001(\0132" +
+      "\023.plgrpc.v1.ToolCall\022\022\n\nrequest_id\030\002 \001(\t" +
+      "\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001(\t\"J\n" +
+      "\020CallToolResponse\022%\n\006output\030\001 \001(\0132\025.plgr" +
+      "pc.v1.ToolOutput\022\017\n\007task_id\030\002 \001(\t*j\n\014Exp" +
+      "ortFormat\022\035\n\031EXPORT_FORMAT_UNSPECIFIED\020\000" +
+      "\022\033\n\027EXPORT_FORMAT_PROTOLINK\020\001\022\036\n\032EXPORT_" +
+      "FORMAT_AGENTRUNTIME\020\0022\264\006\n\016ControlService" +
+      "\022R\n\rListApprovals\022\037.plgrpc.v1.ListApprov" +
+      "alsRequest\032 .plgrpc.v1.ListApprovalsResp" +
+      "onse\022W\n\016WatchApprovals\022 .plgrpc.v1.Watch" +
+      "ApprovalsRequest\032!.plgrpc.v1.WatchApprov" +
+      "alsResponse0\001\022X\n\017RespondApproval\022!.plgrp" +
+      "c.v1.RespondApprovalRequest\032\".plgrpc.v1." +
+      "RespondApprovalResponse\022Q\n\014GetRunReport\022" +
+      "\036.plgrpc.v1.GetRunReportRequest\032\037.plgrpc" +
+      ".v1.GetRunReportResponse0\001\022K\n\nExportTask" +
+      "\022\034.plgrpc.v1.ExportTaskRequest\032\035.plgrpc." +
+      "v1.ExportTaskResponse0\001\022R\n\rDescribeState" +
+      "\022\037.plgrpc.v1.DescribeStateRequest\032 .plgr" +
+      "pc.v1.DescribeStateResponse\022I\n\nResetStat" +
+      "e\022\034.plgrpc.v1.ResetStateRequest\032\035.plgrpc" +
+      ".v1.ResetStateResponse\022O\n\014CompactState\022\036" +
+      ".plgrpc.v1.CompactStateRequest\032\037.plgrpc." +
+      "v1.CompactStateResponse\022F\n\tListTools\022\033.p" +
+      "lgrpc.v1.ListToolsRequest\032\034.plgrpc.v1.Li" +
+      "stToolsResponse\022C\n\010CallTool\022\032.plgrpc.v1." +
+      "CallToolRequest\032\033.plgrpc.v1.CallToolResp" +
+      "onseBc\n\033io.github.protolink_grpc.v1P\001ZBg" +
+      "ithub.com/protolink-grpc/protolink-grpc/" +
+      "gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -286,19 +290,19 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_GetRunReportResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_GetRunReportResponse_descriptor,
-        new java.lang.String[] { "ReportJson", });
-    internal_static_plgrpc_v1_ExportRunRequest_descriptor =
+        new java.lang.String[] { "Piece", });
+    internal_static_plgrpc_v1_ExportTaskRequest_descriptor =
       getDescriptor().getMessageTypes().get(8);
-    internal_static_plgrpc_v1_ExportRunRequest_fieldAccessorTable = new
+    internal_static_plgrpc_v1_ExportTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_ExportRunRequest_descriptor,
+        internal_static_plgrpc_v1_ExportTaskRequest_descriptor,
         new java.lang.String[] { "TaskId", "Format", });
-    internal_static_plgrpc_v1_ExportRunResponse_descriptor =
+    internal_static_plgrpc_v1_ExportTaskResponse_descriptor =
       getDescriptor().getMessageTypes().get(9);
-    internal_static_plgrpc_v1_ExportRunResponse_fieldAccessorTable = new
+    internal_static_plgrpc_v1_ExportTaskResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
-        internal_static_plgrpc_v1_ExportRunResponse_descriptor,
-        new java.lang.String[] { "LinesJson", });
+        internal_static_plgrpc_v1_ExportTaskResponse_descriptor,
+        new java.lang.String[] { "Data", "MediaType", });
     internal_static_plgrpc_v1_StateScope_descriptor =
       getDescriptor().getMessageTypes().get(10);
     internal_static_plgrpc_v1_StateScope_fieldAccessorTable = new
@@ -310,7 +314,7 @@ public final class ControlServiceOuterClass {
     internal_static_plgrpc_v1_StateStoreReport_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_StateStoreReport_descriptor,
-        new java.lang.String[] { "Name", "Enabled", "Exists", "ItemCount", "MessageCount", "Cleared", "Compacted", "Data", "MetadataJson", "Failure", });
+        new java.lang.String[] { "Name", "Enabled", "Exists", "ItemCount", "MessageCount", "Cleared", "Compacted", "Data", "MetadataJson", "Failure", "OmittedBytes", });
     internal_static_plgrpc_v1_DescribeStateRequest_descriptor =
       getDescriptor().getMessageTypes().get(12);
     internal_static_plgrpc_v1_DescribeStateRequest_fieldAccessorTable = new

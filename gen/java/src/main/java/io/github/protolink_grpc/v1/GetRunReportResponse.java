@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * GetRunReportResponse carries the report.
+ * GetRunReportResponse carries a piece of the report.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.GetRunReportResponse}
@@ -32,7 +32,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private GetRunReportResponse() {
-    reportJson_ = "";
+    piece_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -48,47 +48,47 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.GetRunReportResponse.class, io.github.protolink_grpc.v1.GetRunReportResponse.Builder.class);
   }
 
-  public static final int REPORT_JSON_FIELD_NUMBER = 1;
+  public static final int PIECE_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
-  private volatile java.lang.Object reportJson_ = "";
+  private volatile java.lang.Object piece_ = "";
   /**
    * <pre>
-   * The report, a JSON object. Set by the server.
+   * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>string report_json = 1;</code>
-   * @return The reportJson.
+   * <code>string piece = 1;</code>
+   * @return The piece.
    */
   @java.lang.Override
-  public java.lang.String getReportJson() {
-    java.lang.Object ref = reportJson_;
+  public java.lang.String getPiece() {
+    java.lang.Object ref = piece_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      reportJson_ = s;
+      piece_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * The report, a JSON object. Set by the server.
+   * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>string report_json = 1;</code>
-   * @return The bytes for reportJson.
+   * <code>string piece = 1;</code>
+   * @return The bytes for piece.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getReportJsonBytes() {
-    java.lang.Object ref = reportJson_;
+      getPieceBytes() {
+    java.lang.Object ref = piece_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      reportJson_ = b;
+      piece_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -109,8 +109,8 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reportJson_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, reportJson_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(piece_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 1, piece_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -121,8 +121,8 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(reportJson_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, reportJson_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(piece_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, piece_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -139,8 +139,8 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.GetRunReportResponse other = (io.github.protolink_grpc.v1.GetRunReportResponse) obj;
 
-    if (!getReportJson()
-        .equals(other.getReportJson())) return false;
+    if (!getPiece()
+        .equals(other.getPiece())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -152,8 +152,8 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + REPORT_JSON_FIELD_NUMBER;
-    hash = (53 * hash) + getReportJson().hashCode();
+    hash = (37 * hash) + PIECE_FIELD_NUMBER;
+    hash = (53 * hash) + getPiece().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -253,7 +253,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * GetRunReportResponse carries the report.
+   * GetRunReportResponse carries a piece of the report.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.GetRunReportResponse}
@@ -289,7 +289,7 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      reportJson_ = "";
+      piece_ = "";
       return this;
     }
 
@@ -324,7 +324,7 @@ private static final long serialVersionUID = 0L;
     private void buildPartial0(io.github.protolink_grpc.v1.GetRunReportResponse result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.reportJson_ = reportJson_;
+        result.piece_ = piece_;
       }
     }
 
@@ -340,8 +340,8 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.GetRunReportResponse other) {
       if (other == io.github.protolink_grpc.v1.GetRunReportResponse.getDefaultInstance()) return this;
-      if (!other.getReportJson().isEmpty()) {
-        reportJson_ = other.reportJson_;
+      if (!other.getPiece().isEmpty()) {
+        piece_ = other.piece_;
         bitField0_ |= 0x00000001;
         onChanged();
       }
@@ -372,7 +372,7 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              reportJson_ = input.readStringRequireUtf8();
+              piece_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
@@ -393,22 +393,22 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object reportJson_ = "";
+    private java.lang.Object piece_ = "";
     /**
      * <pre>
-     * The report, a JSON object. Set by the server.
+     * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>string report_json = 1;</code>
-     * @return The reportJson.
+     * <code>string piece = 1;</code>
+     * @return The piece.
      */
-    public java.lang.String getReportJson() {
-      java.lang.Object ref = reportJson_;
+    public java.lang.String getPiece() {
+      java.lang.Object ref = piece_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        reportJson_ = s;
+        piece_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -416,20 +416,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The report, a JSON object. Set by the server.
+     * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>string report_json = 1;</code>
-     * @return The bytes for reportJson.
+     * <code>string piece = 1;</code>
+     * @return The bytes for piece.
      */
     public com.google.protobuf.ByteString
-        getReportJsonBytes() {
-      java.lang.Object ref = reportJson_;
+        getPieceBytes() {
+      java.lang.Object ref = piece_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        reportJson_ = b;
+        piece_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -437,49 +437,49 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The report, a JSON object. Set by the server.
+     * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>string report_json = 1;</code>
-     * @param value The reportJson to set.
+     * <code>string piece = 1;</code>
+     * @param value The piece to set.
      * @return This builder for chaining.
      */
-    public Builder setReportJson(
+    public Builder setPiece(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      reportJson_ = value;
+      piece_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The report, a JSON object. Set by the server.
+     * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>string report_json = 1;</code>
+     * <code>string piece = 1;</code>
      * @return This builder for chaining.
      */
-    public Builder clearReportJson() {
-      reportJson_ = getDefaultInstance().getReportJson();
+    public Builder clearPiece() {
+      piece_ = getDefaultInstance().getPiece();
       bitField0_ = (bitField0_ & ~0x00000001);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * The report, a JSON object. Set by the server.
+     * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
      * </pre>
      *
-     * <code>string report_json = 1;</code>
-     * @param value The bytes for reportJson to set.
+     * <code>string piece = 1;</code>
+     * @param value The bytes for piece to set.
      * @return This builder for chaining.
      */
-    public Builder setReportJsonBytes(
+    public Builder setPieceBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      reportJson_ = value;
+      piece_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;

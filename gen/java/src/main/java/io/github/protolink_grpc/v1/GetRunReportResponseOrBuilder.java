@@ -12,21 +12,21 @@ public interface GetRunReportResponseOrBuilder extends
 
   /**
    * <pre>
-   * The report, a JSON object. Set by the server.
+   * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>string report_json = 1;</code>
-   * @return The reportJson.
+   * <code>string piece = 1;</code>
+   * @return The piece.
    */
-  java.lang.String getReportJson();
+  java.lang.String getPiece();
   /**
    * <pre>
-   * The report, a JSON object. Set by the server.
+   * Next piece of the report, which is a JSON object. At most 1 MiB. Set by the server.
    * </pre>
    *
-   * <code>string report_json = 1;</code>
-   * @return The bytes for reportJson.
+   * <code>string piece = 1;</code>
+   * @return The bytes for piece.
    */
   com.google.protobuf.ByteString
-      getReportJsonBytes();
+      getPieceBytes();
 }

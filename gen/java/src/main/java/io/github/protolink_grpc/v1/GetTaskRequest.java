@@ -49,6 +49,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.GetTaskRequest.class, io.github.protolink_grpc.v1.GetTaskRequest.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TASK_ID_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object taskId_ = "";
@@ -122,6 +123,75 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.protolink_grpc.v1.TaskView.UNRECOGNIZED : result;
   }
 
+  public static final int MAX_MESSAGES_FIELD_NUMBER = 3;
+  private int maxMessages_ = 0;
+  /**
+   * <pre>
+   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   * </pre>
+   *
+   * <code>int32 max_messages = 3;</code>
+   * @return The maxMessages.
+   */
+  @java.lang.Override
+  public int getMaxMessages() {
+    return maxMessages_;
+  }
+
+  public static final int BEFORE_MESSAGE_FIELD_NUMBER = 4;
+  private int beforeMessage_ = 0;
+  /**
+   * <pre>
+   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_message = 4;</code>
+   * @return Whether the beforeMessage field is set.
+   */
+  @java.lang.Override
+  public boolean hasBeforeMessage() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_message = 4;</code>
+   * @return The beforeMessage.
+   */
+  @java.lang.Override
+  public int getBeforeMessage() {
+    return beforeMessage_;
+  }
+
+  public static final int BEFORE_ARTIFACT_FIELD_NUMBER = 5;
+  private int beforeArtifact_ = 0;
+  /**
+   * <pre>
+   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_artifact = 5;</code>
+   * @return Whether the beforeArtifact field is set.
+   */
+  @java.lang.Override
+  public boolean hasBeforeArtifact() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_artifact = 5;</code>
+   * @return The beforeArtifact.
+   */
+  @java.lang.Override
+  public int getBeforeArtifact() {
+    return beforeArtifact_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -142,6 +212,15 @@ private static final long serialVersionUID = 0L;
     if (view_ != io.github.protolink_grpc.v1.TaskView.TASK_VIEW_UNSPECIFIED.getNumber()) {
       output.writeEnum(2, view_);
     }
+    if (maxMessages_ != 0) {
+      output.writeInt32(3, maxMessages_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeInt32(4, beforeMessage_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeInt32(5, beforeArtifact_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -157,6 +236,18 @@ private static final long serialVersionUID = 0L;
     if (view_ != io.github.protolink_grpc.v1.TaskView.TASK_VIEW_UNSPECIFIED.getNumber()) {
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(2, view_);
+    }
+    if (maxMessages_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(3, maxMessages_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(4, beforeMessage_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(5, beforeArtifact_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -176,6 +267,18 @@ private static final long serialVersionUID = 0L;
     if (!getTaskId()
         .equals(other.getTaskId())) return false;
     if (view_ != other.view_) return false;
+    if (getMaxMessages()
+        != other.getMaxMessages()) return false;
+    if (hasBeforeMessage() != other.hasBeforeMessage()) return false;
+    if (hasBeforeMessage()) {
+      if (getBeforeMessage()
+          != other.getBeforeMessage()) return false;
+    }
+    if (hasBeforeArtifact() != other.hasBeforeArtifact()) return false;
+    if (hasBeforeArtifact()) {
+      if (getBeforeArtifact()
+          != other.getBeforeArtifact()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -191,6 +294,16 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getTaskId().hashCode();
     hash = (37 * hash) + VIEW_FIELD_NUMBER;
     hash = (53 * hash) + view_;
+    hash = (37 * hash) + MAX_MESSAGES_FIELD_NUMBER;
+    hash = (53 * hash) + getMaxMessages();
+    if (hasBeforeMessage()) {
+      hash = (37 * hash) + BEFORE_MESSAGE_FIELD_NUMBER;
+      hash = (53 * hash) + getBeforeMessage();
+    }
+    if (hasBeforeArtifact()) {
+      hash = (37 * hash) + BEFORE_ARTIFACT_FIELD_NUMBER;
+      hash = (53 * hash) + getBeforeArtifact();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -328,6 +441,9 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       taskId_ = "";
       view_ = 0;
+      maxMessages_ = 0;
+      beforeMessage_ = 0;
+      beforeArtifact_ = 0;
       return this;
     }
 
@@ -367,6 +483,19 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.view_ = view_;
       }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.maxMessages_ = maxMessages_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.beforeMessage_ = beforeMessage_;
+        to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.beforeArtifact_ = beforeArtifact_;
+        to_bitField0_ |= 0x00000002;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -388,6 +517,15 @@ private static final long serialVersionUID = 0L;
       }
       if (other.view_ != 0) {
         setViewValue(other.getViewValue());
+      }
+      if (other.getMaxMessages() != 0) {
+        setMaxMessages(other.getMaxMessages());
+      }
+      if (other.hasBeforeMessage()) {
+        setBeforeMessage(other.getBeforeMessage());
+      }
+      if (other.hasBeforeArtifact()) {
+        setBeforeArtifact(other.getBeforeArtifact());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -425,6 +563,21 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 16
+            case 24: {
+              maxMessages_ = input.readInt32();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
+            case 32: {
+              beforeMessage_ = input.readInt32();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 32
+            case 40: {
+              beforeArtifact_ = input.readInt32();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -601,6 +754,162 @@ private static final long serialVersionUID = 0L;
     public Builder clearView() {
       bitField0_ = (bitField0_ & ~0x00000002);
       view_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int maxMessages_ ;
+    /**
+     * <pre>
+     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * </pre>
+     *
+     * <code>int32 max_messages = 3;</code>
+     * @return The maxMessages.
+     */
+    @java.lang.Override
+    public int getMaxMessages() {
+      return maxMessages_;
+    }
+    /**
+     * <pre>
+     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * </pre>
+     *
+     * <code>int32 max_messages = 3;</code>
+     * @param value The maxMessages to set.
+     * @return This builder for chaining.
+     */
+    public Builder setMaxMessages(int value) {
+
+      maxMessages_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * </pre>
+     *
+     * <code>int32 max_messages = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearMaxMessages() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      maxMessages_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int beforeMessage_ ;
+    /**
+     * <pre>
+     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_message = 4;</code>
+     * @return Whether the beforeMessage field is set.
+     */
+    @java.lang.Override
+    public boolean hasBeforeMessage() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_message = 4;</code>
+     * @return The beforeMessage.
+     */
+    @java.lang.Override
+    public int getBeforeMessage() {
+      return beforeMessage_;
+    }
+    /**
+     * <pre>
+     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_message = 4;</code>
+     * @param value The beforeMessage to set.
+     * @return This builder for chaining.
+     */
+    public Builder setBeforeMessage(int value) {
+
+      beforeMessage_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_message = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearBeforeMessage() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      beforeMessage_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int beforeArtifact_ ;
+    /**
+     * <pre>
+     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_artifact = 5;</code>
+     * @return Whether the beforeArtifact field is set.
+     */
+    @java.lang.Override
+    public boolean hasBeforeArtifact() {
+      return ((bitField0_ & 0x00000010) != 0);
+    }
+    /**
+     * <pre>
+     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_artifact = 5;</code>
+     * @return The beforeArtifact.
+     */
+    @java.lang.Override
+    public int getBeforeArtifact() {
+      return beforeArtifact_;
+    }
+    /**
+     * <pre>
+     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_artifact = 5;</code>
+     * @param value The beforeArtifact to set.
+     * @return This builder for chaining.
+     */
+    public Builder setBeforeArtifact(int value) {
+
+      beforeArtifact_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * </pre>
+     *
+     * <code>optional int32 before_artifact = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearBeforeArtifact() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      beforeArtifact_ = 0;
       onChanged();
       return this;
     }

@@ -48,4 +48,52 @@ public interface GetTaskRequestOrBuilder extends
    * @return The view.
    */
   io.github.protolink_grpc.v1.TaskView getView();
+
+  /**
+   * <pre>
+   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   * </pre>
+   *
+   * <code>int32 max_messages = 3;</code>
+   * @return The maxMessages.
+   */
+  int getMaxMessages();
+
+  /**
+   * <pre>
+   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_message = 4;</code>
+   * @return Whether the beforeMessage field is set.
+   */
+  boolean hasBeforeMessage();
+  /**
+   * <pre>
+   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_message = 4;</code>
+   * @return The beforeMessage.
+   */
+  int getBeforeMessage();
+
+  /**
+   * <pre>
+   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_artifact = 5;</code>
+   * @return Whether the beforeArtifact field is set.
+   */
+  boolean hasBeforeArtifact();
+  /**
+   * <pre>
+   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * </pre>
+   *
+   * <code>optional int32 before_artifact = 5;</code>
+   * @return The beforeArtifact.
+   */
+  int getBeforeArtifact();
 }

@@ -304,6 +304,21 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.protolink_grpc.v1.TaskView.UNRECOGNIZED : result;
   }
 
+  public static final int INCLUDE_TOTAL_FIELD_NUMBER = 7;
+  private boolean includeTotal_ = false;
+  /**
+   * <pre>
+   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   * </pre>
+   *
+   * <code>bool include_total = 7;</code>
+   * @return The includeTotal.
+   */
+  @java.lang.Override
+  public boolean getIncludeTotal() {
+    return includeTotal_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -340,6 +355,9 @@ private static final long serialVersionUID = 0L;
     }
     if (view_ != io.github.protolink_grpc.v1.TaskView.TASK_VIEW_UNSPECIFIED.getNumber()) {
       output.writeEnum(6, view_);
+    }
+    if (includeTotal_ != false) {
+      output.writeBool(7, includeTotal_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -380,6 +398,10 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(6, view_);
     }
+    if (includeTotal_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(7, includeTotal_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -408,6 +430,8 @@ private static final long serialVersionUID = 0L;
     if (!getPageToken()
         .equals(other.getPageToken())) return false;
     if (view_ != other.view_) return false;
+    if (getIncludeTotal()
+        != other.getIncludeTotal()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -435,6 +459,9 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getPageToken().hashCode();
     hash = (37 * hash) + VIEW_FIELD_NUMBER;
     hash = (53 * hash) + view_;
+    hash = (37 * hash) + INCLUDE_TOTAL_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getIncludeTotal());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -586,6 +613,7 @@ private static final long serialVersionUID = 0L;
       pageSize_ = 0;
       pageToken_ = "";
       view_ = 0;
+      includeTotal_ = false;
       return this;
     }
 
@@ -642,6 +670,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.view_ = view_;
       }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.includeTotal_ = includeTotal_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -686,6 +717,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.view_ != 0) {
         setViewValue(other.getViewValue());
+      }
+      if (other.getIncludeTotal() != false) {
+        setIncludeTotal(other.getIncludeTotal());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -756,6 +790,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000020;
               break;
             } // case 48
+            case 56: {
+              includeTotal_ = input.readBool();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 56
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1409,6 +1448,50 @@ private static final long serialVersionUID = 0L;
     public Builder clearView() {
       bitField0_ = (bitField0_ & ~0x00000020);
       view_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private boolean includeTotal_ ;
+    /**
+     * <pre>
+     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * </pre>
+     *
+     * <code>bool include_total = 7;</code>
+     * @return The includeTotal.
+     */
+    @java.lang.Override
+    public boolean getIncludeTotal() {
+      return includeTotal_;
+    }
+    /**
+     * <pre>
+     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * </pre>
+     *
+     * <code>bool include_total = 7;</code>
+     * @param value The includeTotal to set.
+     * @return This builder for chaining.
+     */
+    public Builder setIncludeTotal(boolean value) {
+
+      includeTotal_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * </pre>
+     *
+     * <code>bool include_total = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearIncludeTotal() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      includeTotal_ = false;
       onChanged();
       return this;
     }

@@ -154,4 +154,14 @@ public interface ListTasksRequestOrBuilder extends
    * @return The view.
    */
   io.github.protolink_grpc.v1.TaskView getView();
+
+  /**
+   * <pre>
+   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   * </pre>
+   *
+   * <code>bool include_total = 7;</code>
+   * @return The includeTotal.
+   */
+  boolean getIncludeTotal();
 }

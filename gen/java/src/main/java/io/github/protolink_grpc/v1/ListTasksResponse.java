@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Task> tasks_;
   /**
    * <pre>
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -88,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -99,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -158,17 +158,17 @@ private static final long serialVersionUID = 0L;
   }
 
   public static final int TOTAL_SIZE_FIELD_NUMBER = 3;
-  private long totalSize_ = 0L;
+  private int totalSize_ = 0;
   /**
    * <pre>
-   * Number of tasks that match the filters, on all pages. Set by the server.
+   * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
    * </pre>
    *
-   * <code>int64 total_size = 3;</code>
+   * <code>int32 total_size = 3;</code>
    * @return The totalSize.
    */
   @java.lang.Override
-  public long getTotalSize() {
+  public int getTotalSize() {
     return totalSize_;
   }
 
@@ -192,8 +192,8 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(nextPageToken_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, nextPageToken_);
     }
-    if (totalSize_ != 0L) {
-      output.writeInt64(3, totalSize_);
+    if (totalSize_ != 0) {
+      output.writeInt32(3, totalSize_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -211,9 +211,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(nextPageToken_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, nextPageToken_);
     }
-    if (totalSize_ != 0L) {
+    if (totalSize_ != 0) {
       size += com.google.protobuf.CodedOutputStream
-        .computeInt64Size(3, totalSize_);
+        .computeInt32Size(3, totalSize_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -254,8 +254,7 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + NEXT_PAGE_TOKEN_FIELD_NUMBER;
     hash = (53 * hash) + getNextPageToken().hashCode();
     hash = (37 * hash) + TOTAL_SIZE_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getTotalSize());
+    hash = (53 * hash) + getTotalSize();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -399,7 +398,7 @@ private static final long serialVersionUID = 0L;
       }
       bitField0_ = (bitField0_ & ~0x00000001);
       nextPageToken_ = "";
-      totalSize_ = 0L;
+      totalSize_ = 0;
       return this;
     }
 
@@ -497,7 +496,7 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000002;
         onChanged();
       }
-      if (other.getTotalSize() != 0L) {
+      if (other.getTotalSize() != 0) {
         setTotalSize(other.getTotalSize());
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -545,7 +544,7 @@ private static final long serialVersionUID = 0L;
               break;
             } // case 18
             case 24: {
-              totalSize_ = input.readInt64();
+              totalSize_ = input.readInt32();
               bitField0_ |= 0x00000004;
               break;
             } // case 24
@@ -580,7 +579,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -594,7 +593,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -608,7 +607,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -622,7 +621,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -643,7 +642,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -661,7 +660,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -681,7 +680,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -702,7 +701,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -720,7 +719,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -738,7 +737,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -757,7 +756,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -774,7 +773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -791,7 +790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -802,7 +801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -816,7 +815,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -831,7 +830,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -842,7 +841,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -854,7 +853,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page of whole tasks may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -970,29 +969,29 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private long totalSize_ ;
+    private int totalSize_ ;
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server.
+     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
      * </pre>
      *
-     * <code>int64 total_size = 3;</code>
+     * <code>int32 total_size = 3;</code>
      * @return The totalSize.
      */
     @java.lang.Override
-    public long getTotalSize() {
+    public int getTotalSize() {
       return totalSize_;
     }
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server.
+     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
      * </pre>
      *
-     * <code>int64 total_size = 3;</code>
+     * <code>int32 total_size = 3;</code>
      * @param value The totalSize to set.
      * @return This builder for chaining.
      */
-    public Builder setTotalSize(long value) {
+    public Builder setTotalSize(int value) {
 
       totalSize_ = value;
       bitField0_ |= 0x00000004;
@@ -1001,15 +1000,15 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server.
+     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
      * </pre>
      *
-     * <code>int64 total_size = 3;</code>
+     * <code>int32 total_size = 3;</code>
      * @return This builder for chaining.
      */
     public Builder clearTotalSize() {
       bitField0_ = (bitField0_ & ~0x00000004);
-      totalSize_ = 0L;
+      totalSize_ = 0;
       onChanged();
       return this;
     }

@@ -191,7 +191,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload data_;
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -203,7 +203,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -215,7 +215,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -310,6 +310,22 @@ private static final long serialVersionUID = 0L;
     return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
+  public static final int OMITTED_BYTES_FIELD_NUMBER = 11;
+  private long omittedBytes_ = 0L;
+  /**
+   * <pre>
+   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+   * out.
+   * </pre>
+   *
+   * <code>int64 omitted_bytes = 11;</code>
+   * @return The omittedBytes.
+   */
+  @java.lang.Override
+  public long getOmittedBytes() {
+    return omittedBytes_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -353,6 +369,9 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(10, getFailure());
+    }
+    if (omittedBytes_ != 0L) {
+      output.writeInt64(11, omittedBytes_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -401,6 +420,10 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(10, getFailure());
     }
+    if (omittedBytes_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt64Size(11, omittedBytes_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -442,6 +465,8 @@ private static final long serialVersionUID = 0L;
       if (!getFailure()
           .equals(other.getFailure())) return false;
     }
+    if (getOmittedBytes()
+        != other.getOmittedBytes()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -483,6 +508,9 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + FAILURE_FIELD_NUMBER;
       hash = (53 * hash) + getFailure().hashCode();
     }
+    hash = (37 * hash) + OMITTED_BYTES_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getOmittedBytes());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -643,6 +671,7 @@ private static final long serialVersionUID = 0L;
         failureBuilder_.dispose();
         failureBuilder_ = null;
       }
+      omittedBytes_ = 0L;
       return this;
     }
 
@@ -713,6 +742,9 @@ private static final long serialVersionUID = 0L;
             : failureBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
+      if (((from_bitField0_ & 0x00000400) != 0)) {
+        result.omittedBytes_ = omittedBytes_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -761,6 +793,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasFailure()) {
         mergeFailure(other.getFailure());
+      }
+      if (other.getOmittedBytes() != 0L) {
+        setOmittedBytes(other.getOmittedBytes());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -842,6 +877,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000200;
               break;
             } // case 82
+            case 88: {
+              omittedBytes_ = input.readInt64();
+              bitField0_ |= 0x00000400;
+              break;
+            } // case 88
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1220,7 +1260,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> dataBuilder_;
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1231,7 +1271,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1246,7 +1286,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1266,7 +1306,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1284,7 +1324,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1309,7 +1349,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1326,7 +1366,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1338,7 +1378,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1353,7 +1393,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for.
+     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1619,6 +1659,53 @@ private static final long serialVersionUID = 0L;
         failure_ = null;
       }
       return failureBuilder_;
+    }
+
+    private long omittedBytes_ ;
+    /**
+     * <pre>
+     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+     * out.
+     * </pre>
+     *
+     * <code>int64 omitted_bytes = 11;</code>
+     * @return The omittedBytes.
+     */
+    @java.lang.Override
+    public long getOmittedBytes() {
+      return omittedBytes_;
+    }
+    /**
+     * <pre>
+     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+     * out.
+     * </pre>
+     *
+     * <code>int64 omitted_bytes = 11;</code>
+     * @param value The omittedBytes to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOmittedBytes(long value) {
+
+      omittedBytes_ = value;
+      bitField0_ |= 0x00000400;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+     * out.
+     * </pre>
+     *
+     * <code>int64 omitted_bytes = 11;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOmittedBytes() {
+      bitField0_ = (bitField0_ & ~0x00000400);
+      omittedBytes_ = 0L;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.StateStoreReport)

@@ -92,7 +92,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -101,7 +101,7 @@ public interface StateStoreReportOrBuilder extends
   boolean hasData();
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -110,7 +110,7 @@ public interface StateStoreReportOrBuilder extends
   io.github.protolink_grpc.v1.Payload getData();
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for.
+   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -163,4 +163,15 @@ public interface StateStoreReportOrBuilder extends
    * <code>.plgrpc.v1.Failure failure = 10;</code>
    */
   io.github.protolink_grpc.v1.FailureOrBuilder getFailureOrBuilder();
+
+  /**
+   * <pre>
+   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
+   * out.
+   * </pre>
+   *
+   * <code>int64 omitted_bytes = 11;</code>
+   * @return The omittedBytes.
+   */
+  long getOmittedBytes();
 }

@@ -44,6 +44,8 @@ private static final long serialVersionUID = 0L;
     stateHistory_ = java.util.Collections.emptyList();
     cancelReason_ = "";
     outputId_ = "";
+    omitted_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -904,6 +906,94 @@ private static final long serialVersionUID = 0L;
     return firstSequence_;
   }
 
+  public static final int FIRST_ARTIFACT_FIELD_NUMBER = 22;
+  private int firstArtifact_ = 0;
+  /**
+   * <pre>
+   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   * </pre>
+   *
+   * <code>int32 first_artifact = 22;</code>
+   * @return The firstArtifact.
+   */
+  @java.lang.Override
+  public int getFirstArtifact() {
+    return firstArtifact_;
+  }
+
+  public static final int FIRST_MESSAGE_FIELD_NUMBER = 23;
+  private int firstMessage_ = 0;
+  /**
+   * <pre>
+   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   * </pre>
+   *
+   * <code>int32 first_message = 23;</code>
+   * @return The firstMessage.
+   */
+  @java.lang.Override
+  public int getFirstMessage() {
+    return firstMessage_;
+  }
+
+  public static final int OMITTED_FIELD_NUMBER = 24;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.LazyStringArrayList omitted_ =
+      com.google.protobuf.LazyStringArrayList.emptyList();
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @return A list containing the omitted.
+   */
+  public com.google.protobuf.ProtocolStringList
+      getOmittedList() {
+    return omitted_;
+  }
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @return The count of omitted.
+   */
+  public int getOmittedCount() {
+    return omitted_.size();
+  }
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @param index The index of the element to return.
+   * @return The omitted at the given index.
+   */
+  public java.lang.String getOmitted(int index) {
+    return omitted_.get(index);
+  }
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omitted at the given index.
+   */
+  public com.google.protobuf.ByteString
+      getOmittedBytes(int index) {
+    return omitted_.getByteString(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -980,6 +1070,15 @@ private static final long serialVersionUID = 0L;
     }
     if (firstSequence_ != 0L) {
       output.writeInt64(21, firstSequence_);
+    }
+    if (firstArtifact_ != 0) {
+      output.writeInt32(22, firstArtifact_);
+    }
+    if (firstMessage_ != 0) {
+      output.writeInt32(23, firstMessage_);
+    }
+    for (int i = 0; i < omitted_.size(); i++) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 24, omitted_.getRaw(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -1066,6 +1165,22 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(21, firstSequence_);
     }
+    if (firstArtifact_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(22, firstArtifact_);
+    }
+    if (firstMessage_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(23, firstMessage_);
+    }
+    {
+      int dataSize = 0;
+      for (int i = 0; i < omitted_.size(); i++) {
+        dataSize += computeStringSizeNoTag(omitted_.getRaw(i));
+      }
+      size += dataSize;
+      size += 2 * getOmittedList().size();
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1137,6 +1252,12 @@ private static final long serialVersionUID = 0L;
         .equals(other.getOutputId())) return false;
     if (getFirstSequence()
         != other.getFirstSequence()) return false;
+    if (getFirstArtifact()
+        != other.getFirstArtifact()) return false;
+    if (getFirstMessage()
+        != other.getFirstMessage()) return false;
+    if (!getOmittedList()
+        .equals(other.getOmittedList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -1208,6 +1329,14 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + FIRST_SEQUENCE_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
         getFirstSequence());
+    hash = (37 * hash) + FIRST_ARTIFACT_FIELD_NUMBER;
+    hash = (53 * hash) + getFirstArtifact();
+    hash = (37 * hash) + FIRST_MESSAGE_FIELD_NUMBER;
+    hash = (53 * hash) + getFirstMessage();
+    if (getOmittedCount() > 0) {
+      hash = (37 * hash) + OMITTED_FIELD_NUMBER;
+      hash = (53 * hash) + getOmittedList().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1415,6 +1544,10 @@ private static final long serialVersionUID = 0L;
       }
       outputId_ = "";
       firstSequence_ = 0L;
+      firstArtifact_ = 0;
+      firstMessage_ = 0;
+      omitted_ =
+          com.google.protobuf.LazyStringArrayList.emptyList();
       return this;
     }
 
@@ -1548,6 +1681,16 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00100000) != 0)) {
         result.firstSequence_ = firstSequence_;
+      }
+      if (((from_bitField0_ & 0x00200000) != 0)) {
+        result.firstArtifact_ = firstArtifact_;
+      }
+      if (((from_bitField0_ & 0x00400000) != 0)) {
+        result.firstMessage_ = firstMessage_;
+      }
+      if (((from_bitField0_ & 0x00800000) != 0)) {
+        omitted_.makeImmutable();
+        result.omitted_ = omitted_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1711,6 +1854,22 @@ private static final long serialVersionUID = 0L;
       }
       if (other.getFirstSequence() != 0L) {
         setFirstSequence(other.getFirstSequence());
+      }
+      if (other.getFirstArtifact() != 0) {
+        setFirstArtifact(other.getFirstArtifact());
+      }
+      if (other.getFirstMessage() != 0) {
+        setFirstMessage(other.getFirstMessage());
+      }
+      if (!other.omitted_.isEmpty()) {
+        if (omitted_.isEmpty()) {
+          omitted_ = other.omitted_;
+          bitField0_ |= 0x00800000;
+        } else {
+          ensureOmittedIsMutable();
+          omitted_.addAll(other.omitted_);
+        }
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -1877,6 +2036,22 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00100000;
               break;
             } // case 168
+            case 176: {
+              firstArtifact_ = input.readInt32();
+              bitField0_ |= 0x00200000;
+              break;
+            } // case 176
+            case 184: {
+              firstMessage_ = input.readInt32();
+              bitField0_ |= 0x00400000;
+              break;
+            } // case 184
+            case 194: {
+              java.lang.String s = input.readStringRequireUtf8();
+              ensureOmittedIsMutable();
+              omitted_.add(s);
+              break;
+            } // case 194
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4619,6 +4794,253 @@ private static final long serialVersionUID = 0L;
     public Builder clearFirstSequence() {
       bitField0_ = (bitField0_ & ~0x00100000);
       firstSequence_ = 0L;
+      onChanged();
+      return this;
+    }
+
+    private int firstArtifact_ ;
+    /**
+     * <pre>
+     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_artifact = 22;</code>
+     * @return The firstArtifact.
+     */
+    @java.lang.Override
+    public int getFirstArtifact() {
+      return firstArtifact_;
+    }
+    /**
+     * <pre>
+     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_artifact = 22;</code>
+     * @param value The firstArtifact to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFirstArtifact(int value) {
+
+      firstArtifact_ = value;
+      bitField0_ |= 0x00200000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_artifact = 22;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFirstArtifact() {
+      bitField0_ = (bitField0_ & ~0x00200000);
+      firstArtifact_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int firstMessage_ ;
+    /**
+     * <pre>
+     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_message = 23;</code>
+     * @return The firstMessage.
+     */
+    @java.lang.Override
+    public int getFirstMessage() {
+      return firstMessage_;
+    }
+    /**
+     * <pre>
+     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_message = 23;</code>
+     * @param value The firstMessage to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFirstMessage(int value) {
+
+      firstMessage_ = value;
+      bitField0_ |= 0x00400000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * </pre>
+     *
+     * <code>int32 first_message = 23;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFirstMessage() {
+      bitField0_ = (bitField0_ & ~0x00400000);
+      firstMessage_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.LazyStringArrayList omitted_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+    private void ensureOmittedIsMutable() {
+      if (!omitted_.isModifiable()) {
+        omitted_ = new com.google.protobuf.LazyStringArrayList(omitted_);
+      }
+      bitField0_ |= 0x00800000;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @return A list containing the omitted.
+     */
+    public com.google.protobuf.ProtocolStringList
+        getOmittedList() {
+      omitted_.makeImmutable();
+      return omitted_;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @return The count of omitted.
+     */
+    public int getOmittedCount() {
+      return omitted_.size();
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param index The index of the element to return.
+     * @return The omitted at the given index.
+     */
+    public java.lang.String getOmitted(int index) {
+      return omitted_.get(index);
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param index The index of the value to return.
+     * @return The bytes of the omitted at the given index.
+     */
+    public com.google.protobuf.ByteString
+        getOmittedBytes(int index) {
+      return omitted_.getByteString(index);
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param index The index to set the value at.
+     * @param value The omitted to set.
+     * @return This builder for chaining.
+     */
+    public Builder setOmitted(
+        int index, java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedIsMutable();
+      omitted_.set(index, value);
+      bitField0_ |= 0x00800000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param value The omitted to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmitted(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureOmittedIsMutable();
+      omitted_.add(value);
+      bitField0_ |= 0x00800000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param values The omitted to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllOmitted(
+        java.lang.Iterable<java.lang.String> values) {
+      ensureOmittedIsMutable();
+      com.google.protobuf.AbstractMessageLite.Builder.addAll(
+          values, omitted_);
+      bitField0_ |= 0x00800000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearOmitted() {
+      omitted_ =
+        com.google.protobuf.LazyStringArrayList.emptyList();
+      bitField0_ = (bitField0_ & ~0x00800000);;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * </pre>
+     *
+     * <code>repeated string omitted = 24;</code>
+     * @param value The bytes of the omitted to add.
+     * @return This builder for chaining.
+     */
+    public Builder addOmittedBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      ensureOmittedIsMutable();
+      omitted_.add(value);
+      bitField0_ |= 0x00800000;
       onChanged();
       return this;
     }

@@ -504,4 +504,70 @@ public interface TaskOrBuilder extends
    * @return The firstSequence.
    */
   long getFirstSequence();
+
+  /**
+   * <pre>
+   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
+   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   * </pre>
+   *
+   * <code>int32 first_artifact = 22;</code>
+   * @return The firstArtifact.
+   */
+  int getFirstArtifact();
+
+  /**
+   * <pre>
+   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   * </pre>
+   *
+   * <code>int32 first_message = 23;</code>
+   * @return The firstMessage.
+   */
+  int getFirstMessage();
+
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @return A list containing the omitted.
+   */
+  java.util.List<java.lang.String>
+      getOmittedList();
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @return The count of omitted.
+   */
+  int getOmittedCount();
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @param index The index of the element to return.
+   * @return The omitted at the given index.
+   */
+  java.lang.String getOmitted(int index);
+  /**
+   * <pre>
+   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
+   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * </pre>
+   *
+   * <code>repeated string omitted = 24;</code>
+   * @param index The index of the value to return.
+   * @return The bytes of the omitted at the given index.
+   */
+  com.google.protobuf.ByteString
+      getOmittedBytes(int index);
 }

@@ -68,7 +68,7 @@ public final class TaskOuterClass {
       "n\030\003 \001(\t\022/\n\013create_time\030\004 \001(\0132\032.google.pr" +
       "otobuf.Timestamp\022\014\n\004kind\030\005 \001(\t\022\014\n\004name\030\006" +
       " \001(\t\022\013\n\003uri\030\007 \001(\t\022\022\n\nmedia_type\030\010 \001(\t\022\021\n" +
-      "\taction_id\030\t \001(\t\"\357\004\n\004Task\022\n\n\002id\030\001 \001(\t\022#\n" +
+      "\taction_id\030\t \001(\t\"\257\005\n\004Task\022\n\n\002id\030\001 \001(\t\022#\n" +
       "\005state\030\002 \001(\0162\024.plgrpc.v1.TaskState\022$\n\010me" +
       "ssages\030\003 \003(\0132\022.plgrpc.v1.Message\022&\n\tarti" +
       "facts\030\004 \003(\0132\023.plgrpc.v1.Artifact\022\025\n\rmeta" +
@@ -84,25 +84,27 @@ public final class TaskOuterClass {
       "\001(\0132\022.plgrpc.v1.Failure\022\025\n\rcancel_reason" +
       "\030\022 \001(\t\022\037\n\005usage\030\023 \001(\0132\020.plgrpc.v1.Usage\022" +
       "\021\n\toutput_id\030\024 \001(\t\022\026\n\016first_sequence\030\025 \001" +
-      "(\003\"\225\001\n\013StateChange\022,\n\016previous_state\030\001 \001" +
-      "(\0162\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030\002 " +
-      "\001(\0162\024.plgrpc.v1.TaskState\022/\n\013change_time" +
-      "\030\003 \001(\0132\032.google.protobuf.Timestamp*\371\001\n\tT" +
-      "askState\022\032\n\026TASK_STATE_UNSPECIFIED\020\000\022\030\n\024" +
-      "TASK_STATE_SUBMITTED\020\001\022\026\n\022TASK_STATE_WOR" +
-      "KING\020\002\022\035\n\031TASK_STATE_INPUT_REQUIRED\020\003\022\034\n" +
-      "\030TASK_STATE_AUTH_REQUIRED\020\004\022\030\n\024TASK_STAT" +
-      "E_COMPLETED\020\005\022\027\n\023TASK_STATE_CANCELED\020\006\022\025" +
-      "\n\021TASK_STATE_FAILED\020\007\022\027\n\023TASK_STATE_REJE" +
-      "CTED\020\010*\212\001\n\013MessageRole\022\034\n\030MESSAGE_ROLE_U" +
-      "NSPECIFIED\020\000\022\025\n\021MESSAGE_ROLE_USER\020\001\022\026\n\022M" +
-      "ESSAGE_ROLE_AGENT\020\002\022\027\n\023MESSAGE_ROLE_SYST" +
-      "EM\020\003\022\025\n\021MESSAGE_ROLE_TOOL\020\004*c\n\010TaskView\022" +
-      "\031\n\025TASK_VIEW_UNSPECIFIED\020\000\022\024\n\020TASK_VIEW_" +
-      "HEADER\020\001\022\022\n\016TASK_VIEW_TURN\020\002\022\022\n\016TASK_VIE" +
-      "W_FULL\020\003Bc\n\033io.github.protolink_grpc.v1P" +
-      "\001ZBgithub.com/protolink-grpc/protolink-g" +
-      "rpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "(\003\022\026\n\016first_artifact\030\026 \001(\005\022\025\n\rfirst_mess" +
+      "age\030\027 \001(\005\022\017\n\007omitted\030\030 \003(\t\"\225\001\n\013StateChan" +
+      "ge\022,\n\016previous_state\030\001 \001(\0162\024.plgrpc.v1.T" +
+      "askState\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1." +
+      "TaskState\022/\n\013change_time\030\003 \001(\0132\032.google." +
+      "protobuf.Timestamp*\371\001\n\tTaskState\022\032\n\026TASK" +
+      "_STATE_UNSPECIFIED\020\000\022\030\n\024TASK_STATE_SUBMI" +
+      "TTED\020\001\022\026\n\022TASK_STATE_WORKING\020\002\022\035\n\031TASK_S" +
+      "TATE_INPUT_REQUIRED\020\003\022\034\n\030TASK_STATE_AUTH" +
+      "_REQUIRED\020\004\022\030\n\024TASK_STATE_COMPLETED\020\005\022\027\n" +
+      "\023TASK_STATE_CANCELED\020\006\022\025\n\021TASK_STATE_FAI" +
+      "LED\020\007\022\027\n\023TASK_STATE_REJECTED\020\010*\212\001\n\013Messa" +
+      "geRole\022\034\n\030MESSAGE_ROLE_UNSPECIFIED\020\000\022\025\n\021" +
+      "MESSAGE_ROLE_USER\020\001\022\026\n\022MESSAGE_ROLE_AGEN" +
+      "T\020\002\022\027\n\023MESSAGE_ROLE_SYSTEM\020\003\022\025\n\021MESSAGE_" +
+      "ROLE_TOOL\020\004*c\n\010TaskView\022\031\n\025TASK_VIEW_UNS" +
+      "PECIFIED\020\000\022\024\n\020TASK_VIEW_HEADER\020\001\022\022\n\016TASK" +
+      "_VIEW_TURN\020\002\022\022\n\016TASK_VIEW_FULL\020\003Bc\n\033io.g" +
+      "ithub.protolink_grpc.v1P\001ZBgithub.com/pr" +
+      "otolink-grpc/protolink-grpc/gen/go/plgrp" +
+      "c/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -130,7 +132,7 @@ public final class TaskOuterClass {
     internal_static_plgrpc_v1_Task_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Task_descriptor,
-        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Failure", "CancelReason", "Usage", "OutputId", "FirstSequence", });
+        new java.lang.String[] { "Id", "State", "Messages", "Artifacts", "MetadataJson", "FlowStateJson", "CreateTime", "UpdateTime", "SessionId", "RunId", "Sequence", "AgentName", "Context", "StateHistory", "MessageCount", "ArtifactCount", "Failure", "CancelReason", "Usage", "OutputId", "FirstSequence", "FirstArtifact", "FirstMessage", "Omitted", });
     internal_static_plgrpc_v1_StateChange_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_StateChange_fieldAccessorTable = new

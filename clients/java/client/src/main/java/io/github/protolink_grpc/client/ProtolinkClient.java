@@ -10,6 +10,7 @@ import io.github.protolink_grpc.v1.CancelTaskResponse;
 import io.github.protolink_grpc.v1.ControlServiceGrpc;
 import io.github.protolink_grpc.v1.GetAgentCardRequest;
 import io.github.protolink_grpc.v1.GetAgentCardResponse;
+import io.github.protolink_grpc.v1.GetTaskRequest;
 import io.github.protolink_grpc.v1.GetTaskResponse;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
 import io.github.protolink_grpc.v1.ListApprovalsResponse;
@@ -271,12 +272,31 @@ public final class ProtolinkClient implements AutoCloseable {
     return get(taskId, TaskView.TASK_VIEW_FULL);
   }
 
-  /** As much of the task as the view says; a header is cheap however large the task is. */
+  /**
+   * As much of the task as the view says; a header is cheap however large the task is.
+   *
+   * <p>A whole task that is too large for one answer is got by several calls. Of a view of the
+   * latest turn, the newest messages and artifacts are shown, as many as fit. What is too large by
+   * itself is left out: {@code omitted} names it, and {@link #subscribe(String)} has it.
+   */
   public Task get(String taskId, TaskView view) {
+    GetTaskRequest request = Requests.get(taskId, view);
+    Task task = page(request);
+    while (Requests.isContinued(request, task)) {
+      Task earlier = page(Requests.before(request, task));
+      if (Requests.isEmpty(earlier)) {
+        break; // the agent has no more
+      }
+      task = Requests.joined(earlier, task);
+    }
+    return task;
+  }
+
+  private Task page(GetTaskRequest request) {
     return connection.ask(
         AgentServiceGrpc.getGetTaskMethod(),
-        Requests.get(taskId, view),
-        taskId,
+        request,
+        request.getTaskId(),
         GetTaskResponse::getTask);
   }
 
@@ -287,10 +307,27 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /** {@link #get(String, TaskView)} without waiting for it. */
   public CompletableFuture<Task> getAsync(String taskId, TaskView view) {
+    GetTaskRequest request = Requests.get(taskId, view);
+    return pageAsync(request).thenCompose(task -> withEarlier(request, task));
+  }
+
+  private CompletableFuture<Task> withEarlier(GetTaskRequest request, Task task) {
+    if (!Requests.isContinued(request, task)) {
+      return CompletableFuture.completedFuture(task);
+    }
+    return pageAsync(Requests.before(request, task))
+        .thenCompose(
+            earlier ->
+                Requests.isEmpty(earlier)
+                    ? CompletableFuture.completedFuture(task)
+                    : withEarlier(request, Requests.joined(earlier, task)));
+  }
+
+  private CompletableFuture<Task> pageAsync(GetTaskRequest request) {
     return connection.askAsync(
         AgentServiceGrpc.getGetTaskMethod(),
-        Requests.get(taskId, view),
-        taskId,
+        request,
+        request.getTaskId(),
         GetTaskResponse::getTask);
   }
 

@@ -9,7 +9,10 @@ import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.StreamTaskRequest;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskTarget;
+import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskView;
+import java.util.LinkedHashSet;
+import java.util.Set;
 import java.util.UUID;
 
 /**
@@ -89,6 +92,41 @@ final class Requests {
 
   static GetTaskRequest get(String taskId, TaskView view) {
     return GetTaskRequest.newBuilder().setTaskId(taskId).setView(view).build();
+  }
+
+  /** Whether there is more of a whole task than what an answer shows. */
+  static boolean isContinued(GetTaskRequest request, Task task) {
+    return request.getView() == TaskView.TASK_VIEW_FULL
+        && (task.getFirstMessage() > 0 || task.getFirstArtifact() > 0);
+  }
+
+  static boolean isEmpty(Task task) {
+    return task.getMessagesCount() == 0 && task.getArtifactsCount() == 0;
+  }
+
+  /** The request for what comes before the messages and artifacts of an answer. */
+  static GetTaskRequest before(GetTaskRequest request, Task task) {
+    return request.toBuilder()
+        .setBeforeMessage(task.getFirstMessage())
+        .setBeforeArtifact(task.getFirstArtifact())
+        .build();
+  }
+
+  static Task joined(Task earlier, Task task) {
+    Set<String> omitted = new LinkedHashSet<>(task.getOmittedList());
+    omitted.addAll(earlier.getOmittedList());
+    return task.toBuilder()
+        .clearMessages()
+        .addAllMessages(earlier.getMessagesList())
+        .addAllMessages(task.getMessagesList())
+        .clearArtifacts()
+        .addAllArtifacts(earlier.getArtifactsList())
+        .addAllArtifacts(task.getArtifactsList())
+        .clearOmitted()
+        .addAllOmitted(omitted)
+        .setFirstMessage(earlier.getFirstMessage())
+        .setFirstArtifact(earlier.getFirstArtifact())
+        .build();
   }
 
   static CancelTaskRequest cancel(String taskId, String reason) {

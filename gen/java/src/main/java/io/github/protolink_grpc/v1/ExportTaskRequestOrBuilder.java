@@ -6,8 +6,8 @@
 package io.github.protolink_grpc.v1;
 
 @com.google.protobuf.Generated
-public interface ExportRunRequestOrBuilder extends
-    // @@protoc_insertion_point(interface_extends:plgrpc.v1.ExportRunRequest)
+public interface ExportTaskRequestOrBuilder extends
+    // @@protoc_insertion_point(interface_extends:plgrpc.v1.ExportTaskRequest)
     com.google.protobuf.MessageOrBuilder {
 
   /**
@@ -32,21 +32,20 @@ public interface ExportRunRequestOrBuilder extends
 
   /**
    * <pre>
-   * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+   * Format. Set by the caller. Default: protolink.
    * </pre>
    *
-   * <code>string format = 2;</code>
-   * @return The format.
+   * <code>.plgrpc.v1.ExportFormat format = 2;</code>
+   * @return The enum numeric value on the wire for format.
    */
-  java.lang.String getFormat();
+  int getFormatValue();
   /**
    * <pre>
-   * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+   * Format. Set by the caller. Default: protolink.
    * </pre>
    *
-   * <code>string format = 2;</code>
-   * @return The bytes for format.
+   * <code>.plgrpc.v1.ExportFormat format = 2;</code>
+   * @return The format.
    */
-  com.google.protobuf.ByteString
-      getFormatBytes();
+  io.github.protolink_grpc.v1.ExportFormat getFormat();
 }

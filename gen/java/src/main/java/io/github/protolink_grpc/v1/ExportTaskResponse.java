@@ -7,16 +7,16 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ExportRunRequest names a task and a shape.
+ * ExportTaskResponse carries a piece of the export.
  * </pre>
  *
- * Protobuf type {@code plgrpc.v1.ExportRunRequest}
+ * Protobuf type {@code plgrpc.v1.ExportTaskResponse}
  */
 @com.google.protobuf.Generated
-public final class ExportRunRequest extends
+public final class ExportTaskResponse extends
     com.google.protobuf.GeneratedMessage implements
-    // @@protoc_insertion_point(message_implements:plgrpc.v1.ExportRunRequest)
-    ExportRunRequestOrBuilder {
+    // @@protoc_insertion_point(message_implements:plgrpc.v1.ExportTaskResponse)
+    ExportTaskResponseOrBuilder {
 private static final long serialVersionUID = 0L;
   static {
     com.google.protobuf.RuntimeVersion.validateProtobufGencodeVersion(
@@ -25,118 +25,86 @@ private static final long serialVersionUID = 0L;
       /* minor= */ 31,
       /* patch= */ 1,
       /* suffix= */ "",
-      ExportRunRequest.class.getName());
+      ExportTaskResponse.class.getName());
   }
-  // Use ExportRunRequest.newBuilder() to construct.
-  private ExportRunRequest(com.google.protobuf.GeneratedMessage.Builder<?> builder) {
+  // Use ExportTaskResponse.newBuilder() to construct.
+  private ExportTaskResponse(com.google.protobuf.GeneratedMessage.Builder<?> builder) {
     super(builder);
   }
-  private ExportRunRequest() {
-    taskId_ = "";
-    format_ = "";
+  private ExportTaskResponse() {
+    data_ = com.google.protobuf.ByteString.EMPTY;
+    mediaType_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
       getDescriptor() {
-    return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportRunRequest_descriptor;
+    return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportTaskResponse_descriptor;
   }
 
   @java.lang.Override
   protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internalGetFieldAccessorTable() {
-    return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportRunRequest_fieldAccessorTable
+    return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportTaskResponse_fieldAccessorTable
         .ensureFieldAccessorsInitialized(
-            io.github.protolink_grpc.v1.ExportRunRequest.class, io.github.protolink_grpc.v1.ExportRunRequest.Builder.class);
+            io.github.protolink_grpc.v1.ExportTaskResponse.class, io.github.protolink_grpc.v1.ExportTaskResponse.Builder.class);
   }
 
-  public static final int TASK_ID_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object taskId_ = "";
+  public static final int DATA_FIELD_NUMBER = 1;
+  private com.google.protobuf.ByteString data_ = com.google.protobuf.ByteString.EMPTY;
   /**
    * <pre>
-   * Task to export. Set by the caller. Required.
+   * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
    * </pre>
    *
-   * <code>string task_id = 1;</code>
-   * @return The taskId.
+   * <code>bytes data = 1;</code>
+   * @return The data.
    */
   @java.lang.Override
-  public java.lang.String getTaskId() {
-    java.lang.Object ref = taskId_;
+  public com.google.protobuf.ByteString getData() {
+    return data_;
+  }
+
+  public static final int MEDIA_TYPE_FIELD_NUMBER = 2;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object mediaType_ = "";
+  /**
+   * <pre>
+   * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
+   * </pre>
+   *
+   * <code>string media_type = 2;</code>
+   * @return The mediaType.
+   */
+  @java.lang.Override
+  public java.lang.String getMediaType() {
+    java.lang.Object ref = mediaType_;
     if (ref instanceof java.lang.String) {
       return (java.lang.String) ref;
     } else {
       com.google.protobuf.ByteString bs = 
           (com.google.protobuf.ByteString) ref;
       java.lang.String s = bs.toStringUtf8();
-      taskId_ = s;
+      mediaType_ = s;
       return s;
     }
   }
   /**
    * <pre>
-   * Task to export. Set by the caller. Required.
+   * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
    * </pre>
    *
-   * <code>string task_id = 1;</code>
-   * @return The bytes for taskId.
+   * <code>string media_type = 2;</code>
+   * @return The bytes for mediaType.
    */
   @java.lang.Override
   public com.google.protobuf.ByteString
-      getTaskIdBytes() {
-    java.lang.Object ref = taskId_;
+      getMediaTypeBytes() {
+    java.lang.Object ref = mediaType_;
     if (ref instanceof java.lang.String) {
       com.google.protobuf.ByteString b = 
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
-      taskId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int FORMAT_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object format_ = "";
-  /**
-   * <pre>
-   * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
-   * </pre>
-   *
-   * <code>string format = 2;</code>
-   * @return The format.
-   */
-  @java.lang.Override
-  public java.lang.String getFormat() {
-    java.lang.Object ref = format_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      format_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
-   * </pre>
-   *
-   * <code>string format = 2;</code>
-   * @return The bytes for format.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getFormatBytes() {
-    java.lang.Object ref = format_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      format_ = b;
+      mediaType_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -157,11 +125,11 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, taskId_);
+    if (!data_.isEmpty()) {
+      output.writeBytes(1, data_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(format_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, format_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 2, mediaType_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -172,11 +140,12 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, taskId_);
+    if (!data_.isEmpty()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBytesSize(1, data_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(format_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, format_);
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(mediaType_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, mediaType_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -188,15 +157,15 @@ private static final long serialVersionUID = 0L;
     if (obj == this) {
      return true;
     }
-    if (!(obj instanceof io.github.protolink_grpc.v1.ExportRunRequest)) {
+    if (!(obj instanceof io.github.protolink_grpc.v1.ExportTaskResponse)) {
       return super.equals(obj);
     }
-    io.github.protolink_grpc.v1.ExportRunRequest other = (io.github.protolink_grpc.v1.ExportRunRequest) obj;
+    io.github.protolink_grpc.v1.ExportTaskResponse other = (io.github.protolink_grpc.v1.ExportTaskResponse) obj;
 
-    if (!getTaskId()
-        .equals(other.getTaskId())) return false;
-    if (!getFormat()
-        .equals(other.getFormat())) return false;
+    if (!getData()
+        .equals(other.getData())) return false;
+    if (!getMediaType()
+        .equals(other.getMediaType())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -208,53 +177,53 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getTaskId().hashCode();
-    hash = (37 * hash) + FORMAT_FIELD_NUMBER;
-    hash = (53 * hash) + getFormat().hashCode();
+    hash = (37 * hash) + DATA_FIELD_NUMBER;
+    hash = (53 * hash) + getData().hashCode();
+    hash = (37 * hash) + MEDIA_TYPE_FIELD_NUMBER;
+    hash = (53 * hash) + getMediaType().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
   }
 
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       java.nio.ByteBuffer data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       java.nio.ByteBuffer data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       com.google.protobuf.ByteString data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       com.google.protobuf.ByteString data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(byte[] data)
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(byte[] data)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       byte[] data,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws com.google.protobuf.InvalidProtocolBufferException {
     return PARSER.parseFrom(data, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(java.io.InputStream input)
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(java.io.InputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseWithIOException(PARSER, input);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       java.io.InputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
@@ -262,26 +231,26 @@ private static final long serialVersionUID = 0L;
         .parseWithIOException(PARSER, input, extensionRegistry);
   }
 
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseDelimitedFrom(java.io.InputStream input)
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseDelimitedFrom(java.io.InputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseDelimitedWithIOException(PARSER, input);
   }
 
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseDelimitedFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseDelimitedFrom(
       java.io.InputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseDelimitedWithIOException(PARSER, input, extensionRegistry);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       com.google.protobuf.CodedInputStream input)
       throws java.io.IOException {
     return com.google.protobuf.GeneratedMessage
         .parseWithIOException(PARSER, input);
   }
-  public static io.github.protolink_grpc.v1.ExportRunRequest parseFrom(
+  public static io.github.protolink_grpc.v1.ExportTaskResponse parseFrom(
       com.google.protobuf.CodedInputStream input,
       com.google.protobuf.ExtensionRegistryLite extensionRegistry)
       throws java.io.IOException {
@@ -294,7 +263,7 @@ private static final long serialVersionUID = 0L;
   public static Builder newBuilder() {
     return DEFAULT_INSTANCE.toBuilder();
   }
-  public static Builder newBuilder(io.github.protolink_grpc.v1.ExportRunRequest prototype) {
+  public static Builder newBuilder(io.github.protolink_grpc.v1.ExportTaskResponse prototype) {
     return DEFAULT_INSTANCE.toBuilder().mergeFrom(prototype);
   }
   @java.lang.Override
@@ -311,29 +280,29 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ExportRunRequest names a task and a shape.
+   * ExportTaskResponse carries a piece of the export.
    * </pre>
    *
-   * Protobuf type {@code plgrpc.v1.ExportRunRequest}
+   * Protobuf type {@code plgrpc.v1.ExportTaskResponse}
    */
   public static final class Builder extends
       com.google.protobuf.GeneratedMessage.Builder<Builder> implements
-      // @@protoc_insertion_point(builder_implements:plgrpc.v1.ExportRunRequest)
-      io.github.protolink_grpc.v1.ExportRunRequestOrBuilder {
+      // @@protoc_insertion_point(builder_implements:plgrpc.v1.ExportTaskResponse)
+      io.github.protolink_grpc.v1.ExportTaskResponseOrBuilder {
     public static final com.google.protobuf.Descriptors.Descriptor
         getDescriptor() {
-      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportRunRequest_descriptor;
+      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportTaskResponse_descriptor;
     }
 
     @java.lang.Override
     protected com.google.protobuf.GeneratedMessage.FieldAccessorTable
         internalGetFieldAccessorTable() {
-      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportRunRequest_fieldAccessorTable
+      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportTaskResponse_fieldAccessorTable
           .ensureFieldAccessorsInitialized(
-              io.github.protolink_grpc.v1.ExportRunRequest.class, io.github.protolink_grpc.v1.ExportRunRequest.Builder.class);
+              io.github.protolink_grpc.v1.ExportTaskResponse.class, io.github.protolink_grpc.v1.ExportTaskResponse.Builder.class);
     }
 
-    // Construct using io.github.protolink_grpc.v1.ExportRunRequest.newBuilder()
+    // Construct using io.github.protolink_grpc.v1.ExportTaskResponse.newBuilder()
     private Builder() {
 
     }
@@ -347,25 +316,25 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      taskId_ = "";
-      format_ = "";
+      data_ = com.google.protobuf.ByteString.EMPTY;
+      mediaType_ = "";
       return this;
     }
 
     @java.lang.Override
     public com.google.protobuf.Descriptors.Descriptor
         getDescriptorForType() {
-      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportRunRequest_descriptor;
+      return io.github.protolink_grpc.v1.ControlServiceOuterClass.internal_static_plgrpc_v1_ExportTaskResponse_descriptor;
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.ExportRunRequest getDefaultInstanceForType() {
-      return io.github.protolink_grpc.v1.ExportRunRequest.getDefaultInstance();
+    public io.github.protolink_grpc.v1.ExportTaskResponse getDefaultInstanceForType() {
+      return io.github.protolink_grpc.v1.ExportTaskResponse.getDefaultInstance();
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.ExportRunRequest build() {
-      io.github.protolink_grpc.v1.ExportRunRequest result = buildPartial();
+    public io.github.protolink_grpc.v1.ExportTaskResponse build() {
+      io.github.protolink_grpc.v1.ExportTaskResponse result = buildPartial();
       if (!result.isInitialized()) {
         throw newUninitializedMessageException(result);
       }
@@ -373,42 +342,40 @@ private static final long serialVersionUID = 0L;
     }
 
     @java.lang.Override
-    public io.github.protolink_grpc.v1.ExportRunRequest buildPartial() {
-      io.github.protolink_grpc.v1.ExportRunRequest result = new io.github.protolink_grpc.v1.ExportRunRequest(this);
+    public io.github.protolink_grpc.v1.ExportTaskResponse buildPartial() {
+      io.github.protolink_grpc.v1.ExportTaskResponse result = new io.github.protolink_grpc.v1.ExportTaskResponse(this);
       if (bitField0_ != 0) { buildPartial0(result); }
       onBuilt();
       return result;
     }
 
-    private void buildPartial0(io.github.protolink_grpc.v1.ExportRunRequest result) {
+    private void buildPartial0(io.github.protolink_grpc.v1.ExportTaskResponse result) {
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.taskId_ = taskId_;
+        result.data_ = data_;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.format_ = format_;
+        result.mediaType_ = mediaType_;
       }
     }
 
     @java.lang.Override
     public Builder mergeFrom(com.google.protobuf.Message other) {
-      if (other instanceof io.github.protolink_grpc.v1.ExportRunRequest) {
-        return mergeFrom((io.github.protolink_grpc.v1.ExportRunRequest)other);
+      if (other instanceof io.github.protolink_grpc.v1.ExportTaskResponse) {
+        return mergeFrom((io.github.protolink_grpc.v1.ExportTaskResponse)other);
       } else {
         super.mergeFrom(other);
         return this;
       }
     }
 
-    public Builder mergeFrom(io.github.protolink_grpc.v1.ExportRunRequest other) {
-      if (other == io.github.protolink_grpc.v1.ExportRunRequest.getDefaultInstance()) return this;
-      if (!other.getTaskId().isEmpty()) {
-        taskId_ = other.taskId_;
-        bitField0_ |= 0x00000001;
-        onChanged();
+    public Builder mergeFrom(io.github.protolink_grpc.v1.ExportTaskResponse other) {
+      if (other == io.github.protolink_grpc.v1.ExportTaskResponse.getDefaultInstance()) return this;
+      if (!other.getData().isEmpty()) {
+        setData(other.getData());
       }
-      if (!other.getFormat().isEmpty()) {
-        format_ = other.format_;
+      if (!other.getMediaType().isEmpty()) {
+        mediaType_ = other.mediaType_;
         bitField0_ |= 0x00000002;
         onChanged();
       }
@@ -439,12 +406,12 @@ private static final long serialVersionUID = 0L;
               done = true;
               break;
             case 10: {
-              taskId_ = input.readStringRequireUtf8();
+              data_ = input.readBytes();
               bitField0_ |= 0x00000001;
               break;
             } // case 10
             case 18: {
-              format_ = input.readStringRequireUtf8();
+              mediaType_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000002;
               break;
             } // case 18
@@ -465,114 +432,66 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object taskId_ = "";
+    private com.google.protobuf.ByteString data_ = com.google.protobuf.ByteString.EMPTY;
     /**
      * <pre>
-     * Task to export. Set by the caller. Required.
+     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
      * </pre>
      *
-     * <code>string task_id = 1;</code>
-     * @return The taskId.
+     * <code>bytes data = 1;</code>
+     * @return The data.
      */
-    public java.lang.String getTaskId() {
-      java.lang.Object ref = taskId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        taskId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
+    @java.lang.Override
+    public com.google.protobuf.ByteString getData() {
+      return data_;
     }
     /**
      * <pre>
-     * Task to export. Set by the caller. Required.
+     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
      * </pre>
      *
-     * <code>string task_id = 1;</code>
-     * @return The bytes for taskId.
-     */
-    public com.google.protobuf.ByteString
-        getTaskIdBytes() {
-      java.lang.Object ref = taskId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        taskId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Task to export. Set by the caller. Required.
-     * </pre>
-     *
-     * <code>string task_id = 1;</code>
-     * @param value The taskId to set.
+     * <code>bytes data = 1;</code>
+     * @param value The data to set.
      * @return This builder for chaining.
      */
-    public Builder setTaskId(
-        java.lang.String value) {
+    public Builder setData(com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
-      taskId_ = value;
+      data_ = value;
       bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Task to export. Set by the caller. Required.
+     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
      * </pre>
      *
-     * <code>string task_id = 1;</code>
+     * <code>bytes data = 1;</code>
      * @return This builder for chaining.
      */
-    public Builder clearTaskId() {
-      taskId_ = getDefaultInstance().getTaskId();
+    public Builder clearData() {
       bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Task to export. Set by the caller. Required.
-     * </pre>
-     *
-     * <code>string task_id = 1;</code>
-     * @param value The bytes for taskId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTaskIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      taskId_ = value;
-      bitField0_ |= 0x00000001;
+      data_ = getDefaultInstance().getData();
       onChanged();
       return this;
     }
 
-    private java.lang.Object format_ = "";
+    private java.lang.Object mediaType_ = "";
     /**
      * <pre>
-     * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+     * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
      * </pre>
      *
-     * <code>string format = 2;</code>
-     * @return The format.
+     * <code>string media_type = 2;</code>
+     * @return The mediaType.
      */
-    public java.lang.String getFormat() {
-      java.lang.Object ref = format_;
+    public java.lang.String getMediaType() {
+      java.lang.Object ref = mediaType_;
       if (!(ref instanceof java.lang.String)) {
         com.google.protobuf.ByteString bs =
             (com.google.protobuf.ByteString) ref;
         java.lang.String s = bs.toStringUtf8();
-        format_ = s;
+        mediaType_ = s;
         return s;
       } else {
         return (java.lang.String) ref;
@@ -580,20 +499,20 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+     * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
      * </pre>
      *
-     * <code>string format = 2;</code>
-     * @return The bytes for format.
+     * <code>string media_type = 2;</code>
+     * @return The bytes for mediaType.
      */
     public com.google.protobuf.ByteString
-        getFormatBytes() {
-      java.lang.Object ref = format_;
+        getMediaTypeBytes() {
+      java.lang.Object ref = mediaType_;
       if (ref instanceof String) {
         com.google.protobuf.ByteString b = 
             com.google.protobuf.ByteString.copyFromUtf8(
                 (java.lang.String) ref);
-        format_ = b;
+        mediaType_ = b;
         return b;
       } else {
         return (com.google.protobuf.ByteString) ref;
@@ -601,71 +520,71 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+     * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
      * </pre>
      *
-     * <code>string format = 2;</code>
-     * @param value The format to set.
+     * <code>string media_type = 2;</code>
+     * @param value The mediaType to set.
      * @return This builder for chaining.
      */
-    public Builder setFormat(
+    public Builder setMediaType(
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
-      format_ = value;
+      mediaType_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+     * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
      * </pre>
      *
-     * <code>string format = 2;</code>
+     * <code>string media_type = 2;</code>
      * @return This builder for chaining.
      */
-    public Builder clearFormat() {
-      format_ = getDefaultInstance().getFormat();
+    public Builder clearMediaType() {
+      mediaType_ = getDefaultInstance().getMediaType();
       bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * Shape: `protolink` or `agentruntime`. Set by the caller. Empty means `protolink`.
+     * Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
      * </pre>
      *
-     * <code>string format = 2;</code>
-     * @param value The bytes for format to set.
+     * <code>string media_type = 2;</code>
+     * @param value The bytes for mediaType to set.
      * @return This builder for chaining.
      */
-    public Builder setFormatBytes(
+    public Builder setMediaTypeBytes(
         com.google.protobuf.ByteString value) {
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
-      format_ = value;
+      mediaType_ = value;
       bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
 
-    // @@protoc_insertion_point(builder_scope:plgrpc.v1.ExportRunRequest)
+    // @@protoc_insertion_point(builder_scope:plgrpc.v1.ExportTaskResponse)
   }
 
-  // @@protoc_insertion_point(class_scope:plgrpc.v1.ExportRunRequest)
-  private static final io.github.protolink_grpc.v1.ExportRunRequest DEFAULT_INSTANCE;
+  // @@protoc_insertion_point(class_scope:plgrpc.v1.ExportTaskResponse)
+  private static final io.github.protolink_grpc.v1.ExportTaskResponse DEFAULT_INSTANCE;
   static {
-    DEFAULT_INSTANCE = new io.github.protolink_grpc.v1.ExportRunRequest();
+    DEFAULT_INSTANCE = new io.github.protolink_grpc.v1.ExportTaskResponse();
   }
 
-  public static io.github.protolink_grpc.v1.ExportRunRequest getDefaultInstance() {
+  public static io.github.protolink_grpc.v1.ExportTaskResponse getDefaultInstance() {
     return DEFAULT_INSTANCE;
   }
 
-  private static final com.google.protobuf.Parser<ExportRunRequest>
-      PARSER = new com.google.protobuf.AbstractParser<ExportRunRequest>() {
+  private static final com.google.protobuf.Parser<ExportTaskResponse>
+      PARSER = new com.google.protobuf.AbstractParser<ExportTaskResponse>() {
     @java.lang.Override
-    public ExportRunRequest parsePartialFrom(
+    public ExportTaskResponse parsePartialFrom(
         com.google.protobuf.CodedInputStream input,
         com.google.protobuf.ExtensionRegistryLite extensionRegistry)
         throws com.google.protobuf.InvalidProtocolBufferException {
@@ -684,17 +603,17 @@ private static final long serialVersionUID = 0L;
     }
   };
 
-  public static com.google.protobuf.Parser<ExportRunRequest> parser() {
+  public static com.google.protobuf.Parser<ExportTaskResponse> parser() {
     return PARSER;
   }
 
   @java.lang.Override
-  public com.google.protobuf.Parser<ExportRunRequest> getParserForType() {
+  public com.google.protobuf.Parser<ExportTaskResponse> getParserForType() {
     return PARSER;
   }
 
   @java.lang.Override
-  public io.github.protolink_grpc.v1.ExportRunRequest getDefaultInstanceForType() {
+  public io.github.protolink_grpc.v1.ExportTaskResponse getDefaultInstanceForType() {
     return DEFAULT_INSTANCE;
   }
 
