@@ -203,7 +203,7 @@ def test_a_caller_with_a_key_calls_a_tool_from_the_shell_without_a_right_to_cont
     (block,) = (text for text in SHELL if "50053" in text)
     call, listed = block.splitlines()
     assert shell(vault.own(call)) == "xyzzy\n"
-    assert "REQUEST" in shell(vault.own(listed))
+    assert "APPROVAL" in shell(vault.own(listed))
     with pytest.raises(AssertionError, match="needs the scope operate"):
         shell(vault.own("plgrpc approvals list grpc://127.0.0.1:50053 --header x-api-key=key-of-bob"))
 
