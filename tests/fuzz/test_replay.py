@@ -146,12 +146,22 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
                 ev.ApprovalDecided(answer),
             ][: draw(st.integers(3, 4))]
         case 7:
-            step = draw(st.integers(1, 3))
+            step, cost = draw(st.integers(1, 3)), draw(tokens)
             return [
                 ev.ContextPrepared(ContextManifest(user_tokens=draw(st.integers(0, 99))), step),
                 ev.LlmCallStarted(number, "mock", "m", 1, step),
                 ev.LlmCallCompleted(
-                    *(number, "mock", "m", step, draw(texts), draw(tokens), draw(tokens), draw(tokens), "EUR"),
+                    *(
+                        number,
+                        "mock",
+                        "m",
+                        step,
+                        draw(texts),
+                        draw(tokens),
+                        draw(tokens),
+                        cost,
+                        "EUR" if cost is not None else "",
+                    ),
                     tool_calls=(ToolCall("add", draw(objects), number),),
                 ),
             ][: draw(st.integers(1, 3))]

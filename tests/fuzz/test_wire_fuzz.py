@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2, event_pb2, part_pb2, task_input_pb2, task_pb2
 from test_wire_readers import any_fields
 
-from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, ProtolinkError
+from protolink_grpc.errors import InvalidArgumentError, LogTooNewError, MessageTooLargeError, ProtolinkError
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.server.convert import submission_from_pb
 from protolink_grpc.wire import events, parts, tasks
@@ -66,6 +66,8 @@ def read(message: type[Message], pb: Message) -> Any:
         if error.field != "sent" and not error.field.startswith(("sent.", "sent[")):
             pytest.fail(f"names no field of the sender's: {error}")
         return None
+    except LogTooNewError:
+        return None  # of a format that only a later version writes
 
 
 def check_stable(message: type[Message], value: Any) -> None:

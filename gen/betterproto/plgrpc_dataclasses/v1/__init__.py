@@ -4293,7 +4293,7 @@ default_message_pool.register_message("plgrpc.v1", "ResetStateResponse", ResetSt
 class RespondApprovalRequest(betterproto2.Message):
     """
     RespondApprovalRequest carries the answer.
-    Next free number: 10.
+    Next free number: 8.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5424,7 +5424,7 @@ default_message_pool.register_message("plgrpc.v1", "TaskErrorReported", TaskErro
 class TaskInput(betterproto2.Message):
     """
     TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
-    Next free number: 16.
+    Next free number: 11.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)

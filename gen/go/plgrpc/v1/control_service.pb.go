@@ -317,7 +317,7 @@ func (x *WatchApprovalsResponse) GetPosition() *WatchPosition {
 }
 
 // RespondApprovalRequest carries the answer.
-// Next free number: 10.
+// Next free number: 8.
 type RespondApprovalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Approval that is answered. Set by the caller. Required.
@@ -1509,7 +1509,7 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x0eafter_revision\x18\x02 \x01(\x03R\rafterRevision\"\x87\x01\n" +
 	"\x16WatchApprovalsResponse\x121\n" +
 	"\tapprovals\x18\x01 \x03(\v2\x13.plgrpc.v1.ApprovalR\tapprovals\x124\n" +
-	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03\"\xaa\x02\n" +
+	"\bposition\x18\x03 \x01(\v2\x18.plgrpc.v1.WatchPositionR\bpositionJ\x04\b\x02\x10\x03\"\x9e\x02\n" +
 	"\x16RespondApprovalRequest\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x124\n" +
@@ -1519,8 +1519,7 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x06 \x01(\tR\trequestId\x12#\n" +
-	"\rmetadata_json\x18\a \x01(\tR\fmetadataJsonJ\x04\b\b\x10\tJ\x04\b\t\x10\n" +
-	"\"s\n" +
+	"\rmetadata_json\x18\a \x01(\tR\fmetadataJson\"s\n" +
 	"\x17RespondApprovalResponse\x12/\n" +
 	"\bapproval\x18\x01 \x01(\v2\x13.plgrpc.v1.ApprovalR\bapproval\x12'\n" +
 	"\x0falready_decided\x18\x02 \x01(\bR\x0ealreadyDecided\"E\n" +

@@ -86,7 +86,7 @@ func (TaskTarget) EnumDescriptor() ([]byte, []int) {
 }
 
 // TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
-// Next free number: 16.
+// Next free number: 11.
 type TaskInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
@@ -341,7 +341,7 @@ var File_plgrpc_v1_task_input_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_task_input_proto_rawDesc = "" +
 	"\n" +
-	"\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xc3\x03\n" +
+	"\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xbd\x03\n" +
 	"\tTaskInput\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12-\n" +
 	"\x06target\x18\x02 \x01(\x0e2\x15.plgrpc.v1.TaskTargetR\x06target\x12+\n" +
@@ -355,7 +355,7 @@ const file_plgrpc_v1_task_input_proto_rawDesc = "" +
 	"\x0fflow_state_json\x18\t \x01(\tR\rflowStateJson\x12;\n" +
 	"\vcreate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTimeJ\x04\b\v\x10\x10\"\xda\x03\n" +
+	"createTime\"\xda\x03\n" +
 	"\n" +
 	"RunOptions\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x19\n" +

@@ -176,7 +176,7 @@ Global___WatchApprovalsResponse: _TypeAlias = WatchApprovalsResponse  # noqa: Y0
 @_typing.final
 class RespondApprovalRequest(_message.Message):
     """RespondApprovalRequest carries the answer.
-    Next free number: 10.
+    Next free number: 8.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -28,7 +28,7 @@ from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xcf\x02\n\tTaskInput\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12%\n\x06target\x18\x02 \x01(\x0e\x32\x15.plgrpc.v1.TaskTarget\x12\x19\n\x11\x65xpected_sequence\x18\x03 \x01(\x03\x12$\n\x08messages\x18\x04 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12&\n\tartifacts\x18\x05 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12&\n\x07options\x18\x07 \x01(\x0b\x32\x15.plgrpc.v1.RunOptions\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.TimestampJ\x04\x08\x0b\x10\x10\"\xe8\x02\n\nRunOptions\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08trace_id\x18\x02 \x01(\t\x12\x15\n\rworkspace_uri\x18\x03 \x01(\t\x12\x15\n\rparent_run_id\x18\x04 \x01(\t\x12\x13\n\x0b\x61gent_chain\x18\x05 \x03(\t\x12;\n\x0bpermissions\x18\x06 \x03(\x0b\x32&.plgrpc.v1.RunOptions.PermissionsEntry\x12!\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x11.plgrpc.v1.Budget\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1aM\n\x10PermissionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.CapabilityRule:\x02\x38\x01*\x7f\n\nTaskTarget\x12\x1b\n\x17TASK_TARGET_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_TARGET_CREATE\x10\x01\x12\x18\n\x14TASK_TARGET_CONTINUE\x10\x02\x12\"\n\x1eTASK_TARGET_CREATE_OR_CONTINUE\x10\x03\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplgrpc/v1/task_input.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xc9\x02\n\tTaskInput\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12%\n\x06target\x18\x02 \x01(\x0e\x32\x15.plgrpc.v1.TaskTarget\x12\x19\n\x11\x65xpected_sequence\x18\x03 \x01(\x03\x12$\n\x08messages\x18\x04 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12&\n\tartifacts\x18\x05 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x12\n\nsession_id\x18\x06 \x01(\t\x12&\n\x07options\x18\x07 \x01(\x0b\x32\x15.plgrpc.v1.RunOptions\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xe8\x02\n\nRunOptions\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x10\n\x08trace_id\x18\x02 \x01(\t\x12\x15\n\rworkspace_uri\x18\x03 \x01(\t\x12\x15\n\rparent_run_id\x18\x04 \x01(\t\x12\x13\n\x0b\x61gent_chain\x18\x05 \x03(\t\x12;\n\x0bpermissions\x18\x06 \x03(\x0b\x32&.plgrpc.v1.RunOptions.PermissionsEntry\x12!\n\x06\x62udget\x18\x07 \x01(\x0b\x32\x11.plgrpc.v1.Budget\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x1aM\n\x10PermissionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.plgrpc.v1.CapabilityRule:\x02\x38\x01*\x7f\n\nTaskTarget\x12\x1b\n\x17TASK_TARGET_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_TARGET_CREATE\x10\x01\x12\x18\n\x14TASK_TARGET_CONTINUE\x10\x02\x12\"\n\x1eTASK_TARGET_CREATE_OR_CONTINUE\x10\x03\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,12 +38,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
   _globals['_RUNOPTIONS_PERMISSIONSENTRY']._loaded_options = None
   _globals['_RUNOPTIONS_PERMISSIONSENTRY']._serialized_options = b'8\001'
-  _globals['_TASKTARGET']._serialized_start=844
-  _globals['_TASKTARGET']._serialized_end=971
+  _globals['_TASKTARGET']._serialized_start=838
+  _globals['_TASKTARGET']._serialized_end=965
   _globals['_TASKINPUT']._serialized_start=144
-  _globals['_TASKINPUT']._serialized_end=479
-  _globals['_RUNOPTIONS']._serialized_start=482
-  _globals['_RUNOPTIONS']._serialized_end=842
-  _globals['_RUNOPTIONS_PERMISSIONSENTRY']._serialized_start=765
-  _globals['_RUNOPTIONS_PERMISSIONSENTRY']._serialized_end=842
+  _globals['_TASKINPUT']._serialized_end=473
+  _globals['_RUNOPTIONS']._serialized_start=476
+  _globals['_RUNOPTIONS']._serialized_end=836
+  _globals['_RUNOPTIONS_PERMISSIONSENTRY']._serialized_start=759
+  _globals['_RUNOPTIONS_PERMISSIONSENTRY']._serialized_end=836
 # @@protoc_insertion_point(module_scope)

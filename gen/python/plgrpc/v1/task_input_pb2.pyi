@@ -68,7 +68,7 @@ Global___TaskTarget: _TypeAlias = TaskTarget  # noqa: Y015
 @_typing.final
 class TaskInput(_message.Message):
     """TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
-    Next free number: 16.
+    Next free number: 11.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

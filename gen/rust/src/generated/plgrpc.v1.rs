@@ -2174,7 +2174,7 @@ impl ActionOutcome {
     }
 }
 /// TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
-/// Next free number: 16.
+/// Next free number: 11.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TaskInput {
     /// Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
@@ -2707,7 +2707,7 @@ pub struct WatchApprovalsResponse {
     pub position: ::core::option::Option<WatchPosition>,
 }
 /// RespondApprovalRequest carries the answer.
-/// Next free number: 10.
+/// Next free number: 8.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RespondApprovalRequest {
     /// Approval that is answered. Set by the caller. Required.

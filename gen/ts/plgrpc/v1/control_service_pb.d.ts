@@ -143,7 +143,7 @@ export declare const WatchApprovalsResponseSchema: GenMessage<WatchApprovalsResp
 
 /**
  * RespondApprovalRequest carries the answer.
- * Next free number: 10.
+ * Next free number: 8.
  *
  * @generated from message plgrpc.v1.RespondApprovalRequest
  */

@@ -18,7 +18,7 @@ export declare const file_plgrpc_v1_task_input: GenFile;
 
 /**
  * TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
- * Next free number: 16.
+ * Next free number: 11.
  *
  * @generated from message plgrpc.v1.TaskInput
  */

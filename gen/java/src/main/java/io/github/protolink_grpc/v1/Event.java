@@ -167,7 +167,7 @@ public final class Event {
       "/context.proto\032\027plgrpc/v1/failure.proto\032" +
       "\024plgrpc/v1/part.proto\032\027plgrpc/v1/payload" +
       ".proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v" +
-      "1/task.proto\032\025plgrpc/v1/usage.proto\"\246\014\n\010" +
+      "1/task.proto\032\025plgrpc/v1/usage.proto\"\240\014\n\010" +
       "RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 " +
       "\001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022" +
       "\022\n\nevent_type\030\005 \001(\t\022/\n\013create_time\030\006 \001(\013" +
@@ -207,96 +207,96 @@ public final class Event {
       "edH\000\0223\n\017llm_call_failed\030T \001(\0132\030.plgrpc.v" +
       "1.LlmCallFailedH\000\0228\n\021context_compacted\030U" +
       " \001(\0132\033.plgrpc.v1.ContextCompactedH\000B\t\n\007p" +
-      "ayloadJ\004\010\024\020@\"U\n\rTaskSubmitted\022\035\n\004task\030\001 " +
-      "\001(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022" +
-      "\022\n\nrequest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChange" +
-      "d\022,\n\016previous_state\030\001 \001(\0162\024.plgrpc.v1.Ta" +
-      "skState\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.T" +
-      "askState\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Fa" +
-      "ilure\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(" +
-      "\0132\023.plgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020." +
-      "plgrpc.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030" +
-      "\001 \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCaus" +
-      "e\022&\n\007context\030\003 \001(\0132\025.plgrpc.v1.RunContex" +
-      "t\022!\n\006worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\n" +
-      "log_format\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t" +
-      "\022\017\n\007version\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskM" +
-      "essagesAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc." +
-      "v1.Message\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskAr" +
-      "tifactUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc" +
-      ".v1.Artifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chu" +
-      "nk\030\003 \001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json" +
-      "\030\001 \001(\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskP" +
-      "rogress\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007messag" +
-      "e\030\002 \001(\tB\013\n\t_progress\"`\n\021TaskErrorReporte" +
-      "d\022#\n\007failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&" +
-      "\n\006effect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N" +
-      "\n\017CancelRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014req" +
-      "uested_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`" +
-      "\n\017ActionRequested\022$\n\006action\030\001 \001(\0132\024.plgr" +
-      "pc.v1.RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020" +
-      "\n\010position\030\003 \001(\t\"D\n\025ActionPolicyEvaluate" +
-      "d\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.PolicyDe" +
-      "cision\"\244\001\n\020ApprovalRequired\022\023\n\013approval_" +
-      "id\030\001 \001(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.p" +
-      "lgrpc.v1.ApprovalEdit\022/\n\013expire_time\030\004 \001" +
-      "(\0132\032.google.protobuf.Timestamp\022\025\n\rmetada" +
-      "ta_json\030\005 \001(\t\"\222\001\n\017ApprovalDecided\022\023\n\013app" +
-      "roval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v" +
-      "1.ApprovalState\022-\n\010decision\030\003 \001(\0132\033.plgr" +
-      "pc.v1.ApprovalDecision\022\022\n\nrequest_id\030\004 \001" +
-      "(\t\"p\n\rActionStarted\022\025\n\rdelegation_id\030\001 \001" +
-      "(\t\022,\n\020edited_arguments\030\002 \001(\0132\022.plgrpc.v1" +
-      ".Payload\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\"\202\002\n" +
-      "\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t" +
-      "\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007" +
-      "failure\030\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdel" +
-      "egation_id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.goo" +
-      "gle.protobuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.p" +
-      "lgrpc.v1.Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc" +
-      ".v1.ActionOutcome\"M\n\017ContextPrepared\022,\n\010" +
-      "manifest\030\001 \001(\0132\032.plgrpc.v1.ContextManife" +
-      "st\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007ca" +
-      "ll_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003" +
-      " \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\ts" +
-      "treaming\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007c" +
-      "all_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030" +
-      "\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usa" +
-      "ge\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010duration\030\007" +
-      " \001(\0132\031.google.protobuf.Duration\022\024\n\014metri" +
-      "cs_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgr" +
-      "pc.v1.ToolCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n" +
-      "\016BudgetReported\022+\n\010decision\030\001 \001(\0132\031.plgr" +
-      "pc.v1.BudgetDecision\"\306\001\n\rLlmCallFailed\022\017" +
-      "\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005mod" +
-      "el\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022" +
-      "#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Failure\022\022\n\n" +
-      "will_retry\030\007 \001(\010\022+\n\010duration\030\010 \001(\0132\031.goo" +
-      "gle.protobuf.Duration\"b\n\020ContextCompacte" +
-      "d\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014after_tokens" +
-      "\030\002 \001(\003\022\020\n\010strategy\030\003 \001(\t\022\017\n\007summary\030\004 \001(" +
-      "\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgr" +
-      "pc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t" +
-      "\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005blo" +
-      "ck\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006" +
-      " \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argu" +
-      "ments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece" +
-      "*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021" +
-      "\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022" +
-      "\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_C" +
-      "AUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTE" +
-      "D\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUS" +
-      "E_RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EF" +
-      "FECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTI" +
-      "NUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rAction" +
-      "Outcome\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022" +
-      "\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_" +
-      "OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIE" +
-      "D\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTI" +
-      "ON_OUTCOME_CANCELED\020\005Bc\n\033io.github.proto" +
-      "link_grpc.v1P\001ZBgithub.com/protolink-grp" +
-      "c/protolink-grpc/gen/go/plgrpc/v1;plgrpc" +
-      "v1b\006proto3"
+      "ayload\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001(\0132\017." +
+      "plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nreq" +
+      "uest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016p" +
+      "revious_state\030\001 \001(\0162\024.plgrpc.v1.TaskStat" +
+      "e\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskSta" +
+      "te\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022" +
+      "\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.pl" +
+      "grpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc" +
+      ".v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022" +
+      "\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007c" +
+      "ontext\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006w" +
+      "orker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_fo" +
+      "rmat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007ve" +
+      "rsion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessage" +
+      "sAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mes" +
+      "sage\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifact" +
+      "Updated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Ar" +
+      "tifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001" +
+      "(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t" +
+      "\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgres" +
+      "s\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(" +
+      "\tB\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007f" +
+      "ailure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effe" +
+      "ct\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Canc" +
+      "elRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested" +
+      "_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017Acti" +
+      "onRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1." +
+      "RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010posi" +
+      "tion\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010d" +
+      "ecision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision" +
+      "\"\244\001\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001" +
+      "(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc." +
+      "v1.ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp\022\025\n\rmetadata_jso" +
+      "n\030\005 \001(\t\"\222\001\n\017ApprovalDecided\022\023\n\013approval_" +
+      "id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v1.Appr" +
+      "ovalState\022-\n\010decision\030\003 \001(\0132\033.plgrpc.v1." +
+      "ApprovalDecision\022\022\n\nrequest_id\030\004 \001(\t\"p\n\r" +
+      "ActionStarted\022\025\n\rdelegation_id\030\001 \001(\t\022,\n\020" +
+      "edited_arguments\030\002 \001(\0132\022.plgrpc.v1.Paylo" +
+      "ad\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\"\202\002\n\013Actio" +
+      "nEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006re" +
+      "sult\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007failur" +
+      "e\030\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdelegatio" +
+      "n_id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.google.pr" +
+      "otobuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc." +
+      "v1.Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.Ac" +
+      "tionOutcome\"M\n\017ContextPrepared\022,\n\010manife" +
+      "st\030\001 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004" +
+      "step\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030" +
+      "\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017" +
+      "\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreami" +
+      "ng\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007call_id" +
+      "\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022" +
+      "\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001" +
+      "(\0132\020.plgrpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031" +
+      ".google.protobuf.Duration\022\024\n\014metrics_jso" +
+      "n\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1." +
+      "ToolCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n\016Budge" +
+      "tReported\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1." +
+      "BudgetDecision\"\306\001\n\rLlmCallFailed\022\017\n\007call" +
+      "_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001" +
+      "(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007fai" +
+      "lure\030\006 \001(\0132\022.plgrpc.v1.Failure\022\022\n\nwill_r" +
+      "etry\030\007 \001(\010\022+\n\010duration\030\010 \001(\0132\031.google.pr" +
+      "otobuf.Duration\"b\n\020ContextCompacted\022\025\n\rb" +
+      "efore_tokens\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(\003" +
+      "\022\020\n\010strategy\030\003 \001(\t\022\017\n\007summary\030\004 \001(\t\"2\n\013C" +
+      "ustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgrpc.v1." +
+      "Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006ru" +
+      "n_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001" +
+      "(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000" +
+      "\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030" +
+      "\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Se" +
+      "verity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVE" +
+      "RITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEV" +
+      "ERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_U" +
+      "NSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n" +
+      "\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECO" +
+      "VERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_U" +
+      "NSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001" +
+      "\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcom" +
+      "e\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACT" +
+      "ION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOM" +
+      "E_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n" +
+      "\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUT" +
+      "COME_CANCELED\020\005Bc\n\033io.github.protolink_g" +
+      "rpc.v1P\001ZBgithub.com/protolink-grpc/prot" +
+      "olink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pr" +
+      "oto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

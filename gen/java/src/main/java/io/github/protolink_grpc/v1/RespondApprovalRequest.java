@@ -8,7 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * RespondApprovalRequest carries the answer.
- * Next free number: 10.
+ * Next free number: 8.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RespondApprovalRequest}
@@ -584,7 +584,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * RespondApprovalRequest carries the answer.
-   * Next free number: 10.
+   * Next free number: 8.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RespondApprovalRequest}

@@ -8,7 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
- * Next free number: 16.
+ * Next free number: 11.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskInput}
@@ -760,7 +760,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
-   * Next free number: 16.
+   * Next free number: 11.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskInput}

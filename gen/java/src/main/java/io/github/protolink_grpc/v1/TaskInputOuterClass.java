@@ -53,7 +53,7 @@ public final class TaskInputOuterClass {
       "\n\032plgrpc/v1/task_input.proto\022\tplgrpc.v1\032" +
       "\037google/protobuf/timestamp.proto\032\026plgrpc" +
       "/v1/policy.proto\032\024plgrpc/v1/task.proto\032\025" +
-      "plgrpc/v1/usage.proto\"\317\002\n\tTaskInput\022\017\n\007t" +
+      "plgrpc/v1/usage.proto\"\311\002\n\tTaskInput\022\017\n\007t" +
       "ask_id\030\001 \001(\t\022%\n\006target\030\002 \001(\0162\025.plgrpc.v1" +
       ".TaskTarget\022\031\n\021expected_sequence\030\003 \001(\003\022$" +
       "\n\010messages\030\004 \003(\0132\022.plgrpc.v1.Message\022&\n\t" +
@@ -61,22 +61,22 @@ public final class TaskInputOuterClass {
       "session_id\030\006 \001(\t\022&\n\007options\030\007 \001(\0132\025.plgr" +
       "pc.v1.RunOptions\022\025\n\rmetadata_json\030\010 \001(\t\022" +
       "\027\n\017flow_state_json\030\t \001(\t\022/\n\013create_time\030" +
-      "\n \001(\0132\032.google.protobuf.TimestampJ\004\010\013\020\020\"" +
-      "\350\002\n\nRunOptions\022\016\n\006run_id\030\001 \001(\t\022\020\n\010trace_" +
-      "id\030\002 \001(\t\022\025\n\rworkspace_uri\030\003 \001(\t\022\025\n\rparen" +
-      "t_run_id\030\004 \001(\t\022\023\n\013agent_chain\030\005 \003(\t\022;\n\013p" +
-      "ermissions\030\006 \003(\0132&.plgrpc.v1.RunOptions." +
-      "PermissionsEntry\022!\n\006budget\030\007 \001(\0132\021.plgrp" +
-      "c.v1.Budget\022\025\n\rmetadata_json\030\010 \001(\t\022/\n\013cr" +
-      "eate_time\030\t \001(\0132\032.google.protobuf.Timest" +
-      "amp\032M\n\020PermissionsEntry\022\013\n\003key\030\001 \001(\t\022(\n\005" +
-      "value\030\002 \001(\0132\031.plgrpc.v1.CapabilityRule:\002" +
-      "8\001*\177\n\nTaskTarget\022\033\n\027TASK_TARGET_UNSPECIF" +
-      "IED\020\000\022\026\n\022TASK_TARGET_CREATE\020\001\022\030\n\024TASK_TA" +
-      "RGET_CONTINUE\020\002\022\"\n\036TASK_TARGET_CREATE_OR" +
-      "_CONTINUE\020\003Bc\n\033io.github.protolink_grpc." +
-      "v1P\001ZBgithub.com/protolink-grpc/protolin" +
-      "k-grpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "\n \001(\0132\032.google.protobuf.Timestamp\"\350\002\n\nRu" +
+      "nOptions\022\016\n\006run_id\030\001 \001(\t\022\020\n\010trace_id\030\002 \001" +
+      "(\t\022\025\n\rworkspace_uri\030\003 \001(\t\022\025\n\rparent_run_" +
+      "id\030\004 \001(\t\022\023\n\013agent_chain\030\005 \003(\t\022;\n\013permiss" +
+      "ions\030\006 \003(\0132&.plgrpc.v1.RunOptions.Permis" +
+      "sionsEntry\022!\n\006budget\030\007 \001(\0132\021.plgrpc.v1.B" +
+      "udget\022\025\n\rmetadata_json\030\010 \001(\t\022/\n\013create_t" +
+      "ime\030\t \001(\0132\032.google.protobuf.Timestamp\032M\n" +
+      "\020PermissionsEntry\022\013\n\003key\030\001 \001(\t\022(\n\005value\030" +
+      "\002 \001(\0132\031.plgrpc.v1.CapabilityRule:\0028\001*\177\n\n" +
+      "TaskTarget\022\033\n\027TASK_TARGET_UNSPECIFIED\020\000\022" +
+      "\026\n\022TASK_TARGET_CREATE\020\001\022\030\n\024TASK_TARGET_C" +
+      "ONTINUE\020\002\022\"\n\036TASK_TARGET_CREATE_OR_CONTI" +
+      "NUE\020\003Bc\n\033io.github.protolink_grpc.v1P\001ZB" +
+      "github.com/protolink-grpc/protolink-grpc" +
+      "/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
