@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plgrpc.v1 import approval_pb2
-
 from protolink_grpc.errors import (
     ApprovalChangedError,
     ApprovalNotFoundError,
@@ -43,7 +41,7 @@ from protolink_grpc.runtime.asking import decided, expired, seconds_left
 from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.live import LiveTask
 from protolink_grpc.store.port import ApprovalQuery, ApprovalRow, TaskStore
-from protolink_grpc.wire.actions import approval_from_pb
+from protolink_grpc.wire.actions import approval_from_bytes
 from protolink_grpc.wire.events import event_from_frame
 
 log = get_logger(__name__)
@@ -266,14 +264,14 @@ class ApprovalDesk:
     async def question(self, approval_id: str) -> ApprovalRequest | None:
         """What an approval asks, as it was asked; None for an unknown one."""
         record = await self._store.approval_record(self._agent_name, approval_id)
-        return approval_from_pb(approval_pb2.Approval.FromString(record)).request if record else None
+        return approval_from_bytes(record).request if record else None
 
     async def _read(self, row: ApprovalRow) -> _Known | None:
         """What the store has; None where it has forgotten the task."""
         record = await self._store.approval_record(self._agent_name, row.request_id)
         if not record:
             return None
-        asked, size = approval_from_pb(approval_pb2.Approval.FromString(record)), len(record)
+        asked, size = approval_from_bytes(record), len(record)
         decision, request_id = None, ""
         if row.answer_sequence and row.state is not ApprovalState.WITHDRAWN:
             for frame in await self._store.read(row.task_id, row.answer_sequence - 1, 1):

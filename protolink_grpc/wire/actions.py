@@ -179,6 +179,11 @@ def approval_to_pb(approval: Approval) -> approval_pb2.Approval:
     return out
 
 
+def approval_from_bytes(record: bytes) -> Approval:
+    """The approval of its encoded message. Raises as `approval_from_pb`, and google.protobuf's DecodeError for bytes that are none."""
+    return approval_from_pb(approval_pb2.Approval.FromString(record))
+
+
 def approval_from_pb(pb: approval_pb2.Approval, field: str = "approval") -> Approval:
     """The inverse of `approval_to_pb`; a missing id or time is made.
 
