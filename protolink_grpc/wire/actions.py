@@ -180,7 +180,7 @@ def approval_to_pb(approval: Approval) -> approval_pb2.Approval:
 
 
 def approval_from_bytes(record: bytes) -> Approval:
-    """The approval of its encoded message. Raises as `approval_from_pb`, and google.protobuf's DecodeError for bytes that are none."""
+    """The approval of its encoded message. Raises as `approval_from_pb`, and DecodeError for bytes that are no message."""
     return approval_from_pb(approval_pb2.Approval.FromString(record))
 
 
