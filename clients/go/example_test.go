@@ -281,23 +281,29 @@ func dialed() *plgrpc.Client {
 }
 
 func TestEverySnippetOfTheReadmeIsCompiled(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+	checkSnippets(t, "README.md", "example_test.go")
+}
+
+// checkSnippets fails for every Go block of a page that is not in the source.
+func checkSnippets(t *testing.T, page, source string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := os.ReadFile("example_test.go")
+	compiled, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	blocks := strings.Split(string(readme), "```go\n")[1:]
+	blocks := strings.Split(string(text), "```go\n")[1:]
 	if len(blocks) == 0 {
 		t.Error("there are no snippets")
 	}
 	for _, block := range blocks {
 		snippet, _, _ := strings.Cut(block, "```")
 		if !strings.Contains(words(string(compiled)), words(snippet)) {
-			t.Errorf("this is not in example_test.go:\n%s", snippet)
+			t.Errorf("this is not in %s:\n%s", source, snippet)
 		}
 	}
 }

@@ -4,9 +4,13 @@ import { test } from "node:test";
 
 import ts from "typescript";
 
-test("the snippets of the README compile", () => {
-  const snippets = [...readFileSync("README.md", "utf8").matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code!);
-  assert.ok(snippets.length > 8);
+test("the snippets of the README and of docs/calls.md compile", () => {
+  const snippetsOf = (page: string) =>
+    [...readFileSync(page, "utf8").matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code!);
+  const [readme, calls] = [snippetsOf("README.md"), snippetsOf("../../docs/calls.md")];
+  assert.ok(readme.length > 8);
+  assert.ok(calls.length > 1);
+  const snippets = [...readme, ...calls];
   const { config } = ts.readConfigFile("tsconfig.json", (path) => ts.sys.readFile(path));
   const { options } = ts.parseJsonConfigFileContent({ ...config, include: [] }, ts.sys, ".");
   const files = new Map(snippets.map((code, index) => [ts.sys.resolvePath(`snippet-${index + 1}.ts`), code]));
