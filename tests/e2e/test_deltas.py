@@ -205,7 +205,7 @@ async def test_a_call_that_is_tried_again_during_a_cut_is_told_from_its_beginnin
 async def test_a_slow_reader_gets_few_big_pieces(stub: Callable[[str], Any], store: TaskStore) -> None:
     async with Teller(store, interval_s=0.0) as teller:
         task = await AgentClient(url=teller.card.url).submit_task(None, Task.create("pile"))
-        call = stub(teller.card.url).SubscribeTask(pb.SubscribeTaskRequest(task_id=task.id, deltas=True))
+        call = stub(teller.card.url).SubscribeTask(pb.SubscribeTaskRequest(task_id=task.id, deltas=pb.DELTA_MODE_ALL))
         async with asyncio.timeout(WAIT_S):
             await teller.told.wait()
             pieces: list[Any] = []
@@ -234,7 +234,7 @@ async def test_callers_in_other_languages_get_deltas_only_when_they_ask_for_them
         far = stub(teller.card.url)
         request = pb.SubscribeTaskRequest(task_id=submitted.id, stop_at=pb.STOP_AT_CURRENT)
         assert await deltas(far.SubscribeTask(request)) == []
-        request.deltas = True
+        request.deltas = pb.DELTA_MODE_ALL
         (delta,) = await deltas(far.SubscribeTask(request))
     assert (delta.task_id, delta.call_id, delta.offset_bytes, delta.text) == (submitted.id, "call", 0, "unfinished")
 
