@@ -20,6 +20,7 @@ from plgrpc.v1 import (
     registry_service_pb2,
     task_input_pb2,
     task_pb2,
+    watch_pb2,
 )
 
 from protolink_grpc import (
@@ -261,13 +262,15 @@ async def test_a_subscription_goes_on_after_the_last_sequence_seen(page: Page) -
     assert events[-1].last
 
 
-async def test_a_stream_without_an_event_has_trailers_only(page: Page) -> None:
+async def test_a_stream_without_an_event_has_its_position_and_trailers_only(page: Page) -> None:
     task = (await page.call("SendTask", sending("echo done"))).messages[0].task
     everything = await whole(page.stream("SubscribeTask", agent_service_pb2.SubscribeTaskRequest(task_id=task.id)))
     last = everything.messages[-1].events[-1].sequence
     request = agent_service_pb2.SubscribeTaskRequest(task_id=task.id, after_sequence=last, stop_at="STOP_AT_CURRENT")
     answer = await whole(page.stream("SubscribeTask", request))
-    assert (answer.messages, answer.trailers) == ([], {"grpc-status": "0"})
+    position = watch_pb2.WatchPosition(revision=last, head=last, caught_up=True)
+    alone = agent_service_pb2.SubscribeTaskResponse(position=position)
+    assert (answer.messages, answer.trailers) == ([alone], {"grpc-status": "0"})
 
 
 async def test_a_page_that_leaves_ends_its_watch_and_not_the_run(page: Page) -> None:
@@ -563,13 +566,15 @@ async def test_a_server_that_goes_away_says_so_in_the_last_frame_of_its_streams(
         await stopping
 
 
-async def test_a_server_that_goes_away_ends_what_shows_nothing_once(page: Page) -> None:
+async def test_a_server_that_goes_away_ends_a_stream_without_an_event_once_after_its_position(page: Page) -> None:
     task = (await page.call("SendTask", sending("echo done"))).messages[0].task
     request = agent_service_pb2.SubscribeTaskRequest(task_id=task.id, stop_at="STOP_AT_CURRENT")
     everything = await whole(page.stream("SubscribeTask", request))
     request.after_sequence = everything.messages[-1].events[-1].sequence
     page.streams.drain()
-    assert (await whole(page.stream("SubscribeTask", request))).trailers == {"grpc-status": "0"}
+    answer = await whole(page.stream("SubscribeTask", request))
+    assert [(len(each.events), each.position.caught_up) for each in answer.messages] == [(0, True)]
+    assert answer.code == code_pb2.UNAVAILABLE
 
 
 # -- a registry --------------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ async def test_openai_streams_text_and_says_what_it_used(connect: Connect):
     async with serving(openai_text("Hel", "lo, ", "Wörld 🌍")) as server:
         texts, response = await said(connect(server))
     assert texts == ["Hel", "lo, ", "Wörld 🌍"]
-    used = ModelUsage(31, 9, {"cache_read_tokens": 16, "reasoning_tokens": 4})
+    used = ModelUsage(31, 9, {"cache_read_tokens": 16, "reasoning_tokens": 4}, 16, 4)
     assert response == ModelResponse("Hello, Wörld 🌍", (), used, "stop", "gpt-served")
 
 
