@@ -22,7 +22,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
-from plgrpc.v1 import control_service_pb2, task_input_pb2, task_pb2
+from plgrpc.v1 import approval_pb2, control_service_pb2, task_input_pb2, task_pb2
 from plgrpc.v1.agent_service_pb2_grpc import AgentServiceStub
 from plgrpc.v1.control_service_pb2_grpc import ControlServiceStub
 
@@ -238,7 +238,10 @@ AGENT = pb.DESCRIPTOR.services_by_name["AgentService"]
 ANSWERED = {"GetAgentCard", "ListTasks", "ListApprovals", "WatchApprovals", "ListTools"}
 """Methods to which an empty request is a good one, on any agent."""
 SETTINGS = {
-    "RespondApproval": (control_service_pb2.RespondApprovalRequest(), "approvals"),
+    "RespondApproval": (
+        control_service_pb2.RespondApprovalRequest(approval_id="nobody", verdict=approval_pb2.APPROVAL_VERDICT_DENY),
+        "approvals",
+    ),
     "DescribeState": (control_service_pb2.DescribeStateRequest(), "state"),
     "ResetState": (control_service_pb2.ResetStateRequest(), "state"),
     "CompactState": (
@@ -247,7 +250,6 @@ SETTINGS = {
     ),
 }
 """Methods whose behavior depends on what the agent was given: a request, and the name of the setting."""
-SETTINGS["RespondApproval"][0].decision.request_id = "nobody"
 
 
 async def reason_of(call: Any) -> str:
@@ -429,6 +431,22 @@ async def test_a_page_of_large_tasks_ends_early_and_the_next_goes_on_right_there
 async def test_a_task_to_continue_must_exist(worker: Worker, stub: Stub) -> None:
     answer = await refused(stub(worker.card.url).SendTask(pb.SendTaskRequest(input=continuing("x", "nobody"))))
     assert answer.info.reason == "TASK_NOT_FOUND"
+
+
+async def test_a_submitted_request_that_is_repeated_to_wait_is_answered_when_its_task_settles(
+    worker: Worker, stub: Stub
+) -> None:
+    agent = stub(worker.card.url)
+    request = pb.SendTaskRequest(input=asking("hold on"), request_id="order-7", wait_for=pb.WAIT_FOR_ACCEPTED)
+    accepted = (await agent.SendTask(request)).task
+    request.wait_for = pb.WAIT_FOR_SETTLED
+    waiting = asyncio.ensure_future(agent.SendTask(request))
+    await worker.holding.wait()
+    done, _ = await asyncio.wait([waiting], timeout=0.1)
+    assert not done
+    worker.release.set()
+    settled = (await waiting).task
+    assert (settled.id, settled.state) == (accepted.id, task_pb2.TASK_STATE_COMPLETED)
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------------
