@@ -44,7 +44,7 @@ pub fn json_payload(value: impl Into<String>) -> Payload {
 pub fn message_payload<M: Message + Name>(value: &M) -> Payload {
     let typed = TypedMessage {
         type_name: M::full_name(),
-        value: value.encode_to_vec().into(),
+        value: value.encode_to_vec(),
     };
     payload(Value::Message(typed), "")
 }
@@ -61,7 +61,7 @@ fn payload(value: Value, media_type: impl Into<String>) -> Payload {
 pub fn file(name: impl Into<String>, media_type: impl Into<String>, data: impl Into<Vec<u8>>) -> Part {
     of(Content::File(FileContent {
         name: name.into(),
-        content: Some(payload(Value::Data(data.into().into()), media_type)),
+        content: Some(payload(Value::Data(data.into()), media_type)),
     }))
 }
 
