@@ -21,6 +21,7 @@ COMMANDS = [
     ["card", "get"],
     ["send"],
     ["call"],
+    ["tools"],
     ["task"],
     ["task", "get"],
     ["task", "list"],

@@ -134,7 +134,7 @@ class Host:
         store = SQLiteStore(self.folder / "tasks.db")
         await store.open()
         states = frozenset({TaskState.SUBMITTED, TaskState.WORKING})
-        count = (await store.find(TaskQuery("anonymous", "host", states))).total
+        count = (await store.find(TaskQuery("anonymous", "host", states, include_total=True))).total
         await store.close()
         return count
 

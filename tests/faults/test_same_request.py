@@ -139,7 +139,7 @@ async def test_fifty_at_once_to_two_processes_on_one_file_are_one_run(
     assert runs == 5
     file = SQLiteStore(tmp_path / "tasks.db")
     await file.open()
-    assert (await file.find(TaskQuery("anonymous", "counter"))).total == 5
+    assert (await file.find(TaskQuery("anonymous", "counter", include_total=True))).total == 5
     await file.close()
 
 
