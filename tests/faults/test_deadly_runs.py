@@ -256,7 +256,7 @@ def test_a_run_that_begins_the_same_thing_again_makes_no_progress() -> None:
     fold = TaskFold("task")
     fold.apply(TaskStatusChanged(TaskState.SUBMITTED, TaskState.WORKING, attempt=1, cause="submitted"), 1, 0, "run")
     assert (fold.stalled, fold.restarted) == (0, 0)
-    recovered(fold, ActionStarted.__new__(ActionStarted))
+    recovered(fold, ActionStarted("tool.call", "crash"))
     assert (fold.stalled, fold.restarted) == (1, 1)
     recovered(fold, TaskProgress(50, "half"))
     assert (fold.stalled, fold.restarted) == (0, 2)
