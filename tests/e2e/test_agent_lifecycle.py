@@ -408,7 +408,8 @@ async def test_a_run_goes_on_when_the_connection_breaks(store: TaskStore, channe
     async with Gated(store=store) as agent:
         broken = channel(agent.card.url)
         message = task_pb2.Message(parts=[{"text": "go"}])
-        request = pb.SendTaskRequest(input=task_input_pb2.TaskInput(task_id="mine", messages=[message]))
+        given = task_input_pb2.TaskInput(task_id="mine", target=task_input_pb2.TASK_TARGET_CREATE, messages=[message])
+        request = pb.SendTaskRequest(input=given)
         sending = broken.unary_unary("/plgrpc.v1.AgentService/SendTask")(request.SerializeToString())
         await agent.begun.wait()
         await broken.close()
