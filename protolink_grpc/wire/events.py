@@ -75,7 +75,7 @@ from protolink_grpc.wire.usage import (
     usage_from_pb,
     usage_to_pb,
 )
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, micros_from_duration, object_from_pb
+from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, object_from_pb
 from protolink_grpc.wire.values import payload_from_pb as value_from_pb
 from protolink_grpc.wire.values import payload_to_pb as value_to_pb
 
@@ -778,7 +778,7 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
                 failed.attempt,
                 failure_from_pb(failed.failure, "llm_call_failed.failure"),
                 failed.will_retry,
-                micros_from_duration(failed.duration, "llm_call_failed.duration"),
+                duration_micros(failed.duration, "llm_call_failed.duration"),
             )
         case "context_compacted":
             compacted = event.context_compacted

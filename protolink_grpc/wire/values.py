@@ -5,7 +5,6 @@ In the models a plain JSON value is itself; every other value is a `Payload`.
 
 from typing import Any, Final
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import failure_pb2, payload_pb2
 
@@ -13,7 +12,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.failure import MAX_CAUSES, Failure, FailureCategory
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
-from protolink_grpc.wire.scalars import EnumNumbers
+from protolink_grpc.wire.scalars import EnumNumbers, duration_to_pb, seconds_from_pb
 
 CATEGORIES: Final = EnumNumbers(
     FailureCategory,
@@ -24,9 +23,6 @@ CATEGORIES: Final = EnumNumbers(
 SHA256_BYTES: Final = 32
 MAX_PREVIEW_BYTES: Final = 1024
 """Source: the comments of payload.proto."""
-
-_MAX_DURATION_S: Final = 315_576_000_000
-"""Ten thousand years. Source: google.protobuf.Duration."""
 
 
 def payload_to_pb(value: Any) -> payload_pb2.Payload:
@@ -146,34 +142,8 @@ def failure_from_pb(pb: failure_pb2.Failure, field: str = "failure", room: int =
         message=pb.message,
         category=CATEGORIES.read(pb.category) if pb.category else None,
         retryable=pb.retryable,
-        retry_delay_s=duration_from_pb(pb.retry_delay, f"{field}.retry_delay") if pb.HasField("retry_delay") else None,
+        retry_delay_s=seconds_from_pb(pb.retry_delay, f"{field}.retry_delay") if pb.HasField("retry_delay") else None,
         origin=pb.origin,
         details=payload_from_pb(pb.details, f"{field}.details") if pb.HasField("details") else None,
         cause=failure_from_pb(pb.cause, f"{field}.cause", room - 1) if pb.HasField("cause") and room > 0 else None,
     )
-
-
-def duration_to_pb(seconds: float) -> Duration:
-    """To the microsecond."""
-    return micros_to_duration(round(seconds * 1_000_000))
-
-
-def micros_to_duration(micros: int) -> Duration:
-    seconds, rest = divmod(micros, 1_000_000)
-    return Duration(seconds=seconds, nanos=rest * 1000)
-
-
-def duration_from_pb(pb: Duration, field: str) -> float:
-    """Seconds, to the microsecond.
-
-    Raises:
-        InvalidArgumentError: Negative, or longer than ten thousand years; names `field`.
-    """
-    return micros_from_duration(pb, field) / 1_000_000
-
-
-def micros_from_duration(pb: Duration, field: str) -> int:
-    """Microseconds; smaller digits are cut off. Raises as `duration_from_pb`."""
-    if not 0 <= pb.seconds <= _MAX_DURATION_S or not 0 <= pb.nanos < 1_000_000_000:
-        raise InvalidArgumentError("must be a span of time that is not negative", field=field)
-    return pb.seconds * 1_000_000 + pb.nanos // 1000
