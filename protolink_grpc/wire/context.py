@@ -38,23 +38,9 @@ def context_to_pb(context: RunContext) -> pb2.RunContext:
         TypeError: `permissions` or `metadata` have no JSON form.
     """
     out = pb2.RunContext(run_id=context.run_id)
-    out.create_time.CopyFrom(timestamp_to_pb(context.created_at))  # half a microsecond less than as an argument
+    _set_common(context, out)
     if context.session_id:
         out.session_id = context.session_id
-    if context.trace_id:
-        out.trace_id = context.trace_id
-    if context.workspace_uri:
-        out.workspace_uri = context.workspace_uri
-    if context.parent_run_id:
-        out.parent_run_id = context.parent_run_id
-    if context.agent_chain:
-        out.agent_chain.extend(context.agent_chain)
-    if context.permissions:
-        permissions_to_pb(context.permissions, out.permissions)
-    if context.budget != _NO_LIMITS:
-        out.budget.CopyFrom(budget_to_pb(context.budget))
-    if context.metadata:
-        out.metadata_json = json_object_to_pb(context.metadata)
     if context.principal:
         out.principal = context.principal
     if context.scopes:
@@ -92,15 +78,9 @@ def context_from_pb(pb: pb2.RunContext, field: str = "context") -> RunContext:
     )
 
 
-def options_to_pb(context: RunContext) -> options_pb.RunOptions:
-    """What a caller says about a run. Its session has a field of its own; the rest of a context is the server's to say.
-
-    Raises:
-        InvalidArgumentError: A rule of `permissions` cannot be read; names its path.
-        TypeError: `permissions` or `metadata` have no JSON form.
-    """
-    out = options_pb.RunOptions(run_id=context.run_id)
-    out.create_time.CopyFrom(timestamp_to_pb(context.created_at))
+def _set_common(context: RunContext, out: pb2.RunContext | options_pb.RunOptions) -> None:
+    """What a caller says and the server records alike."""
+    out.create_time.CopyFrom(timestamp_to_pb(context.created_at))  # half a microsecond less than as an argument
     if context.trace_id:
         out.trace_id = context.trace_id
     if context.workspace_uri:
@@ -115,6 +95,17 @@ def options_to_pb(context: RunContext) -> options_pb.RunOptions:
         out.budget.CopyFrom(budget_to_pb(context.budget))
     if context.metadata:
         out.metadata_json = json_object_to_pb(context.metadata)
+
+
+def options_to_pb(context: RunContext) -> options_pb.RunOptions:
+    """What a caller says about a run. Its session has a field of its own; the rest of a context is the server's to say.
+
+    Raises:
+        InvalidArgumentError: A rule of `permissions` cannot be read; names its path.
+        TypeError: `permissions` or `metadata` have no JSON form.
+    """
+    out = options_pb.RunOptions(run_id=context.run_id)
+    _set_common(context, out)
     return out
 
 
