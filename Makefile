@@ -7,7 +7,7 @@ VENV := .venv
 GEN_VENV := .venv-gen
 BIN := $(VENV)/bin
 ARGS ?=
-.PHONY: help setup demo demo-polyglot test check contract conformance lint format type proto-check baseline gen gen-check bench clean
+.PHONY: help setup demo demo-polyglot test test-fast check check-all contract conformance lint format type proto-check baseline gen gen-check bench dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -52,7 +52,12 @@ demo-polyglot: $(VENV)/.ready ## The demo with a weather agent written in Go; ta
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-check: proto-check gen-check lint type contract ## Everything static that must be green before a merge
+test-fast: $(VENV)/.ready ## Run the unit and contract tests with few generated examples; ARGS="-k name" narrows
+	@HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist loadgroup $(ARGS)
+
+check: proto-check lint type contract ## Check protos, style, layers, types, and pinned names
+
+check-all: gen-check check ## Everything static that must be green before a merge: check and gen-check
 
 contract: $(VENV)/.ready ## Public names and tables, compared with the pinned ones
 	$(BIN)/python -m pytest tests/contract -p no:cacheprovider
@@ -89,6 +94,10 @@ conformance: $(VENV)/.ready ## Every language's client against the scripted agen
 
 bench: $(VENV)/.ready ## Measure against the bare gRPC floor; a table and bench/results/latest.json
 	@$(BIN)/python -m bench.run $(ARGS)
+
+dist: $(VENV)/.ready ## Build the two wheels: the package, and the stubs in other languages
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+	cd gen && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
 
 clean: ## Remove what can be made again
 	rm -rf $(VENV) $(GEN_VENV) .tools .pytest_cache .mypy_cache .ruff_cache .demo build dist

@@ -25,7 +25,7 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 REPLY_CHARACTERS = 100
 """An answer repeats this much of its question: a 64 KiB case measures what comes in."""

@@ -16,7 +16,7 @@ from bench.send import at_design_speed
 from protolink_grpc import AgentCard, AgentClient, AgentFilter, MemoryStore, SQLiteStore, Task, TaskState
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.registry import RegistryService
-from protolink_grpc.store.port import Append, TaskHead
+from protolink_grpc.storage.port import Append, TaskHead
 
 EVENT_BYTES = 200
 """Of an event in the store cases: about what a status change or a step of progress takes."""

@@ -7,7 +7,7 @@ import time
 
 from bench.clients import BYTES, IN_FLIGHT
 from protolink_grpc import AgentClient, Message, Part, Task
-from protolink_grpc.runtime.loops import run
+from protolink_grpc.net.event_loops import run
 
 EVENTS = 20_000
 """Artifacts of the stream, each an event."""

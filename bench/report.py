@@ -1,6 +1,9 @@
 """The result, for people as a table and for programs as JSON."""
 
 import json
+import os
+import platform
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,14 +11,34 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.rows import Row
+from protolink_grpc.net.event_loops import SCHEDULING_VARIABLE
 
 PIPED_COLUMNS = 190
 """Width of the table where no terminal says how wide it is: nothing is cut."""
 
 
+def interpreter() -> str:
+    """Version, compiler and build options of the Python that measures: an optimised build is a fifth faster than a plain one."""
+    given = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    options = [name for name in ("--enable-optimizations", "--with-lto") if name in given]
+    build = " ".join(options) if options else "without --enable-optimizations and --with-lto"
+    return f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}, {build}"
+
+
+def scheduling() -> str:
+    """The scheduling class of the measured servers, the floor included."""
+    off = os.environ.get(SCHEDULING_VARIABLE) == "0" or not hasattr(os, "SCHED_BATCH")
+    return "normal" if off else "SCHED_BATCH"
+
+
 def write_json(rows: Sequence[Row], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n")
+    document = {
+        "interpreter": interpreter(),
+        "scheduling": scheduling(),
+        "rows": [row.as_json() for row in rows],
+    }
+    path.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def print_table(rows: Sequence[Row], console: Console | None = None) -> None:
@@ -35,6 +58,7 @@ def print_table(rows: Sequence[Row], console: Console | None = None) -> None:
         before = row.case.partition(".")[0]
         table.add_row(*_cells(row))
     console.print(table)
+    console.print(f"\n{interpreter()}; servers scheduled as {scheduling()}.")
     _print_bars(rows, console)
 
 

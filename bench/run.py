@@ -19,7 +19,7 @@ from bench.plan import QUICK, Plan, say
 from bench.profiles import profile
 from bench.report import print_table, write_json
 from bench.rows import Row
-from protolink_grpc.runtime.loops import run
+from protolink_grpc.net.event_loops import run
 
 GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "send": send.send,

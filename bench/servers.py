@@ -23,8 +23,8 @@ import psutil
 
 from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, floor_handler
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
-from protolink_grpc.runtime.loops import run
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.net.event_loops import run_server
+from protolink_grpc.storage.port import TaskStore
 
 Options = argparse.Namespace
 Urls = list[str]
@@ -187,7 +187,8 @@ def main() -> None:
     if options.core is not None:
         # Before gRPC starts its threads: they inherit it.
         os.sched_setaffinity(0, {options.core})
-    run(_serve(options))
+    # As `Agent.run` does, for the floor as well.
+    run_server(_serve(options))
     PROFILE.disable()
     directory = os.environ.get("BENCH_PROFILE")
     if directory:

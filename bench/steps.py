@@ -28,7 +28,7 @@ from protolink_grpc import (
     TaskState,
 )
 from protolink_grpc.llms.port import ModelItem, ModelRequest
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 STEPS = 20
 """Steps of one inference: each one question to the model and one call of a tool, but for the last, which answers."""

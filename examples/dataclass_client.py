@@ -33,7 +33,7 @@ GOES_ON = {v1.TaskState.SUBMITTED, v1.TaskState.WORKING}
 
 
 class CallError(Exception):
-    """A call failed: gRPC's `code`, protolink-grpc.github.io's `reason` and `metadata`, wrong `fields`, and when to try again."""
+    """A call failed: gRPC's `code`, the agent's `reason` and `metadata`, the wrong `fields`, and when to try again."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Any] = ()) -> None:
         super().__init__(message)

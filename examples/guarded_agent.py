@@ -16,20 +16,23 @@ from protolink_grpc import (
     Principal,
     ProtolinkError,
     RateLimit,
+    ServingConfig,
     Task,
 )
 
 agent = Agent(
     name="cashier",
     url="grpc://127.0.0.1:0",
-    http="127.0.0.1:0",
-    # Keys belong where secrets are kept, not into a program.
-    authenticator=APIKeyAuth(
-        {"key-of-ann": Principal("ann", frozenset({"payments", "operate"})), "key-of-bob": Principal("bob")}
+    serving=ServingConfig(
+        http="127.0.0.1:0",
+        # Keys belong where secrets are kept, not into a program.
+        authenticator=APIKeyAuth(
+            {"key-of-ann": Principal("ann", frozenset({"payments", "operate"})), "key-of-bob": Principal("bob")}
+        ),
+        # Services and methods have the names that they have over gRPC, whatever a call comes by.
+        access=AccessRules({"/plgrpc.v1.ControlService/*": "operate"}),
+        rate_limit=RateLimit(per_second=0.1, burst=3),
     ),
-    # Services and methods have the names that they have over gRPC, whatever a call comes by.
-    access=AccessRules({"/plgrpc.v1.ControlService/*": "operate"}),
-    rate_limit=RateLimit(per_second=0.1, burst=3),
     # What a tool does, it does for the caller of the task: this one needs a caller with a scope.
     policy=CapabilityPolicy({"payments.write": {"effect": "allow", "scopes": ["payments"]}}),
 )

@@ -22,6 +22,7 @@ from protolink_grpc import (
     Principal,
     PushOptions,
     Task,
+    UnauthenticatedError,
 )
 from protolink_grpc.models.events import TaskArtifactUpdated
 
@@ -98,8 +99,15 @@ class TckAgent(Agent):
             task.complete("Hello from TCK")
 
 
-async def anybody(method: str, metadata: Mapping[str, str]) -> Principal:
-    """The kit sends no credentials, and asks for what only known callers are told: so it is known."""
+async def accept_kit(method: str, metadata: Mapping[str, str]) -> Principal:
+    """Authenticate every caller: the kit for v1.0 sends no credentials and asks for what only authenticated callers may read."""
+    return Principal("kit")
+
+
+async def accept_kit_v03(method: str, metadata: Mapping[str, str]) -> Principal:
+    """Authenticate every caller, but require credentials for a card: the kit for v0.3 expects that refusal."""
+    if method.endswith("AgentCard") and "authorization" not in metadata:
+        raise UnauthenticatedError("the extended card requires authentication")
     return Principal("kit")
 
 
@@ -113,7 +121,7 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
     )
     agent = TckAgent(
         card,
-        authenticator=None if v03 else anybody,
+        authenticator=accept_kit_v03 if v03 else accept_kit,
         http=HttpOptions(listen=f"{host}:{http_port}"),
         a2a=A2AOptions(
             # The kit's receivers are on this machine.

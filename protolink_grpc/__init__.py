@@ -1,15 +1,15 @@
 """Write an agent as a typed gRPC microservice on a durable, resumable task log.
 
-Names are loaded when they are first used, so that a client does not pay for servers, nor `plgrpc --help` for gRPC.
-`__init__.pyi` says the same to type checkers; a contract test compares the two.
+Names are imported on first use: a client does not load the server code, and `plgrpc --help` does not load gRPC.
+`__init__.pyi` declares the same names for type checkers; a contract test compares the two files.
 """
 
 import os
 from importlib import import_module
 from typing import Any
 
-# Else gRPC's C core writes to standard error: a line for each stranger that fails a TLS handshake, and for what is raised as an
-# error anyway. It reads this when it is imported.
+# Without this, gRPC's C core writes to standard error: a line for each failed TLS handshake of any client, and for errors that are
+# also raised as exceptions. gRPC reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 __version__ = "0.1.0"
@@ -23,14 +23,18 @@ _HOMES = {
         "CardSigner",
         "verify_card",
     ),
-    "protolink_grpc.a2a.values": (
-        "Extension",
-        "PushConfig",
-    ),
+    "protolink_grpc.a2a.values": ("Extension",),
     "protolink_grpc.agent": (
         "Agent",
         "AgentPeer",
+        "MemoryConfig",
+        "ModelConfig",
+        "PeerConfig",
         "Registry",
+        "RuntimeConfig",
+        "SafetyConfig",
+        "ServingConfig",
+        "ToolConfig",
     ),
     "protolink_grpc.auth": (
         "APIKey",
@@ -110,7 +114,7 @@ _HOMES = {
         "UnsupportedOperationError",
         "VersionNotSupportedError",
     ),
-    "protolink_grpc.gateway.options": ("HttpOptions",),
+    "protolink_grpc.edges.http.options": ("HttpOptions",),
     "protolink_grpc.llms": (
         "InferSettings",
         "LLM",
@@ -170,6 +174,9 @@ _HOMES = {
         "TaskStatusChanged",
         "TextDelta",
     ),
+    "protolink_grpc.models.push_config": ("PushConfig",),
+    "protolink_grpc.models.report": ("RunReport",),
+    "protolink_grpc.models.watch": ("StopAt",),
     "protolink_grpc.policy": (
         "BudgetEnforcer",
         "BudgetPolicy",
@@ -184,7 +191,6 @@ _HOMES = {
         "InMemoryEventSink",
         "RunRecorder",
         "RunReplay",
-        "RunReport",
         "RunStore",
         "SQLiteRunStore",
         "assert_budget_under",
@@ -198,10 +204,9 @@ _HOMES = {
         "CancellationToken",
         "Limits",
         "Run",
-        "StopAt",
         "current_run",
     ),
-    "protolink_grpc.server": (
+    "protolink_grpc.edges.grpc": (
         "Principal",
         "ServerOptions",
     ),
@@ -211,7 +216,7 @@ _HOMES = {
         "State",
         "Storage",
     ),
-    "protolink_grpc.store": (
+    "protolink_grpc.storage": (
         "MemoryStore",
         "SQLiteStore",
     ),
@@ -227,7 +232,7 @@ _HOMES = {
         "InstanceStatus",
         "RegisteredAgent",
     ),
-    "protolink_grpc.wire.tls": ("TLSConfig",),
+    "protolink_grpc.net.tls": ("TLSConfig",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -317,15 +322,18 @@ __all__ = [
     "Limits",
     "LlmCallCompleted",
     "LlmCallStarted",
+    "MemoryConfig",
     "MemoryStore",
     "Message",
     "MockLLM",
+    "ModelConfig",
     "ModelError",
     "ModelTimeoutError",
     "ModelUnavailableError",
     "MutualTLS",
     "OAuth2ClientCredentials",
     "Part",
+    "PeerConfig",
     "PermissionDeniedError",
     "Policy",
     "PolicyDecision",
@@ -355,13 +363,16 @@ __all__ = [
     "RunReplay",
     "RunReport",
     "RunStore",
+    "RuntimeConfig",
     "SQLiteRunStore",
     "SQLiteStorage",
     "SQLiteStore",
+    "SafetyConfig",
     "ScriptedLLM",
     "SequenceConflictError",
     "SequenceOutOfRangeError",
     "ServerOptions",
+    "ServingConfig",
     "SessionNotFoundError",
     "State",
     "StateOperationRequest",
@@ -389,6 +400,7 @@ __all__ = [
     "TextDelta",
     "Tool",
     "ToolCall",
+    "ToolConfig",
     "ToolContext",
     "ToolCorrectionLimitError",
     "ToolError",
@@ -416,7 +428,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Found once, it is an ordinary attribute from now on.
+    # Cached: later accesses find an ordinary attribute and do not call this function.
     value = globals()[name] = getattr(import_module(home), name)
     return value
 

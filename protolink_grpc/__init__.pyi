@@ -8,14 +8,18 @@ from protolink_grpc.a2a.signing import (
     CardSigner,
     verify_card,
 )
-from protolink_grpc.a2a.values import (
-    Extension,
-    PushConfig,
-)
+from protolink_grpc.a2a.values import Extension
 from protolink_grpc.agent import (
     Agent,
     AgentPeer,
+    MemoryConfig,
+    ModelConfig,
+    PeerConfig,
     Registry,
+    RuntimeConfig,
+    SafetyConfig,
+    ServingConfig,
+    ToolConfig,
 )
 from protolink_grpc.auth import (
     AccessRules,
@@ -38,6 +42,13 @@ from protolink_grpc.client import (
     RegistryClient,
     TaskList,
     TaskSummary,
+)
+from protolink_grpc.edges.grpc import (
+    Principal,
+    ServerOptions,
+)
+from protolink_grpc.edges.http.options import (
+    HttpOptions,
 )
 from protolink_grpc.errors import (
     ActionDeniedError,
@@ -94,9 +105,6 @@ from protolink_grpc.errors import (
     UnimplementedError,
     UnsupportedOperationError,
     VersionNotSupportedError,
-)
-from protolink_grpc.gateway.options import (
-    HttpOptions,
 )
 from protolink_grpc.llms import (
     LLM,
@@ -157,6 +165,12 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
     TextDelta,
 )
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.tls import (
+    TLSConfig,
+)
 from protolink_grpc.policy import (
     DEFAULT_REDACTION_POLICY,
     BudgetEnforcer,
@@ -171,7 +185,6 @@ from protolink_grpc.reports import (
     InMemoryEventSink,
     RunRecorder,
     RunReplay,
-    RunReport,
     RunStore,
     SQLiteRunStore,
     assert_budget_under,
@@ -185,12 +198,7 @@ from protolink_grpc.runtime import (
     CancellationToken,
     Limits,
     Run,
-    StopAt,
     current_run,
-)
-from protolink_grpc.server import (
-    Principal,
-    ServerOptions,
 )
 from protolink_grpc.state import (
     InMemoryStorage,
@@ -198,7 +206,7 @@ from protolink_grpc.state import (
     State,
     Storage,
 )
-from protolink_grpc.store import (
+from protolink_grpc.storage import (
     MemoryStore,
     SQLiteStore,
 )
@@ -213,9 +221,6 @@ from protolink_grpc.wire.registry import (
     InstanceState,
     InstanceStatus,
     RegisteredAgent,
-)
-from protolink_grpc.wire.tls import (
-    TLSConfig,
 )
 
 __version__: str
@@ -306,15 +311,18 @@ __all__ = [
     "Limits",
     "LlmCallCompleted",
     "LlmCallStarted",
+    "MemoryConfig",
     "MemoryStore",
     "Message",
     "MockLLM",
+    "ModelConfig",
     "ModelError",
     "ModelTimeoutError",
     "ModelUnavailableError",
     "MutualTLS",
     "OAuth2ClientCredentials",
     "Part",
+    "PeerConfig",
     "PermissionDeniedError",
     "Policy",
     "PolicyDecision",
@@ -344,13 +352,16 @@ __all__ = [
     "RunReplay",
     "RunReport",
     "RunStore",
+    "RuntimeConfig",
     "SQLiteRunStore",
     "SQLiteStorage",
     "SQLiteStore",
+    "SafetyConfig",
     "ScriptedLLM",
     "SequenceConflictError",
     "SequenceOutOfRangeError",
     "ServerOptions",
+    "ServingConfig",
     "SessionNotFoundError",
     "State",
     "StateOperationRequest",
@@ -378,6 +389,7 @@ __all__ = [
     "TextDelta",
     "Tool",
     "ToolCall",
+    "ToolConfig",
     "ToolContext",
     "ToolCorrectionLimitError",
     "ToolError",

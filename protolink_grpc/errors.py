@@ -1,67 +1,67 @@
-"""Every failure this package raises on purpose, and the one table that says how each looks on every edge.
+"""The exceptions that this package raises on purpose, and the table of their gRPC, HTTP and JSON-RPC codes.
 
-Nothing that talks to a network or a disk lives here; `wire.status` turns these into `google.rpc.Status` and back.
+No network or disk access lives here; `wire.status` converts these exceptions to `google.rpc.Status` and back.
 
     ProtolinkError
-    ├── InvalidArgumentError (ValueError)      the caller sent something that no retry will make right
-    │   ├── InvalidTransitionError             a task cannot move from that state to this one
+    ├── InvalidArgumentError (ValueError)      the request is invalid; a retry cannot succeed
+    │   ├── InvalidTransitionError             the lifecycle does not allow this change of state
     │   └── MessageTooLargeError               a message, part or list is over its limit
-    ├── TaskNotFoundError (LookupError)        unknown, or not the caller's
-    ├── TaskAlreadyExistsError                 a new task was asked for under an id that is taken
-    ├── TaskFinishedError                      a terminal task takes no more messages
-    ├── TaskAlreadyRunningError                the task works already; wait or cancel
+    ├── TaskNotFoundError (LookupError)        the task does not exist, or belongs to another principal
+    ├── TaskAlreadyExistsError                 a new task has the id of an existing task
+    ├── TaskFinishedError                      the task is terminal and accepts no more messages
+    ├── TaskAlreadyRunningError                the task is already working; wait or cancel
     ├── TaskNotCancelableError                 the task is terminal
     ├── TaskExecutionError                     client side: the task ended failed, canceled or rejected
-    ├── SequenceOutOfRangeError                a reader asked for events after the end of the log
-    ├── PositionCompactedError                 a reader asked for events that the log no longer has
-    ├── AgentNotFoundError (LookupError)       no such agent in the registry, or no such in-process agent
+    ├── SequenceOutOfRangeError                the requested position is after the end of the log
+    ├── PositionCompactedError                 the log no longer has the requested events
+    ├── AgentNotFoundError (LookupError)       the registry or the process has no such agent
     ├── AgentConflictError                     the name or URL is registered to another principal
     ├── AmbiguousAgentError                    a name matches several agents
     ├── LeaseNotFoundError                     the lease is unknown or expired: register again
     ├── ToolError
-    │   ├── ToolRejectedError                  nothing was changed; the arguments or the tool name were wrong
-    │   ├── ToolTimeoutError (TimeoutError)    the tool did not answer in time
+    │   ├── ToolRejectedError                  the arguments or the tool name are invalid; nothing was executed
+    │   ├── ToolTimeoutError (TimeoutError)    the tool exceeded its timeout
     │   └── ToolFailedError                    the tool raised, or its result cannot be serialised
-    ├── ToolCorrectionLimitError               a model asked for the same impossible thing too often
+    ├── ToolCorrectionLimitError               too many calls of one tool in a row were rejected
     ├── ActionPolicyError                      an action may not run
-    │   ├── ActionDeniedError                  policy or a person said no
-    │   └── ApprovalRequiredError              it needs an approval and there is nobody to ask
-    ├── ApprovalNotFoundError (LookupError)    no such approval, or not the caller's business
-    ├── ApprovalChangedError (ValueError)      the answer is about another action than the one that waits
-    ├── UncertainExecutionError                an action began before a crash, and nobody knows how it ended
+    │   ├── ActionDeniedError                  a policy or an approver denied the action
+    │   └── ApprovalRequiredError              the action needs an approval that cannot be obtained
+    ├── ApprovalNotFoundError (LookupError)    the approval does not exist, or the caller has no access
+    ├── ApprovalChangedError (ValueError)      the answer belongs to another action than the pending one
+    ├── UncertainExecutionError                an action started before a crash, and its outcome is unknown
     ├── BudgetExceededError                    a limit of the run is reached
     ├── DelegationCycleError                   the work has passed through this agent before
-    ├── SessionNotFoundError (LookupError)     nothing is remembered of the session, or not the caller's
-    ├── ModelError                             a language model could not answer
-    │   ├── ModelUnavailableError              it is away, overloaded, or limits its callers
-    │   └── ModelTimeoutError (TimeoutError)   it did not answer in time
-    ├── InferParseError                        a model never gave an answer of the agreed form
-    ├── RepeatedActionError                    a model did the same again and again, with the same result
+    ├── SessionNotFoundError (LookupError)     nothing is stored for the session, or another principal owns it
+    ├── ModelError                             a call of a language model failed
+    │   ├── ModelUnavailableError              the model is unreachable, overloaded or rate limited
+    │   └── ModelTimeoutError (TimeoutError)   the model did not answer in time
+    ├── InferParseError                        a model's answers could not be parsed
+    ├── RepeatedActionError                    a model repeated an action that keeps giving the same result
     ├── ContextLimitError                      the prompt does not fit the model's window
     ├── UnauthenticatedError
     ├── PermissionDeniedError
     ├── ResourceExhaustedError                 a queue or quota is full; retry after `retry_after_s`
-    ├── DeadlineExceededError (TimeoutError)   the wait was over before the work
+    ├── DeadlineExceededError (TimeoutError)   the deadline passed before the work was done
     ├── RequestTimeoutError (TimeoutError)     the caller did not send its whole request in time
     ├── UnavailableError (ConnectionError)     the peer could not be reached, or is draining
-    ├── UnimplementedError                     the method is in the contract, its behaviour is not here yet
-    ├── UnsupportedOperationError              A2A: this agent, or this task as it is, does not do that
-    ├── ContentTypeNotSupportedError           A2A: the card does not name that media type
+    ├── UnimplementedError                     the method is in the contract but not implemented yet
+    ├── UnsupportedOperationError              A2A: the agent, or the task in its state, does not support this
+    ├── ContentTypeNotSupportedError           A2A: the card does not list the media type
     ├── PushNotSupportedError                  A2A: the agent sends no push notifications
-    ├── ExtendedCardNotConfiguredError         A2A: there is no extended card
-    ├── ExtensionRequiredError                 A2A: the agent demands an extension that the caller did not name
-    ├── VersionNotSupportedError               A2A: that version of the protocol is not spoken here
-    ├── InvalidAgentResponseError              A2A: a peer answered with something that is no answer
+    ├── ExtendedCardNotConfiguredError         A2A: the agent has no extended card
+    ├── ExtensionRequiredError                 A2A: the request does not name an extension that the agent requires
+    ├── VersionNotSupportedError               A2A: the protocol version is not supported
+    ├── InvalidAgentResponseError              A2A: the response of a peer is invalid
     ├── AddressInUseError (OSError)            the port to listen on is taken
     ├── StoreError
-    │   ├── SequenceConflictError              another writer appended first, or the caller expects another last event
+    │   ├── SequenceConflictError              another writer appended first, or the expected last event differs
     │   ├── LeaseLostError                     another process owns the task now
     │   ├── StoreVersionError                  the file was written by a newer version
-    │   ├── LogTooNewError                     the log has a fact that this version must not pass over
+    │   ├── LogTooNewError                     the log has an event that this version cannot read and must not skip
     │   ├── StoreReadOnlyError
     │   └── StoreFullError
-    ├── RemoteError                            client side: a reason that this version does not know
-    └── InternalError                          our fault; carries an incident id and nothing else
+    ├── RemoteError                            client side: the reason is unknown to this version
+    └── InternalError                          a fault of the server; carries only an incident id
 """
 
 from dataclasses import dataclass
@@ -73,22 +73,22 @@ DOMAIN = "protolink-grpc.github.io"
 
 
 class ProtolinkError(Exception):
-    """Base of every failure this package raises on purpose.
+    """Base of every exception this package raises on purpose.
 
     `str(error)` reaches the caller: one sentence, no secrets, no internals.
-    `metadata` repeats each dynamic value of that sentence for machines; keys are snake_case, values are text.
+    `metadata` repeats each dynamic value of that sentence for programs; keys are snake_case, values are text.
     """
 
     reason: ClassVar[str] = ""
 
     retry_after_s: float | None = None
-    """Least pause before the request is repeated, where its receiver asks for one."""
+    """Minimum delay in seconds before a retry, as requested by the receiver; None means not stated."""
 
     origin: str = ""
-    """Tool, peer or model provider that failed, where it was one."""
+    """Tool, peer or model provider that failed; empty for any other error."""
 
     failure: Any = None
-    """The `models.Failure` of a task whose failure this error is or follows from; None for any other error."""
+    """The `models.Failure` of the task that caused this error; None if no task failed."""
 
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)
@@ -96,25 +96,25 @@ class ProtolinkError(Exception):
 
     @property
     def rule(self) -> "Rule":
-        """How this error looks on each edge."""
+        """Codes of this error in gRPC, HTTP and JSON-RPC."""
         return RULES[self.reason]
 
 
 def said(error: BaseException) -> str:
-    """What an exception says, as far as it can be written down: file names, for one, may hold what is no Unicode."""
+    """Return the text of an exception, with characters escaped that UTF-8 cannot encode, for instance from a file name."""
     try:
         return writable(str(error))
-    except Exception:  # its own text is broken; that it failed must be told all the same
+    except Exception:  # `__str__` itself raised; the error must be reported all the same
         return "(it cannot say why)"
 
 
 def writable(text: str) -> str:
-    """The text with its lone surrogates, which have no UTF-8 form, escaped."""
+    """Return the text with lone surrogates escaped, because UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class InvalidArgumentError(ProtolinkError, ValueError):
-    """The caller sent something wrong. `metadata["field"]` is the path of the field, as the caller spells it."""
+    """The request is invalid. `metadata["field"]` is the path of the invalid field in the caller's spelling."""
 
     reason = "INVALID_ARGUMENT"
 
@@ -126,7 +126,7 @@ class InvalidArgumentError(ProtolinkError, ValueError):
         self.detail = message
 
     def within(self, prefix: str) -> "InvalidArgumentError":
-        """The same error seen from one level further out: its field gains `prefix`."""
+        """Return this error with `prefix` in front of its field path."""
         joined = f"{prefix}.{self.field}" if self.field and not self.field.startswith("[") else prefix + self.field
         rest = {key: value for key, value in self.metadata.items() if key != "field"}
         return type(self)(self.detail, field=joined, **rest)
@@ -161,7 +161,7 @@ class TaskNotCancelableError(ProtolinkError):
 
 
 class TaskExecutionError(ProtolinkError):
-    """A task ended without success. `task` is the Task as it ended, `failure` what it says about the reason."""
+    """A task ended without success. `task` is the final Task, `failure` its recorded reason."""
 
     reason = "TASK_FAILED"
 
@@ -177,7 +177,10 @@ class SequenceOutOfRangeError(ProtolinkError):
 
 
 class PositionCompactedError(ProtolinkError):
-    """The log begins after the position. Read the task, and continue after its sequence; no store of this version drops events."""
+    """The log begins after the requested position. Read the task and continue after its sequence.
+
+    The stores of this version never drop events.
+    """
 
     reason = "POSITION_COMPACTED"
 
@@ -199,18 +202,18 @@ class LeaseNotFoundError(ProtolinkError):
 
 
 class ToolError(ProtolinkError):
-    """A tool call that did not succeed."""
+    """A tool call failed."""
 
     reason = "TOOL_ERROR"
 
 
 class ToolRejectedError(ToolError):
-    """The call was refused before anything happened: `changes_made` is always false.
+    """The call was rejected before it was executed: `changes_made` is always false.
 
     Args:
         code: Machine-readable kind, for instance `invalid_arguments` or `unknown_tool`.
-        details: JSON-compatible facts about the refusal.
-        suggestion: What the caller may do about it, one sentence.
+        details: JSON-compatible facts about the rejection.
+        suggestion: A way to correct the call, one sentence.
     """
 
     reason = "TOOL_REJECTED"
@@ -230,10 +233,10 @@ class ToolRejectedError(ToolError):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], *, said_by: str = "") -> "ToolRejectedError":
-        """What `to_dict` wrote, as an error again; a value of another shape is left out.
+        """Read the output of `to_dict`; values of an unexpected type are ignored.
 
         Args:
-            said_by: Whose refusal it was, put before the sentence.
+            said_by: Name of the rejecting party, put before the message; empty adds nothing.
         """
         message, details, suggestion = data.get("message") or "rejected", data.get("details"), data.get("suggestion")
         return cls(
@@ -244,7 +247,7 @@ class ToolRejectedError(ToolError):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The `tool_output.error` object that peers of every version read."""
+        """Return the `tool_output.error` object, in the form that peers of every version read."""
         return {
             "status": "rejected",
             "changes_made": False,
@@ -263,8 +266,8 @@ class ToolFailedError(ToolError):
     """A tool's code raised, or its result cannot be used.
 
     Attributes:
-        is_reported: This process has logged it, and it says no more than its caller may see.
-        is_of_peer: What failed is work that was delegated to another agent.
+        is_reported: This process has logged the error, and its text contains only what the caller may see.
+        is_of_peer: The failed work was delegated to another agent.
     """
 
     reason = "TOOL_FAILED"
@@ -273,11 +276,11 @@ class ToolFailedError(ToolError):
 
 
 class ToolCorrectionLimitError(ProtolinkError):
-    """A model's calls of one tool were rejected again and again.
+    """Too many calls of one tool by a model were rejected in a row.
 
     Args:
         attempts: Rejected calls in a row.
-        limit: How many the run allows.
+        limit: Rejected calls that the run allows.
         last_error: The last rejection, a ToolRejectedError.
     """
 
@@ -292,18 +295,18 @@ class ToolCorrectionLimitError(ProtolinkError):
 
 
 class ActionPolicyError(ProtolinkError):
-    """An action may not run. Nothing of it has happened."""
+    """An action may not run. No part of it was executed."""
 
     reason = "ACTION_FORBIDDEN"
 
 
 class ActionDeniedError(ActionPolicyError):
-    """Policy or a person said no.
+    """A policy or an approver denied the action.
 
     Args:
         action: The RunAction.
         decision: The PolicyDecision.
-        approval: The ApprovalDecision, where a person said it.
+        approval: The ApprovalDecision if an approver denied it.
     """
 
     reason = "ACTION_DENIED"
@@ -318,7 +321,10 @@ class ActionDeniedError(ActionPolicyError):
 
 
 class ApprovalRequiredError(ActionPolicyError):
-    """An action needs an approval, and there is neither a handler nor a way to answer from outside. `request` is the question."""
+    """An action needs an approval that cannot be obtained: no approval handler is set, and callers cannot answer either.
+
+    `request` is the ApprovalRequest.
+    """
 
     reason = "APPROVAL_REQUIRED"
 
@@ -340,7 +346,7 @@ class UncertainExecutionError(ProtolinkError):
 
 
 class BudgetExceededError(ProtolinkError):
-    """A limit of the run is reached; the work that it protects has not begun. `decision` is the BudgetDecision."""
+    """A limit of the run is reached; the work above the limit was not started. `decision` is the BudgetDecision."""
 
     reason = "BUDGET_EXCEEDED"
 
@@ -358,7 +364,7 @@ class SessionNotFoundError(ProtolinkError, LookupError):
 
 
 class ModelError(ProtolinkError):
-    """A language model could not answer. `retry_after_s` is the provider's hint in seconds, None where it gave none."""
+    """A call of a language model failed. `retry_after_s` is the provider's hint in seconds; None means no hint."""
 
     reason = "MODEL_FAILED"
 
@@ -368,7 +374,7 @@ class ModelError(ProtolinkError):
 
 
 class ModelUnavailableError(ModelError):
-    """Worth another try later: overloaded, rate limited, not reachable."""
+    """The model is overloaded, rate limited or unreachable; a later retry may succeed."""
 
     reason = "MODEL_UNAVAILABLE"
 
@@ -378,14 +384,14 @@ class ModelTimeoutError(ModelError, TimeoutError):
 
 
 class InferParseError(ProtolinkError):
-    """A model's answers could not be read as an action, as often in a row as the loop allows.
+    """Too many answers of a model in a row could not be parsed as an action.
 
     Args:
-        attempts: Unreadable answers in a row.
+        attempts: Unparsable answers in a row.
         step: Step of the loop, from 1.
         raw_response: The last answer.
-        last_error: What was wrong with it.
-        explanation: What to do about it.
+        last_error: The parse error of the last answer.
+        explanation: A possible remedy.
     """
 
     reason = "INFER_PARSE_FAILED"
@@ -425,7 +431,7 @@ class PermissionDeniedError(ProtolinkError):
 
 
 class ResourceExhaustedError(ProtolinkError):
-    """A queue or quota is full. `retry_after_s` is a hint in seconds, never a promise."""
+    """A queue or quota is full. `retry_after_s` is a hint in seconds, not a guarantee."""
 
     reason = "RESOURCE_EXHAUSTED"
 
@@ -485,7 +491,7 @@ class AddressInUseError(ProtolinkError, OSError):
 
 
 class StoreError(ProtolinkError):
-    """The store could not do what was asked."""
+    """A store operation failed."""
 
     reason = "STORE_UNAVAILABLE"
 
@@ -503,7 +509,7 @@ class StoreVersionError(StoreError):
 
 
 class LogTooNewError(StoreError):
-    """A log has a fact that only a later version understands, and that a reader must not pass over; `task_id` names the log."""
+    """A log has an event that only a later version can read and that must not be skipped; `task_id` names the log."""
 
     reason = "LOG_TOO_NEW"
 
@@ -517,7 +523,7 @@ class StoreFullError(StoreError):
 
 
 class RemoteError(ProtolinkError):
-    """A peer answered with a reason that this version has no class for; `remote_reason` keeps it."""
+    """A peer returned a reason that has no class in this version; `remote_reason` holds it."""
 
     reason = "REMOTE_ERROR"
 
@@ -533,13 +539,13 @@ class InternalError(ProtolinkError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row of the table.
+    """One row of `RULES`.
 
     Args:
         grpc: Name of the gRPC status code.
         http: HTTP status.
-        jsonrpc: JSON-RPC error code; A2A's where A2A has one.
-        retryable: Whether the same request may succeed later, unchanged.
+        jsonrpc: JSON-RPC error code; the code of A2A if A2A defines one.
+        retryable: Whether the same, unchanged request may succeed later.
     """
 
     grpc: str
@@ -602,11 +608,11 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "INVALID_AGENT_RESPONSE": Rule("INTERNAL", 500, -32006),
         "ADDRESS_IN_USE": Rule("FAILED_PRECONDITION", 500, -32603),
         "STORE_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
-        "SEQUENCE_CONFLICT": Rule("ABORTED", 409, -32603, retryable=True),
+        "SEQUENCE_CONFLICT": Rule("ABORTED", 409, -32603),
         "LEASE_LOST": Rule("ABORTED", 409, -32603, retryable=True),
         "STORE_VERSION": Rule("FAILED_PRECONDITION", 500, -32603),
         "LOG_TOO_NEW": Rule("FAILED_PRECONDITION", 500, -32603),
-        # Not RESOURCE_EXHAUSTED: that speaks of the caller's own quota, and this is an outage like any other.
+        # Not RESOURCE_EXHAUSTED: that code means the caller's own quota, and these are outages of the server.
         "STORE_READ_ONLY": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "STORE_FULL": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "REMOTE_ERROR": Rule("UNKNOWN", 502, -32603),
@@ -616,7 +622,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
 
 
 def classes() -> dict[str, type[ProtolinkError]]:
-    """Every error class by its reason, read from the class tree, so that none can be forgotten."""
+    """Return every error class by its reason, collected from the class tree."""
     found: dict[str, type[ProtolinkError]] = {}
     pending: list[type[ProtolinkError]] = [ProtolinkError]
     while pending:

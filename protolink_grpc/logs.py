@@ -1,8 +1,8 @@
-"""The package's loggers. With what they send, callers can neither forge a line of a log nor control a terminal, nor fill a disk.
+"""The package's loggers. They protect logs against input of callers: forged lines, terminal control characters, full disks.
 
-Text of callers gets into a record as an argument, or as the message of an error in a trace. Arguments are escaped here, and traces
-are indented, so that no line that a caller has written looks like a record. A place in the code that logs too often is counted
-instead. Handlers and levels are the program's business.
+Text of callers enters a record as an argument, or as the message of an exception in a traceback. Arguments are escaped here, and
+tracebacks are escaped and indented, so that no line in them looks like a record. If one place in the code logs too often, further
+records are counted instead. The application configures handlers and levels.
 """
 
 import logging
@@ -11,23 +11,23 @@ import time
 from collections.abc import Callable
 
 MAX_RECORDS, WINDOW_S = 60, 60.0
-"""Records of one place in the code in so many seconds; further ones are counted."""
+"""Most records that one place in the code may log per window; further records are counted. `WINDOW_S` is in seconds."""
 
 _CONTROLS = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: commands of terminals
-    "\u2028\u2029"  # separators of lines and paragraphs
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text around
-    "\ud800-\udfff]"  # halves of characters, which no output can encode
+    "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: terminal control characters
+    "\u2028\u2029"  # line and paragraph separators
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls, which can reverse the displayed text
+    "\ud800-\udfff]"  # lone surrogates, which UTF-8 cannot encode
 )
 _KEPT_LINES = re.compile(_CONTROLS.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
 def escape(text: str, *, keep_lines: bool = False, form: str = "") -> str:
-    """The text with every character visible that would do something to a log or a terminal, as `\\x1b` or `\\u202e`.
+    """Return the text with control characters replaced by visible escapes such as `\\x1b` or `\\u202e`.
 
     Args:
-        keep_lines: Line ends and tabs stay as they are.
-        form: Format of an escape, which gets the number of the character; empty means Python's own.
+        keep_lines: Leave line feeds and tabs unchanged.
+        form: `str.format` template of an escape, applied to the code point; empty means Python's notation.
     """
     pattern = _KEPT_LINES if keep_lines else _CONTROLS
     return pattern.sub((lambda found: form.format(ord(found[0]))) if form else _escaped, text)
@@ -39,7 +39,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of a module of this package; use it in place of `logging.getLogger`."""
+    """Return the logger of a module of this package, with a RecordFilter. Use it instead of `logging.getLogger`."""
     logger = logging.getLogger(name)
     if not any(isinstance(each, RecordFilter) for each in logger.filters):
         logger.addFilter(RecordFilter())
@@ -47,9 +47,9 @@ def get_logger(name: str) -> logging.Logger:
 
 
 class RecordFilter(logging.Filter):
-    """Escapes records, and leaves out those of a place that logs too often.
+    """Escape the arguments of records, and drop records of a place in the code that logs too often.
 
-    The next record of such a place says how many were left out. The template and the numbers of a record stay as they are.
+    The next record of such a place states how many were dropped. The template and numeric arguments stay unchanged.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -71,16 +71,16 @@ class RecordFilter(logging.Filter):
             record.msg, record.args = f"{record.msg} (%d more like this were left out)", (*args, before)
         if record.exc_info:
             trace = escape(self._formatter.formatException(record.exc_info), keep_lines=True)
-            # Formatters take a text that is there already instead of making one.
+            # Formatters use `exc_text` if it is set, and do not format the traceback again.
             record.exc_text = "\n".join(f"  {line}" for line in trace.split("\n"))
         return True
 
     def reset(self) -> None:
-        """Begin to count anew; `left_out` stays."""
+        """Reset the counters of all places; `left_out` keeps its value."""
         self._places.clear()
 
     def _count(self, record: logging.LogRecord) -> int | None:
-        """How many records of this place were left out before this one; None where this one is left out, too."""
+        """Return how many records of this place were dropped before this one, or None if this one is to be dropped."""
         now = self._clock()
         place = self._places.setdefault((record.pathname, record.lineno), _Place(now))
         if now - place.since >= WINDOW_S:
@@ -94,7 +94,7 @@ class RecordFilter(logging.Filter):
 
 
 class _Shown:
-    """A value whose texts are escaped."""
+    """A wrapper of a value that escapes its `str` and `repr`."""
 
     __slots__ = ("_value",)
 
@@ -117,11 +117,11 @@ class _Place:
 
 
 def record_filters() -> list[RecordFilter]:
-    """The filters of all loggers of this package."""
+    """Return the filters of all loggers of this package."""
     loggers = [each for each in logging.Logger.manager.loggerDict.values() if isinstance(each, logging.Logger)]
     return [each for logger in loggers for each in logger.filters if isinstance(each, RecordFilter)]
 
 
 def records_left_out() -> int:
-    """Records of this package that were counted instead of logged, since the process began."""
+    """Return how many records of this package were dropped since the process started."""
     return sum(each.left_out for each in record_filters())

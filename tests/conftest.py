@@ -17,7 +17,7 @@ from plgrpc.v1 import agent_service_pb2_grpc
 from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.logs import record_filters
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 if sys.dont_write_bytecode:
     # Else each worker rewrites every test anew, and each program that a test starts compiles the whole package before its first
@@ -29,7 +29,9 @@ if sys.dont_write_bytecode:
 
 # How long one example takes says something about the machine, not about the claim.
 settings.register_profile("claims", deadline=None, max_examples=50)
-# For whoever looks for the rare case and has the time: HYPOTHESIS_PROFILE=thorough make test
+# `make test-fast`: enough to notice a broken claim, while the code is being changed.
+settings.register_profile("fast", deadline=None, max_examples=10)
+# To search for rare cases: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 

@@ -14,13 +14,13 @@ from starlette.routing import Route, Router, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.drain import Drain
-from protolink_grpc.gateway.health import Health
-from protolink_grpc.gateway.http_server import HttpServer
-from protolink_grpc.gateway.hygiene import hygienic
-from protolink_grpc.gateway.metrics import Metrics
-from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.edges.http.drain import Drain
+from protolink_grpc.edges.http.health import Health
+from protolink_grpc.edges.http.http_server import HttpServer
+from protolink_grpc.edges.http.metrics import Metrics
+from protolink_grpc.edges.http.middleware import with_middleware
+from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.request_guard import RequestGuard
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""
@@ -60,7 +60,7 @@ class World:
         self.go = asyncio.Event()
         self.gone = asyncio.Event()
         self.written = 0
-        self._door = Door(bounds=options.bounds)
+        self._guard = RequestGuard(bounds=options.bounds)
         routes = [
             Route("/echo", self._echo, methods=["GET", "POST"]),
             Route("/wait", self._wait),
@@ -73,7 +73,7 @@ class World:
             *Health(self.drain).routes(),
             self.metrics.route(),
         ]
-        app = self.metrics.metered(hygienic(Router(routes), options))
+        app = self.metrics.metered(with_middleware(Router(routes), options))
         self.server = HttpServer(app, options, drain=self.drain, rejected=self.metrics.rejected)
 
     @property
@@ -86,7 +86,7 @@ class World:
         return next((int(x.removeprefix(name)) for x in self.metrics.text().splitlines() if x.startswith(name)), 0)
 
     async def _echo(self, request: Request) -> Response:
-        body = await self._door.body(request)
+        body = await self._guard.body(request)
         return JSONResponse({"bytes": len(body), "n": request.query_params.get("n")})
 
     async def _wait(self, request: Request) -> Response:

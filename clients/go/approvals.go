@@ -37,8 +37,8 @@ func EditedArguments(arguments any) RespondOption {
 }
 
 // Respond answers an approval as it was shown: what runs is what the caller has seen, or the answer fails with
-// [ErrApprovalChanged]. The reason is one sentence for the log. If somebody has answered before, nothing changes, and the response
-// contains that answer and says so. An interrupted call is repeated under one request id, so the own answer does not count as that.
+// [ErrApprovalChanged]. The reason is one sentence for the log. If the approval has an answer already, nothing changes, and the response
+// contains that answer and says so. An interrupted call is repeated under one request id, so the client's own answer is not reported as an earlier one.
 func (c *Client) Respond(
 	ctx context.Context, approval *pb.Approval, approved bool, reason string, options ...RespondOption,
 ) (*pb.RespondApprovalResponse, error) {
@@ -60,11 +60,11 @@ func (c *Client) Respond(
 	return unary(ctx, c.channel, c.control.RespondApproval, answer)
 }
 
-// WatchApprovals yields what waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
-// taskID is empty. It goes on through cuts, and ends with ctx, or with an error as the last value.
+// WatchApprovals yields the pending approvals, and then each approval when it is asked for or answered: those of one task, or of all tasks
+// where taskID is empty. It continues after an interruption, and ends with ctx, or with an error as the last value.
 //
-// After a cut, what was asked for and answered meanwhile is shown, each approval as it is then, and nothing twice. An agent that has
-// lost its memory meanwhile shows what waits there.
+// After an interruption it yields the approvals that were asked for or answered meanwhile, each in its latest state, and none twice. If the
+// agent has lost its state meanwhile, it yields the approvals that are pending then.
 func (c *Client) WatchApprovals(ctx context.Context, taskID string) iter.Seq2[*pb.Approval, error] {
 	return func(yield func(*pb.Approval, error) bool) {
 		known := approvalsKnown{pending: map[string]bool{}}

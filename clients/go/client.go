@@ -16,7 +16,7 @@
 //	}
 //	fmt.Println(plgrpc.Output(task))
 //
-// A context bounds the wait, never the work: a run belongs to the agent and goes on when its caller has hung up. To end it, call
+// A context limits how long a call waits, and not the work: a run belongs to the agent and continues after its caller has left. To end it, call
 // [Client.Cancel].
 package plgrpc
 

@@ -165,10 +165,7 @@ func Decode(part *pb.Part, into any) error {
 	case *pb.Part_Data:
 		value = content.Data
 	case *pb.Part_ToolOutput:
-		if failure := content.ToolOutput.GetFailure(); failure != nil {
-			return toolError(content.ToolOutput.GetCallId(), failure)
-		}
-		value = content.ToolOutput.GetResult()
+		return DecodeToolOutput(content.ToolOutput, into)
 	case *pb.Part_InferOutput:
 		value = content.InferOutput.GetValue()
 	}
@@ -176,6 +173,18 @@ func Decode(part *pb.Part, into any) error {
 		return errors.New("plgrpc: the part has no value")
 	}
 	return DecodePayload(value, into)
+}
+
+// DecodeToolOutput reads the result of a tool, for instance that of [Client.CallTool], as [DecodePayload] does. It fails for a tool that
+// failed, with a [ToolError], and for one that has no result.
+func DecodeToolOutput(output *pb.ToolOutput, into any) error {
+	if failure := output.GetFailure(); failure != nil {
+		return toolError(output.GetCallId(), failure)
+	}
+	if output.GetResult() == nil {
+		return errors.New("plgrpc: the tool has no result")
+	}
+	return DecodePayload(output.GetResult(), into)
 }
 
 // ToolError is why a tool did not succeed, as the agent tells it.
@@ -229,7 +238,7 @@ func FilesOf(parts []*pb.Part) []*pb.FileContent { return each(parts, (*pb.Part)
 // ToolCallsOf returns the tool calls among the parts.
 func ToolCallsOf(parts []*pb.Part) []*pb.ToolCall { return each(parts, (*pb.Part).GetToolCall) }
 
-// ToolOutputsOf returns the outputs of tools among the parts, each with a result or a failure. [Decode] reads a part of this kind.
+// ToolOutputsOf returns the outputs of tools among the parts, each with a result or a failure. [DecodeToolOutput] reads one.
 func ToolOutputsOf(parts []*pb.Part) []*pb.ToolOutput { return each(parts, (*pb.Part).GetToolOutput) }
 
 // each returns the contents of one kind.

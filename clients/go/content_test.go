@@ -36,6 +36,21 @@ func TestAProtobufMessageIsReadAsTheTypeThatItIs(t *testing.T) {
 	}
 }
 
+func TestTheResultOfAToolIsReadIntoAValue(t *testing.T) {
+	var sum int
+	if err := DecodeToolOutput(result("3"), &sum); err != nil || sum != 3 {
+		t.Errorf("%d, %v", sum, err)
+	}
+	failed := &pb.ToolOutput{CallId: "c", Outcome: &pb.ToolOutput_Failure{Failure: &pb.Failure{Reason: "TOOL_FAILED", Message: "no"}}}
+	var refusal *ToolError
+	if err := DecodeToolOutput(failed, &sum); !errors.As(err, &refusal) || refusal.CallID != "c" || refusal.Code != "TOOL_FAILED" {
+		t.Error(err)
+	}
+	if err := DecodeToolOutput(&pb.ToolOutput{}, &sum); err == nil {
+		t.Error("an output without a result is read")
+	}
+}
+
 func TestOutputIsWhatTheAgentNamesAsTheAnswer(t *testing.T) {
 	text := func(s string) []*pb.Part { return []*pb.Part{{Content: &pb.Part_Text{Text: s}}} }
 	failed := &pb.Part{Content: &pb.Part_ToolOutput{ToolOutput: &pb.ToolOutput{Outcome: &pb.ToolOutput_Failure{Failure: &pb.Failure{}}}}}

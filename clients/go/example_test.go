@@ -255,7 +255,9 @@ func Example_tools() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(called.GetTaskId(), called.GetOutput())
+	var sum int
+	err = plgrpc.DecodeToolOutput(called.GetOutput(), &sum) // a *plgrpc.ToolError if the tool failed
+	fmt.Println(called.GetTaskId(), sum, err)
 }
 
 func Example_agent() {

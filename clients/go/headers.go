@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// credentialHeaders are headers that let whoever reads them call in the caller's name.
+// credentialHeaders are the headers that can carry credentials: with their values another process can call as the caller.
 var credentialHeaders = []string{"authorization", "proxy-authorization", "x-api-key", "cookie"}
 
 // header is one header that goes with every call.
@@ -50,7 +50,7 @@ type guard struct {
 	refuses bool   // calls with credentials in their headers
 	target  string // to which they would go
 
-	// Over a connection of the caller's own, where nobody here knows whether it is encrypted.
+	// For a connection that the caller has made: this package cannot tell whether it is encrypted.
 	credentials   []credentials.PerRPCCredentials
 	asksTransport bool // whether gRPC is to refuse credentials on a connection that is not
 }

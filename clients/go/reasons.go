@@ -4,23 +4,23 @@ package plgrpc
 
 // The reasons that this version knows. A later agent may send others.
 const (
-	// The task does not exist, or belongs to another principal. Check the id; a repetition does not
-	// help. gRPC code: NOT_FOUND.
+	// The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code:
+	// NOT_FOUND.
 	ErrTaskNotFound Reason = "TASK_NOT_FOUND"
 
 	// The task has ended and accepts no more messages. Send a new task. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrTaskFinished Reason = "TASK_FINISHED"
 
-	// The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code:
-	// FAILED_PRECONDITION.
+	// The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC
+	// code: FAILED_PRECONDITION.
 	ErrTaskAlreadyRunning Reason = "TASK_ALREADY_RUNNING"
 
-	// The task has ended, so that there is nothing to cancel. Read its state. gRPC code:
+	// The task has already ended and cannot be canceled. Read its state. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrTaskNotCancelable Reason = "TASK_NOT_CANCELABLE"
 
-	// A task ended failed, canceled or rejected, and its result was needed. Read the task for the
+	// A task whose result was needed failed, was canceled or was rejected. Read the task for the
 	// cause. gRPC code: ABORTED.
 	ErrTaskFailed Reason = "TASK_FAILED"
 
@@ -36,12 +36,12 @@ const (
 	// NOT_FOUND.
 	ErrSessionNotFound Reason = "SESSION_NOT_FOUND"
 
-	// The work has passed through this agent before, or would wait for itself. Delegate to another
-	// agent. gRPC code: FAILED_PRECONDITION.
+	// The delegation would form a cycle: this agent is already in the delegation chain, or the run
+	// would wait for itself. Delegate to another agent. gRPC code: FAILED_PRECONDITION.
 	ErrDelegationCycle Reason = "DELEGATION_CYCLE"
 
-	// The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does
-	// not help. gRPC code: INVALID_ARGUMENT.
+	// The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not
+	// retry it unchanged. gRPC code: INVALID_ARGUMENT.
 	ErrInvalidArgument Reason = "INVALID_ARGUMENT"
 
 	// A message, part or list is larger than its limit. Send less. gRPC code: INVALID_ARGUMENT.
@@ -50,51 +50,52 @@ const (
 	// The credentials are missing, expired or wrong. Send valid ones. gRPC code: UNAUTHENTICATED.
 	ErrUnauthenticated Reason = "UNAUTHENTICATED"
 
-	// The principal is known and may not do this. Ask the operator for access. gRPC code:
+	// The principal is authenticated but not authorized. Ask the operator for access. gRPC code:
 	// PERMISSION_DENIED.
 	ErrPermissionDenied Reason = "PERMISSION_DENIED"
 
-	// A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC
-	// code: RESOURCE_EXHAUSTED.
+	// A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code:
+	// RESOURCE_EXHAUSTED.
 	ErrResourceExhausted Reason = "RESOURCE_EXHAUSTED"
 
-	// The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC
+	// The deadline passed before the work was done; the task continues. Read it later by its id. gRPC
 	// code: DEADLINE_EXCEEDED.
 	ErrDeadlineExceeded Reason = "DEADLINE_EXCEEDED"
 
-	// The request did not arrive completely in time. Check the connection, then send it again. gRPC
-	// code: DEADLINE_EXCEEDED.
+	// The request was not received completely in time. Check the connection, then retry. gRPC code:
+	// DEADLINE_EXCEEDED.
 	ErrRequestTimeout Reason = "REQUEST_TIMEOUT"
 
-	// The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a
-	// pause. gRPC code: UNAVAILABLE.
+	// The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC
+	// code: UNAVAILABLE.
 	ErrUnavailable Reason = "UNAVAILABLE"
 
-	// The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+	// The agent does not implement this method or option. Do not use it with this agent. gRPC code:
+	// UNIMPLEMENTED.
 	ErrUnimplemented Reason = "UNIMPLEMENTED"
 
-	// The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code:
-	// INTERNAL.
+	// Internal error of the agent. Report the incident id, which is in the metadata, to its operator.
+	// gRPC code: INTERNAL.
 	ErrInternal Reason = "INTERNAL"
 
-	// Another service answered with an error that has no reason of this list. Read the message and the
+	// Another service returned an error without a reason of this list. Read the message and the
 	// metadata. gRPC code: UNKNOWN.
 	ErrRemoteError Reason = "REMOTE_ERROR"
 
-	// The port to listen on is taken, or may not be used. Choose another port. gRPC code:
+	// The port to listen on is in use or not permitted. Choose another port. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrAddressInUse Reason = "ADDRESS_IN_USE"
 
-	// A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC
-	// code: ABORTED.
+	// A tool call failed for a reason without a more specific value. Read the message. gRPC code:
+	// ABORTED.
 	ErrToolError Reason = "TOOL_ERROR"
 
-	// The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct
-	// the call. gRPC code: INVALID_ARGUMENT.
+	// The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the
+	// call. gRPC code: INVALID_ARGUMENT.
 	ErrToolRejected Reason = "TOOL_REJECTED"
 
-	// The tool did not answer in time; it may have had effects. Check them before the call is
-	// repeated. gRPC code: ABORTED.
+	// The tool timed out; it may have had effects. Check them before retrying the call. gRPC code:
+	// ABORTED.
 	ErrToolTimeout Reason = "TOOL_TIMEOUT"
 
 	// The tool raised an error, or its result cannot be used. It may have had effects; read the
@@ -105,27 +106,27 @@ const (
 	// raise the limit. gRPC code: ABORTED.
 	ErrToolCorrectionLimit Reason = "TOOL_CORRECTION_LIMIT"
 
-	// The action may not run, and nothing of it has happened. Ask the operator for another policy.
-	// gRPC code: PERMISSION_DENIED.
+	// The action is forbidden and was not started. Ask the operator for another policy. gRPC code:
+	// PERMISSION_DENIED.
 	ErrActionForbidden Reason = "ACTION_FORBIDDEN"
 
-	// A policy or a person denied the action, and nothing of it has happened. Do not repeat it
-	// unchanged. gRPC code: PERMISSION_DENIED.
+	// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC
+	// code: PERMISSION_DENIED.
 	ErrActionDenied Reason = "ACTION_DENIED"
 
-	// A model repeated the same actions with the same results until it was stopped. Change the
+	// A model was stopped because it repeated the same actions with the same results. Change the
 	// instructions or the tools. gRPC code: ABORTED.
 	ErrActionRepeated Reason = "ACTION_REPEATED"
 
-	// The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC
+	// The action was started and its outcome is unknown. Check its effects before repeating it. gRPC
 	// code: ABORTED.
 	ErrUncertainExecution Reason = "UNCERTAIN_EXECUTION"
 
-	// A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask
-	// for less. gRPC code: FAILED_PRECONDITION.
+	// A limit of the run's budget is reached; the next step was not started. Raise the budget, or
+	// request less work. gRPC code: FAILED_PRECONDITION.
 	ErrBudgetExceeded Reason = "BUDGET_EXCEEDED"
 
-	// The action needs an approval, and there is no way to ask for one. Configure approvals at the
+	// The action needs an approval, but the agent cannot request one. Configure approvals at the
 	// agent. gRPC code: FAILED_PRECONDITION.
 	ErrApprovalRequired Reason = "APPROVAL_REQUIRED"
 
@@ -133,23 +134,21 @@ const (
 	// NOT_FOUND.
 	ErrApprovalNotFound Reason = "APPROVAL_NOT_FOUND"
 
-	// The answer is about another action than the one that waits. Read the approval again and decide
-	// anew. gRPC code: FAILED_PRECONDITION.
+	// The decision is about another version of the action than the one that waits. Read the approval
+	// again and decide again. gRPC code: FAILED_PRECONDITION.
 	ErrApprovalChanged Reason = "APPROVAL_CHANGED"
 
-	// The language model could not answer. Read the message; a repetition rarely helps. gRPC code:
-	// ABORTED.
+	// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
 	ErrModelFailed Reason = "MODEL_FAILED"
 
-	// The language model is unreachable, overloaded or rate limited. Repeat the request after a pause.
-	// gRPC code: UNAVAILABLE.
+	// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code:
+	// UNAVAILABLE.
 	ErrModelUnavailable Reason = "MODEL_UNAVAILABLE"
 
-	// The language model did not answer in time. Repeat the request, or allow more time. gRPC code:
-	// ABORTED.
+	// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
 	ErrModelTimeout Reason = "MODEL_TIMEOUT"
 
-	// The language model's answers did not have the required form. Use another model, or simpler
+	// The language model's responses did not have the required form. Use another model, or simpler
 	// instructions. gRPC code: ABORTED.
 	ErrInferParseFailed Reason = "INFER_PARSE_FAILED"
 
@@ -157,8 +156,8 @@ const (
 	// another model. gRPC code: FAILED_PRECONDITION.
 	ErrContextLimit Reason = "CONTEXT_LIMIT"
 
-	// No agent with that name or URL is registered. Check the name, or wait until the agent is up.
-	// gRPC code: NOT_FOUND.
+	// No agent with that name or URL is registered. Check the name, or wait until the agent is
+	// registered. gRPC code: NOT_FOUND.
 	ErrAgentNotFound Reason = "AGENT_NOT_FOUND"
 
 	// Several agents have that name. Address the agent by its URL. gRPC code: FAILED_PRECONDITION.
@@ -171,38 +170,38 @@ const (
 	// The registration's lease is unknown or has expired. Register again. gRPC code: NOT_FOUND.
 	ErrLeaseNotFound Reason = "LEASE_NOT_FOUND"
 
-	// The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+	// The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
 	ErrStoreUnavailable Reason = "STORE_UNAVAILABLE"
 
-	// The agent's store cannot be written to. Repeat the request after the operator has repaired it.
-	// gRPC code: UNAVAILABLE.
+	// The agent's store is read-only. Retry after the operator has repaired it. gRPC code:
+	// UNAVAILABLE.
 	ErrStoreReadOnly Reason = "STORE_READ_ONLY"
 
-	// The agent's store has no space left. Repeat the request after the operator has made room. gRPC
-	// code: UNAVAILABLE.
+	// The agent's store has no space left. Retry after the operator has freed space. gRPC code:
+	// UNAVAILABLE.
 	ErrStoreFull Reason = "STORE_FULL"
 
 	// The store's file has a version that this agent cannot read. Start an agent of a matching
 	// version. gRPC code: FAILED_PRECONDITION.
 	ErrStoreVersion Reason = "STORE_VERSION"
 
-	// The task's log has an event that only a later version understands. Upgrade the agent. gRPC code:
-	// FAILED_PRECONDITION.
+	// The task's log has an event of a later version that this agent cannot read. Upgrade the agent.
+	// gRPC code: FAILED_PRECONDITION.
 	ErrLogTooNew Reason = "LOG_TOO_NEW"
 
-	// The task's log does not end where the request expects it: another writer appended first, or
-	// `expected_sequence` is not the last sequence. Read the task, then decide whether to send the
-	// request for what it is now. gRPC code: ABORTED.
+	// The last sequence of the task's log is not the expected one: another writer appended first, or
+	// `expected_sequence` is outdated. Read the task, then decide whether to send the request for its
+	// current state. gRPC code: ABORTED.
 	ErrSequenceConflict Reason = "SEQUENCE_CONFLICT"
 
-	// Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+	// Another process runs the task now. Retry. gRPC code: ABORTED.
 	ErrLeaseLost Reason = "LEASE_LOST"
 
-	// The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC
-	// code: FAILED_PRECONDITION.
+	// The operation is not supported by the agent, or not in the task's current state. Read the
+	// agent's card. gRPC code: FAILED_PRECONDITION.
 	ErrUnsupportedOperation Reason = "UNSUPPORTED_OPERATION"
 
-	// The agent does not accept the media type. Use one that its card names. gRPC code:
+	// The agent does not accept the media type. Use one that its card lists. gRPC code:
 	// INVALID_ARGUMENT.
 	ErrContentTypeNotSupported Reason = "CONTENT_TYPE_NOT_SUPPORTED"
 
@@ -213,25 +212,25 @@ const (
 	// There is no extended card for this caller. Use the public card. gRPC code: FAILED_PRECONDITION.
 	ErrExtendedAgentCardNotConfigured Reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
 
-	// The agent requires an extension that the request does not name. Support it and name it. gRPC
-	// code: FAILED_PRECONDITION.
+	// The agent requires an extension that the request does not declare. Implement and declare it.
+	// gRPC code: FAILED_PRECONDITION.
 	ErrExtensionSupportRequired Reason = "EXTENSION_SUPPORT_REQUIRED"
 
-	// The agent does not speak that version of A2A. Use one that its card names. gRPC code:
+	// The agent does not support that version of A2A. Use one that its card lists. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrVersionNotSupported Reason = "VERSION_NOT_SUPPORTED"
 
-	// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's
-	// operator. gRPC code: INTERNAL.
+	// Another agent's response is invalid, or its card's signature is not trusted. Report it to that
+	// agent's operator. gRPC code: INTERNAL.
 	ErrInvalidAgentResponse Reason = "INVALID_AGENT_RESPONSE"
 
-	// The position to read from is before the beginning of the task's log, whose oldest events were
-	// dropped; no store does that yet. Read the task with GetTask and continue after its `sequence`,
-	// or read the rest of the log from the metadata's `first_sequence`. A repetition does not help.
-	// gRPC code: OUT_OF_RANGE.
+	// The position to read from is before the beginning of the task's log, because its oldest events
+	// were deleted. No store deletes events yet. Read the task with GetTask and continue after its
+	// `sequence`, or read the rest of the log from the metadata's `first_sequence`. Do not retry. gRPC
+	// code: OUT_OF_RANGE.
 	ErrPositionCompacted Reason = "POSITION_COMPACTED"
 
-	// A new task was asked for under an id that is taken, by whatever principal. Continue that task,
-	// or choose another id. gRPC code: ALREADY_EXISTS.
+	// A task with the id of the new task exists already; it may belong to any principal. Continue that
+	// task, or choose another id. gRPC code: ALREADY_EXISTS.
 	ErrTaskAlreadyExists Reason = "TASK_ALREADY_EXISTS"
 )

@@ -94,7 +94,7 @@ func (r *Registry) Watch(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[
 	}
 }
 
-// roster is who is there, as far as a watch has told.
+// roster is the set of agents that a watch has shown as present.
 type roster struct {
 	revision int64
 	agents   map[string]*pb.RegisteredAgent // by URL

@@ -69,6 +69,7 @@ func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskR
 	return func(yield func(Update, error) bool) {
 		at := start
 		var texts textsShown
+		var references References
 		err := c.persist(ctx, func(ctx context.Context, this *attempt) error {
 			texts.reopened()
 			show := func(next batch) error {
@@ -85,7 +86,7 @@ func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskR
 					}
 					this.news = true
 					texts.passed(event)
-					if !yield(Update{Event: event}, nil) {
+					if !yield(Update{Event: references.Resolve(event)}, nil) {
 						return errStopped
 					}
 				}

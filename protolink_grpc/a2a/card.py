@@ -1,6 +1,6 @@
-"""An agent's card as A2A shows it: v1.0, v1.0 with v0.3's fields beside it, protobuf; and cards of other agents read.
+"""A2A agent cards: writes a card as v1.0, as v1.0 with the v0.3 fields added, and as protobuf; reads cards of other agents.
 
-What A2A calls REQUIRED is always there. A security scheme that cannot be said truly in A2A's words is left out.
+Fields that A2A marks as REQUIRED are always present. A security scheme that A2A cannot express correctly is omitted.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from protolink_grpc.models.json_value import canonical_json, plain, to_json
 Json = dict[str, Any]
 
 V03_PROTOCOL: Final = "0.3.0"
-"""What a card of v0.3 says in `protocolVersion`."""
+"""Value of `protocolVersion` in a v0.3 card."""
 
 _TRANSPORTS: Final = {"GRPC": "grpc", "JSONRPC": "json-rpc", "HTTP+JSON": "http"}
 
@@ -30,7 +30,7 @@ _WRAPPERS: Final = {
     "openIdConnect": "openIdConnectSecurityScheme",
     "mutualTLS": "mtlsSecurityScheme",
 }
-"""The `type` of a security scheme to the field that holds it in v1.0."""
+"""The `type` of a security scheme, and the field that holds such a scheme in v1.0."""
 
 _FLOWS: Final = {
     "authorizationCode": ("authorizationUrl", "tokenUrl"),
@@ -39,14 +39,14 @@ _FLOWS: Final = {
     "password": ("tokenUrl",),
     "deviceCode": ("deviceAuthorizationUrl", "tokenUrl"),
 }
-"""OAuth 2 flows, and the URLs that each must have."""
+"""OAuth 2 flows, and the URLs that each requires."""
 
 
 # -- writing -------------------------------------------------------------------------------------------------------------
 
 
 def card_json(public: PublicCard) -> Json:
-    """The card of v1.0."""
+    """Return the v1.0 card."""
     card = public.card
     found: Json = {
         "name": card.name,
@@ -69,7 +69,7 @@ def card_json(public: PublicCard) -> Json:
         found["securitySchemes"] = schemes
         found["securityRequirements"] = [
             {"schemes": {name: {"list": []}}} for name in schemes
-        ]  # any one of them will do
+        ]  # any one of them is sufficient
     return found
 
 
@@ -101,7 +101,7 @@ def _without_empty(**fields: Any) -> Json:
 
 
 def _skill_json(skill: AgentSkill) -> Json:
-    """A2A wants a name and at least one tag; a skill of ours may have neither."""
+    """Return a skill. A2A requires a name and at least one tag; if our skill lacks them, they are derived from its id."""
     words = skill.id.replace("_", " ").replace("-", " ").strip() or skill.id
     name = words[:1].upper() + words[1:]
     found = {"id": skill.id, "name": name, "description": skill.description or name, "tags": skill.tags or [skill.id]}
@@ -111,12 +111,12 @@ def _skill_json(skill: AgentSkill) -> Json:
 
 
 def dual_card_json(public: PublicCard) -> Json:
-    """The card of v1.0 with the fields of v0.3 beside it; of v1.0 alone where v0.3 is not served."""
+    """Return the v1.0 card with the v0.3 fields added, or without them if v0.3 is not served."""
     found = card_json(public)
     old = [binding for binding in public.bindings if binding.version == V03]
     if not old:
         return found
-    # A gRPC interface is `host:port` in v0.3, too: that is what gRPC clients of every language connect to as it is.
+    # A gRPC interface is `host:port` in v0.3, too: gRPC clients of every language accept this form.
     interfaces = [{"url": binding.url, "transport": binding.protocol} for binding in old]
     found["url"] = interfaces[0]["url"]
     found["preferredTransport"] = interfaces[0]["transport"]
@@ -126,13 +126,13 @@ def dual_card_json(public: PublicCard) -> Json:
         found["supportsAuthenticatedExtendedCard"] = True
     if "securitySchemes" in found:
         for wrapped in found["securitySchemes"].values():
-            wrapped.update(_flat_scheme(wrapped))  # what v0.3 has no word for stays v1.0's alone
+            wrapped.update(_flat_scheme(wrapped))  # a scheme that v0.3 does not define stays in the v1.0 form only
         found["security"] = [{name: []} for name, wrapped in found["securitySchemes"].items() if "type" in wrapped]
     return found
 
 
 def _wrapped_schemes(schemes: dict[str, Json]) -> Json:
-    """Each scheme, by name, in v1.0's wrapper."""
+    """Return the schemes, by name, each in its v1.0 wrapper."""
     found: Json = {}
     for name, scheme in schemes.items():
         content = _scheme_content(scheme)
@@ -147,13 +147,13 @@ def _said(source: Json, name: str) -> Any:
 
 
 def _texts_of(source: Json, *names: str) -> Json | None:
-    """These fields, all of which must be filled texts; None where one is not."""
+    """Return these fields if all of them are non-empty texts, otherwise None."""
     found = {name: _said(source, name) for name in names}
     return found if all(isinstance(each, str) and each for each in found.values()) else None
 
 
 def _scheme_content(scheme: Json) -> Json | None:
-    """What v1.0's wrapper holds besides the description; None for what it has no words for."""
+    """Return the content of the v1.0 wrapper without the description; None for a scheme that v1.0 cannot express."""
     match scheme.get("type"):
         case "apiKey":
             content = _texts_of(scheme, "in", "name")
@@ -175,7 +175,7 @@ def _scheme_content(scheme: Json) -> Json | None:
 
 
 def _flows_json(flows: Any) -> Json | None:
-    """The one flow that v1.0 has room for: the first that is complete, in the order of `_FLOWS`."""
+    """Return the first complete flow, in the order of `_FLOWS`; v1.0 allows only one. None if no flow is complete."""
     if not isinstance(flows, dict):
         return None
     for name, urls in _FLOWS.items():
@@ -196,7 +196,7 @@ def card_pb(public: PublicCard) -> pb.AgentCard:
 
 
 def etag(card: Json) -> str:
-    """A strong entity tag: equal cards have equal ones."""
+    """Return a strong entity tag; equal cards have equal tags."""
     return f'"{hashlib.sha256(canonical_json(card).encode()).hexdigest()[:32]}"'
 
 
@@ -204,10 +204,10 @@ def etag(card: Json) -> str:
 
 
 def card_from_a2a(found: object) -> AgentCard:
-    """The card of another agent, of v1.0 or v0.3. Its `url` is the best interface: v1.0 before v0.3, then as the agent prefers.
+    """Read the card of another agent, v1.0 or v0.3. Its `url` is the first v1.0 interface, or else the first interface.
 
     Raises:
-        InvalidArgumentError: No name, no interface, or a field of the wrong kind; names it.
+        InvalidArgumentError: No name, no interface, or a field of the wrong type; names the field.
     """
     source = as_object(found)
     interfaces = _interfaces(source)
@@ -250,7 +250,7 @@ def _interfaces(source: Source) -> list[AgentInterface]:
         AgentInterface(text(source, "url"), _transport(text(source, "preferredTransport") or "JSONRPC"), V03),
         *_each(source, "additionalInterfaces", _old_interface),
     ]
-    found: dict[tuple[str, str], AgentInterface] = {}  # the main one may be repeated among the others
+    found: dict[tuple[str, str], AgentInterface] = {}  # the main interface may be repeated in additionalInterfaces
     for each in old:
         if each.url:
             found.setdefault((each.url, each.transport), each)
@@ -267,7 +267,7 @@ def _old_interface(source: Source) -> AgentInterface:
 
 
 def _transport(binding: str) -> str:
-    """Bindings that are not A2A's own are kept."""
+    """Return our name of a binding; an unrecognized binding keeps its name."""
     return _TRANSPORTS.get(binding, binding)
 
 
@@ -286,7 +286,7 @@ def _skill(source: Source) -> AgentSkill:
 
 
 def _signatures(source: Source) -> list[AgentCardSignature]:
-    """The signatures as they came; what is none is left out, because nobody here relies on one."""
+    """Return the signatures, unverified. Malformed ones are omitted: this package does not rely on them here."""
     found = []
     for each in array(source, "signatures"):
         with suppress(InvalidArgumentError):
@@ -295,7 +295,7 @@ def _signatures(source: Source) -> list[AgentCardSignature]:
 
 
 def _flat_schemes(source: Source) -> dict[str, Json]:
-    """The schemes with a `type`, as our cards have them; those without a known one are left out."""
+    """Return the schemes in the form with a `type`, as in our cards; schemes of an unrecognized type are omitted."""
     found: dict[str, Json] = {}
     for name, scheme in (mapping(source, "securitySchemes") or {}).items():
         if not isinstance(scheme, dict):
@@ -308,7 +308,7 @@ def _flat_schemes(source: Source) -> dict[str, Json]:
 
 
 def _flat_scheme(wrapped: Json) -> Json:
-    """A scheme of v1.0 as v0.3 and our cards have it; empty where it is none of these or new in v1.0."""
+    """Return a v1.0 scheme in the form of v0.3 and our cards; empty if it is unrecognized or uses a flow that is new in v1.0."""
     for kind, wrapper in _WRAPPERS.items():
         content = _said(wrapped, wrapper)
         if not isinstance(content, dict):

@@ -1,14 +1,15 @@
-"""What each part, message and artifact of ours becomes in A2A, and back. Both codecs ask here; neither is known here.
+"""Converts parts, messages and artifacts of this package to their A2A form and back. Both codecs, JSON and protobuf, use it.
 
-    ours                                             A2A
+    this package                                     A2A
     text                                             text
     infer_output with a text                         text, marked
     json                                             data
     file, image, audio, video, bytes, uri            raw or url, marked unless file
-    a payload with bytes, or where they are          raw or url, marked
-    everything else, and contents of odd shapes      data {"type": ..., "content": ...} of PART_MEDIA_TYPE
+    a payload with bytes or a URI                    raw or url, marked
+    everything else, and contents of unusual types   data {"type": ..., "content": ...} of PART_MEDIA_TYPE
 
-Each direction is the other's inverse (`marks` says how); one thing is made up: the id of a tool call that came without.
+"Marked" means that the metadata holds the facts that the A2A form has no field for. Each direction is the inverse of the other
+(`marks` explains how), with one exception: a tool call without an id gets a new id.
 """
 
 import base64
@@ -30,7 +31,7 @@ from protolink_grpc.models.payload import MARK as PAYLOAD_MARK
 from protolink_grpc.models.payload import Payload, PayloadRef, read_value
 
 PART_MEDIA_TYPE: Final = "application/vnd.plgrpc.part+json"
-"""The media type of a data part that holds a part of ours as `{"type": ..., "content": ...}`."""
+"""Media type of a data part that holds a part of this package as `{"type": ..., "content": ...}`."""
 
 OCTETS: Final = "application/octet-stream"
 
@@ -49,10 +50,10 @@ _CLASSES: dict[str, type[ToolCall] | type[ToolOutput] | type[RouteDecision] | ty
 
 @dataclass(slots=True)
 class Shape:
-    """A part as A2A has it.
+    """A part in its A2A form.
 
     Args:
-        value: By kind: str, bytes, str, any JSON value.
+        value: The content, by kind: "text" str, "raw" bytes, "url" str, "data" any JSON value.
         metadata: None and empty differ, as they do in A2A.
         filename, media_type: Empty means not set.
     """
@@ -65,7 +66,7 @@ class Shape:
 
 
 def shape_of(part: Part) -> Shape:
-    """The part as A2A has it; shares nothing mutable with it.
+    """Return the A2A form of a part; it shares nothing mutable with the part.
 
     Raises:
         TypeError: The content has no JSON form.
@@ -75,7 +76,7 @@ def shape_of(part: Part) -> Shape:
 
 
 def part_of(shape: Shape) -> Part:
-    """The part as we have it; takes over the shape's value and metadata."""
+    """Return the part of an A2A form; the part takes over the value and the metadata of `shape`."""
     return _PARTS.read(shape)
 
 
@@ -83,7 +84,7 @@ def part_of(shape: Shape) -> Part:
 
 
 def _body(kind: str, content: Any, media_type: str | None, *, as_data: bool = False) -> tuple[Shape, Metadata]:
-    """The shape of a content, and the facts that the shape does not say."""
+    """Return the A2A form of a content, and the facts that this form has no field for."""
     if not as_data:
         if kind in _SPOKEN and isinstance(content, str):
             facts = {} if kind == PartType.TEXT else {"type": kind}
@@ -125,19 +126,19 @@ def _payload_body(kind: str, payload: Payload, media_type: str | None) -> tuple[
 
 
 def _is_there(payload: Payload) -> bool:
-    """Whether A2A can say what the payload is: bytes, or where they are, in no codec."""
+    """Return whether A2A can express the payload: bytes or a URI, without an encoding."""
     value = payload.value
     return (isinstance(value, bytes) or (isinstance(value, PayloadRef) and value.uri != "")) and not payload.encoding
 
 
 def _labels(payload: Payload) -> Metadata:
-    """What A2A does not say of the payload, under the names of `Payload.to_dict`."""
+    """Return the fields of a payload that A2A lacks, named as in `Payload.to_dict`."""
     found: Metadata = payload.to_dict()[PAYLOAD_MARK]
     return {key: found[key] for key in ("size_bytes", "sha256", "preview") if key in found}
 
 
 def _payload(shape: Shape, labels: Any) -> Payload | None:
-    """The inverse of `_labels`; None where it is not."""
+    """Return the payload of a shape and the labels of `_labels`; None if the labels are not valid for it."""
     value = {"data": base64.b64encode(shape.value).decode()} if shape.kind == "raw" else {"uri": shape.value}
     if type(labels) is not dict or labels.keys() - {"size_bytes", "sha256", "preview"}:
         return None
@@ -149,7 +150,7 @@ def _payload(shape: Shape, labels: Any) -> Payload | None:
 
 
 def _file(kind: str, content: Any) -> FileContent | None:
-    """The file of a part that is one, by value or by reference and not by both."""
+    """Return the file in the content of a file-like part; None unless it has either data or a URI, and not both."""
     if kind not in _FILES:
         return None
     file = _typed(kind, content)
@@ -170,25 +171,28 @@ def _holds_part(value: Any) -> bool:
 
 
 def _typed(kind: str, content: Any) -> Any:
-    """A JSON object in the class of its kind, where that loses nothing of it."""
+    """Convert a JSON object to the class of its kind, if that loses nothing of it."""
     cls = _CLASSES.get(kind)
     if cls is None or type(content) is not dict:
         return read_value(content)
-    if cls is ToolCall and content.keys() == _CALL_KEYS:  # the usual one, without a copy
+    if cls is ToolCall and content.keys() == _CALL_KEYS:  # the common case, without a copy
         name, args, call_id = content["tool_name"], content["args"], content["call_id"]
         if _is_text(name) and type(args) is dict and _is_text(call_id):
             return ToolCall(name, read_value(args), call_id)
     if cls is ToolCall and "tool_name" in content and not content.get("call_id"):
-        content = {**content, "call_id": new_call_id()}  # as on every edge: its output must be able to name it
+        content = {**content, "call_id": new_call_id()}  # as on every edge: the tool output refers to this id
     try:
         typed = cls.from_dict(content)
     except InvalidArgumentError:
-        return content  # said with its field by whoever asks for the typed content
+        return content  # the error, with its field, is raised where the typed content is read
     return typed if typed.to_dict() == content else content
 
 
 def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
-    """The inverse of `_body`: the part without its metadata, and the extras that our shape does not say."""
+    """Return the part of an A2A form, without its metadata, and the A2A values that the part has no field for.
+
+    The inverse of `_body`.
+    """
     kind, media_type = facts.get("type"), facts.get("media_type")
     labels = facts.get("payload")
     if shape.kind in ("raw", "url") and labels is not None:
@@ -214,7 +218,7 @@ def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
         inner = shape.value["type"]
         part = Part(inner, _typed(inner, shape.value["content"]), None, media_type)
         if _has_own_shape(part):
-            extras["shape"] = "data"  # somebody spelled out what has a shape of its own
+            extras["shape"] = "data"  # the sender used a data part although this content has an A2A form of its own
         return part, extras
     return Part(PartType.JSON, shape.value, None, shape.media_type or None), extras
 
@@ -296,7 +300,7 @@ def _fits_payload(shape: Shape, facts: Metadata) -> bool:
 
 
 _PARTS: Final[Pairing[Part, Shape]] = Pairing(
-    has_extras=lambda part: bool(part.metadata) and A2A_KEY in part.metadata,  # type: ignore[operator]  # bool() is not understood
+    has_extras=lambda part: bool(part.metadata) and A2A_KEY in part.metadata,  # type: ignore[operator]  # bool() does not narrow
     has_mark=lambda shape: bool(shape.metadata) and MARK in shape.metadata,  # type: ignore[operator]  # the same
     show=_show,
     restore=_restore,
@@ -332,7 +336,7 @@ _FOREIGN: Fields = {"own": _is_anything, "plgrpc": _is_anything}
 _OURS: Fields = {"own": _is_anything, "a2a": _is_anything}
 
 Head = tuple[Metadata, Metadata]
-"""Metadata, and the fields that the other side lacks."""
+"""Metadata, and the fields that the other form lacks."""
 
 
 def _head_restore(extras_fit: Fields, ours: Head) -> Head | None:
@@ -367,7 +371,7 @@ def _heads(facts: Fields, extras: Fields) -> Pairing[Head, Head]:
 
 
 _MESSAGE_EXTRAS: Fields = {"extensions": _is_texts, "reference_task_ids": _is_texts}
-# What a caller says is never the agent's word, whatever its metadata claim.
+# A user message has no role in its facts: a caller's metadata must not turn its message into one of the agent.
 _MESSAGES: Final = {
     "user": _heads({}, _MESSAGE_EXTRAS),
     "agent": _heads({"role": lambda role: role in ("assistant", "system", "tool")}, _MESSAGE_EXTRAS),
@@ -385,10 +389,10 @@ _ARTIFACTS: Final = _heads(
 
 @dataclass(slots=True)
 class MessageHead:
-    """What surrounds a message's parts in A2A. Empty means not set.
+    """The fields of an A2A message apart from its parts. Empty means not set.
 
     Args:
-        message_id: What the message's sender calls it, where that is not its id.
+        message_id: The sender's id of the message, if it differs from the id in the log.
     """
 
     role: Literal["user", "agent"]
@@ -399,7 +403,7 @@ class MessageHead:
 
 
 def message_head(message: Message) -> MessageHead:
-    """Every role but the user's speaks for the agent; A2A knows no other."""
+    """Return the A2A fields of a message. A2A has the roles user and agent only; all roles but `user` become agent."""
     role: Literal["user", "agent"] = "user" if message.role == "user" else "agent"
     facts = {} if message.role in ("user", "agent") else {"role": message.role}
     if not message.metadata and not facts:
@@ -411,7 +415,10 @@ def message_head(message: Message) -> MessageHead:
 
 
 def _taken_id(metadata: Metadata) -> str:
-    """The id that the sender gave, taken out of the metadata: a message whose id its task knew already has got another one."""
+    """Remove the sender's id from the metadata and return it; empty if there is none.
+
+    A message gets a new id if its task already has a message with the sender's id, which is then kept in the metadata.
+    """
     extras = metadata.get(A2A_KEY)
     if type(extras) is not dict or not _is_text(extras.get("message_id")):
         return ""
@@ -422,7 +429,7 @@ def _taken_id(metadata: Metadata) -> str:
 
 
 def message_of(message_id: str, parts: list[Part], head: MessageHead) -> Message:
-    """The inverse of `message_head`; the time of the message is now."""
+    """Return the message of these A2A fields, with the current time. The inverse of `message_head`."""
     if not head.metadata and not head.extensions and not head.reference_task_ids:
         return Message(message_id, head.role, parts)
     named = {"extensions": head.extensions, "reference_task_ids": head.reference_task_ids}
@@ -433,7 +440,7 @@ def message_of(message_id: str, parts: list[Part], head: MessageHead) -> Message
 
 @dataclass(slots=True)
 class ArtifactHead:
-    """What surrounds an artifact's parts in A2A. Empty means not set."""
+    """The fields of an A2A artifact apart from its parts. Empty means not set."""
 
     name: str = ""
     description: str = ""
@@ -454,7 +461,7 @@ def artifact_head(artifact: Artifact) -> ArtifactHead:
 
 
 def artifact_of(artifact_id: str, parts: list[Part], head: ArtifactHead) -> Artifact:
-    """The inverse of `artifact_head`; the time of the artifact is now."""
+    """Return the artifact of these A2A fields, with the current time. The inverse of `artifact_head`."""
     named = {"description": head.description, "extensions": head.extensions}
     extras = {key: value for key, value in named.items() if value}
     if not head.metadata and not extras:

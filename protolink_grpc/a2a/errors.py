@@ -1,6 +1,6 @@
-"""Our errors in A2A's words: one row of A2A's table per JSON-RPC code, `google.rpc` details as JSON and as protobuf.
+"""The errors of this package in A2A's format: A2A's reason per JSON-RPC code, and `google.rpc` details as JSON and as protobuf.
 
-The codes are those of `errors.RULES`; here is only what A2A calls them. Source: A2A v1.0.1 section 5.4.
+The codes are those of `errors.RULES`; this module adds A2A's names. Source: A2A v1.0.1 section 5.4.
 """
 
 from typing import Any, Final
@@ -24,13 +24,13 @@ REASONS: Final[dict[int, str]] = {
     -32009: "VERSION_NOT_SUPPORTED",
     -32602: "INVALID_PARAMS",
 }
-"""A2A's own errors by JSON-RPC code. The last has no row in A2A's table: it is what a2a-sdk and @a2a-js/sdk write and look for."""
+"""A2A's reasons by JSON-RPC code. The last one is not in A2A's table; a2a-sdk and @a2a-js/sdk write and expect it."""
 
 _TYPES: Final = "type.googleapis.com/google.rpc."
 
 
 def info_of(error: ProtolinkError) -> tuple[str, str, dict[str, str]]:
-    """Reason, domain and metadata of the ErrorInfo; where A2A's reason says less than ours, `cause` keeps ours."""
+    """Return reason, domain and metadata of the ErrorInfo. If A2A's reason differs from ours, `cause` holds ours."""
     reason = REASONS.get(error.rule.jsonrpc)
     if reason is None:
         return error.reason, DOMAIN, error.metadata
@@ -40,7 +40,7 @@ def info_of(error: ProtolinkError) -> tuple[str, str, dict[str, str]]:
 
 
 def details_json(error: ProtolinkError) -> list[dict[str, Any]]:
-    """The details as ProtoJSON writes them: ErrorInfo, then BadRequest or RetryInfo where they help."""
+    """Return the details as ProtoJSON: ErrorInfo, then BadRequest for an invalid field, or RetryInfo for an exhausted resource."""
     reason, domain, metadata = info_of(error)
     found: list[dict[str, Any]] = [{"@type": f"{_TYPES}ErrorInfo", "reason": reason, "domain": domain}]
     if metadata:
@@ -54,7 +54,7 @@ def details_json(error: ProtolinkError) -> list[dict[str, Any]]:
 
 
 def to_status(error: ProtolinkError) -> status_pb2.Status:
-    """The same for gRPC."""
+    """Return the gRPC status of an error, with the same details as `details_json`."""
     reason, domain, metadata = info_of(error)
     status = status_pb2.Status(code=code_pb2.Code.Value(error.rule.grpc), message=str(error))
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason=reason, domain=domain, metadata=metadata))
@@ -69,7 +69,7 @@ def to_status(error: ProtolinkError) -> status_pb2.Status:
 
 
 def rest_json(error: ProtolinkError) -> dict[str, Any]:
-    """The body of a REST error. Source: A2A v1.0.1 section 11.6."""
+    """Return the body of a REST error. Source: A2A v1.0.1 section 11.6."""
     rule = error.rule
     return {
         "error": {
@@ -82,5 +82,5 @@ def rest_json(error: ProtolinkError) -> dict[str, Any]:
 
 
 def jsonrpc_json(error: ProtolinkError) -> dict[str, Any]:
-    """The `error` member of a JSON-RPC answer."""
+    """Return the `error` member of a JSON-RPC response."""
     return {"code": error.rule.jsonrpc, "message": str(error), "data": details_json(error)}

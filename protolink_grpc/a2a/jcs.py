@@ -1,4 +1,4 @@
-"""Canonical JSON by RFC 8785: equal values give equal bytes, in every language. Which values are signed is decided elsewhere."""
+"""Canonical JSON by RFC 8785: equal values give equal bytes, in every language."""
 
 import json
 from decimal import Decimal
@@ -9,10 +9,10 @@ from protolink_grpc.errors import InvalidArgumentError
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """Numbers are doubles, written as ECMAScript writes them; keys are sorted by their UTF-16 code units.
+    """Return the canonical JSON text of a value. Numbers are doubles in ECMAScript's format; keys are sorted by UTF-16 code units.
 
     Raises:
-        InvalidArgumentError: A number that is not finite, text that is not valid Unicode, or no JSON value.
+        InvalidArgumentError: A number is not finite, a text is not valid Unicode, or a value is not a JSON value.
     """
     pieces: list[str] = []
     _write(value, pieces)
@@ -51,7 +51,10 @@ def _write_all(brackets: str, items: list[tuple[str, Any]], pieces: list[str], *
 
 
 def _number(value: float) -> str:
-    """Source: ECMA-262, Number::toString; Python finds the same shortest digits and places the point differently."""
+    """Return a number in ECMAScript's format. Source: ECMA-262, Number::toString.
+
+    Python's repr has the same shortest digits, but places the decimal point differently.
+    """
     try:
         double = float(value)
     except OverflowError:
@@ -63,7 +66,7 @@ def _number(value: float) -> str:
     _, found, exponent = Decimal(repr(abs(double))).as_tuple()
     everything = "".join(map(str, found))
     digits = everything.rstrip("0")
-    point = len(everything) + int(exponent)  # of `0.digits`, so many places to the right
+    point = len(everything) + int(exponent)  # the value is `0.digits` times 10 to this power
     text = _placed(digits, point)
     return f"-{text}" if double < 0 else text
 

@@ -1,8 +1,8 @@
-"""A2A v1.0 as JSON values: answers written, requests read. Text is made elsewhere, of these dicts.
+"""A2A v1.0 as JSON values: writes responses, reads requests. The values are dicts; they are serialized elsewhere.
 
-Spelling is ProtoJSON's: camelCase, names of enum members, base64. Fields that A2A calls REQUIRED are always there, empty optional
-ones never. Readers ignore fields that they do not know and name a wrong one as its sender spelled it; they share containers with
-what they read, which comes from `models.json_value.from_json`.
+The format is ProtoJSON: camelCase, names of enum members, base64. Fields that A2A marks as REQUIRED are always present, empty
+optional fields never. Readers ignore unknown fields, and their errors name a field as the sender spelled it. Their results share
+containers with the input, which comes from `models.json_value.from_json`.
 """
 
 import base64
@@ -43,7 +43,6 @@ from protolink_grpc.a2a.values import (
     ArtifactUpdate,
     ListParams,
     MessageReply,
-    PushConfig,
     PushPage,
     SendParams,
     Status,
@@ -59,6 +58,7 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.wire.tasks import MAX_PARTS, check_id, check_required_id
 
 __all__ = [
@@ -101,17 +101,17 @@ _ROLES: Final = {"user": "ROLE_USER", "agent": "ROLE_AGENT"}
 _ROLES_BY_NAME: Final = {name: role for role, name in _ROLES.items()}
 
 _BARE: Final = frozenset({"messageId", "role", "parts", "contextId", "taskId"})
-"""The fields of most messages; what has no others is read faster."""
+"""The fields of most messages. A message without other fields takes a faster path."""
 
 MAX_ITEMS: Final = 1000
-"""Extensions, referenced tasks, output modes of one message at most."""
+"""Maximum number of extensions, of referenced tasks and of output modes of a message."""
 
 
 # -- writing -------------------------------------------------------------------------------------------------------------
 
 
 def time_json(time_micros: int) -> str:
-    """UTC with milliseconds; smaller digits are cut off."""
+    """Return the time in UTC with milliseconds; further digits are cut off."""
     return f"{iso_from_micros(time_micros)[:23]}Z"
 
 
@@ -129,7 +129,7 @@ def part_json(part: Part) -> Json:
 
 
 def parts_json(parts: list[Part]) -> list[Json]:
-    """Plain text, by far the most common part, needs no decision."""
+    """Return the parts, with a fast path for plain text, by far the most common part."""
     return [
         {"text": part.content}
         if part.type == "text" and part.metadata is None and not part.media_type and type(part.content) is str
@@ -197,8 +197,8 @@ def task_json(view: TaskView) -> Json:
 
 
 def update_json(update: Update) -> Json:
-    """A StreamResponse; a SendMessageResponse where the update is a task or a message."""
-    if type(update) is ArtifactUpdate:  # first: there are thousands of them
+    """Return a StreamResponse. For a task or a message it is a SendMessageResponse as well."""
+    if type(update) is ArtifactUpdate:  # first, because it is by far the most common
         return {"artifactUpdate": _artifact_update_json(update)}
     match update:
         case TaskView():
@@ -281,10 +281,10 @@ def push_page_json(page: PushPage) -> Json:
 
 
 def part_from_json(found: object) -> Part:
-    """The part of a JSON object.
+    """Return the part of a JSON object.
 
     Raises:
-        InvalidArgumentError: Not exactly one content, or a field of the wrong kind; names it.
+        InvalidArgumentError: Not exactly one content, or a field of the wrong type; names the field.
     """
     source = as_object(found)
     content = source.get("text")
@@ -308,7 +308,7 @@ def part_from_json(found: object) -> Part:
 
 
 def parts_from_json(source: Source) -> list[Part]:
-    """The `parts` of a message or an artifact: 1 to `MAX_PARTS`."""
+    """Return the `parts` of a message or an artifact: 1 to `MAX_PARTS`."""
     items = array(source, "parts")
     if not items:
         raise InvalidArgumentError("must have at least one part", field="parts")
@@ -324,7 +324,7 @@ def parts_from_json(source: Source) -> list[Part]:
 
 
 def message_from_json(source: Source) -> tuple[Message, str, str]:
-    """The message, its contextId and its taskId.
+    """Return the message, its contextId and its taskId.
 
     Raises:
         InvalidArgumentError: Names the field.
@@ -349,7 +349,7 @@ def message_from_json(source: Source) -> tuple[Message, str, str]:
 
 
 def artifact_from_json(source: Source) -> Artifact:
-    """Raises as `message_from_json`."""
+    """Return the artifact of a JSON object. Raises as `message_from_json`."""
     head = ArtifactHead(
         text(source, "name"), text(source, "description"), mapping(source, "metadata") or {}, _few(source, "extensions")
     )
@@ -371,11 +371,11 @@ def _id(source: Source, name: str) -> str:
 
 
 def send_params(found: object) -> SendParams:
-    """SendMessage and SendStreamingMessage.
+    """Return the parameters of SendMessage or SendStreamingMessage.
 
     Raises:
-        InvalidArgumentError: Names the path of what is wrong, for instance `message.parts[0].text`.
-        MessageTooLargeError: More parts or items than a request may carry.
+        InvalidArgumentError: Names the path of the invalid field, for example `message.parts[0].text`.
+        MessageTooLargeError: More parts or items than a request may have.
     """
     source = as_object(found)
     message, context_id, task_id = required(source, "message", message_from_json)
@@ -394,7 +394,7 @@ def _configure(params: SendParams, source: Source) -> None:
 
 
 def push_config(found: object) -> PushConfig:
-    """CreateTaskPushNotificationConfig, and the config inside of a SendMessage. Raises as `send_params`."""
+    """Return the config of CreateTaskPushNotificationConfig or of a SendMessage. Raises as `send_params`."""
     source = as_object(found)
     config = PushConfig(
         required_text(source, "url"),
@@ -414,7 +414,7 @@ def _authentication(source: Source) -> tuple[str, str]:
 
 
 def list_params(found: object) -> ListParams:
-    """ListTasks; its fields may be query parameters, where everything is text. Raises as `send_params`."""
+    """Return the parameters of ListTasks. Values may be text, as in query parameters. Raises as `send_params`."""
     source = as_object(found)
     name = value(source, "status")
     state = _STATES_BY_NAME.get(name) if type(name) is str else None
@@ -433,10 +433,10 @@ def list_params(found: object) -> ListParams:
 
 
 def optional_count(source: Source, name: str) -> int | None:
-    """A number that is not negative; None when it is absent. Raises as `send_params`."""
+    """Return a non-negative integer, or None if it is absent. Raises as `send_params`."""
     return integer(source, name, 0)
 
 
 def object_of(source: Source, name: str) -> Json:
-    """An object, empty when it is absent. Raises as `send_params`."""
+    """Return an object, empty if it is absent. Raises as `send_params`."""
     return mapping(source, name) or {}

@@ -1,7 +1,7 @@
-"""Typed reading of ProtoJSON fields: the spellings of each kind of field, and how an error names it. No message is known here.
+"""Typed readers for ProtoJSON fields, independent of any message: the accepted spellings of a field, and its errors.
 
-A field may be spelled in camelCase or in snake_case, and null is the same as absent. Numbers may be text. Objects come from
-`models.json_value.from_json`, which bounds their depth; what is read shares its containers with them.
+A field may be spelled in camelCase or in snake_case, and null counts as absent. Numbers may be text. Objects come from
+`models.json_value.from_json`, which limits their depth; the results share containers with them.
 """
 
 import binascii
@@ -55,11 +55,11 @@ SNAKE: Final = {
         "defaultOutputModes",
     )
 }
-"""The other spelling of each field whose name has several words."""
+"""The snake_case spelling of each field whose name has several words."""
 
 
 def spelled(source: Source, name: str) -> str:
-    """The field's name as `source` spells it."""
+    """Return the field's name as `source` spells it."""
     other = SNAKE.get(name, name)
     return other if source.get(name) is None and source.get(other) is not None else name
 
@@ -105,13 +105,13 @@ def flag(source: Source, name: str) -> bool:
 
 
 def spoken_flag(source: Source, name: str) -> bool:
-    """A flag that may be text, as in a query."""
+    """Return a flag that may be text, as in a query."""
     found = value(source, name)
     return flag({name: {"true": True, "false": False}.get(found, found)} if type(found) is str else source, name)
 
 
 def integer(source: Source, name: str, least: int, most: int = INT32_MAX) -> int | None:
-    """An integer of these bounds, both included; None when it is absent."""
+    """Return an integer within these bounds, both included, or None if it is absent."""
     found = value(source, name)
     if found is None:
         return None
@@ -147,7 +147,7 @@ def texts(source: Source, name: str) -> list[str]:
 
 
 def octets(source: Source, name: str) -> bytes:
-    """Base64, of either alphabet, padded or not."""
+    """Return the bytes of base64 text, in the standard or URL-safe alphabet, padded or not."""
     found = text(source, name)
     try:
         plain = found.translate(_STANDARD_BASE64).rstrip("=")
@@ -157,7 +157,7 @@ def octets(source: Source, name: str) -> bytes:
 
 
 def micros(source: Source, name: str) -> int:
-    """Microseconds since the epoch of an RFC 3339 time; 0 when it is absent, digits below a microsecond are cut off."""
+    """Return an RFC 3339 time in microseconds since the epoch, 0 if it is absent. Digits below a microsecond are cut off."""
     found = text(source, name)
     if not found:
         return 0
@@ -167,7 +167,7 @@ def micros(source: Source, name: str) -> int:
 
 
 def nested(source: Source, name: str, read: Callable[[Source], T]) -> T | None:
-    """An object through `read`; an error names the path. None when it is absent."""
+    """Return `read` of an object, or None if the object is absent. An error of `read` gets the path of the object."""
     found = mapping(source, name)
     if found is None:
         return None

@@ -1,6 +1,6 @@
-"""The requests that are too small to have a value of their own: what they hold, in the order in which the operations take it.
+"""Readers for small requests. Each returns the fields as a tuple, in the order of the operation's arguments.
 
-All raise InvalidArgumentError naming what is wrong as the caller spells it.
+All of them raise InvalidArgumentError, which names the field as the caller spells it.
 """
 
 from collections.abc import Mapping
@@ -23,43 +23,43 @@ def _required_id(source: Source, name: str) -> str:
 
 
 def task_params(found: object) -> tuple[str, str, int | None]:
-    """GetTask: tenant, task id, history length."""
+    """Return the tenant, task id and history length of GetTask."""
     source = as_object(found)
     return _id(source, "tenant"), _required_id(source, "id"), integer(source, "historyLength", 0)
 
 
 def cancel_params(found: object) -> tuple[str, str, Json]:
-    """CancelTask: tenant, task id, metadata."""
+    """Return the tenant, task id and metadata of CancelTask."""
     source = as_object(found)
     return _id(source, "tenant"), _required_id(source, "id"), mapping(source, "metadata") or {}
 
 
 def subscribe_params(found: object) -> tuple[str, str]:
-    """SubscribeToTask: tenant, task id."""
+    """Return the tenant and task id of SubscribeToTask."""
     source = as_object(found)
     return _id(source, "tenant"), _required_id(source, "id")
 
 
 def push_params(found: object) -> tuple[str, str, str]:
-    """GetTaskPushNotificationConfig and Delete...: tenant, task id, config id."""
+    """Return the tenant, task id and config id of GetTaskPushNotificationConfig or DeleteTaskPushNotificationConfig."""
     source = as_object(found)
     return _id(source, "tenant"), _required_id(source, "taskId"), _required_id(source, "id")
 
 
 def push_list_params(found: object) -> tuple[str, str, int | None, str]:
-    """ListTaskPushNotificationConfigs: tenant, task id, page size (None means the default), page token."""
+    """Return the tenant, task id, page size (None means the default) and page token of ListTaskPushNotificationConfigs."""
     source = as_object(found)
     size = integer(source, "pageSize", 0, MAX_PAGE_SIZE) or None
     return _id(source, "tenant"), _required_id(source, "taskId"), size, text(source, "pageToken")
 
 
 def card_params(found: object) -> str:
-    """GetExtendedAgentCard: tenant."""
+    """Return the tenant of GetExtendedAgentCard."""
     return _id(as_object(found), "tenant")
 
 
 def list_params_from_query(query: Mapping[str, str]) -> ListParams:
-    """ListTasks as query parameters, where everything is text."""
+    """Return the parameters of ListTasks from query parameters, which are all text."""
     source: Source = {name: each for name, each in query.items() if each != ""}
     name = spelled(source, "includeArtifacts")
     if name in source:

@@ -1,7 +1,7 @@
-"""ListTasks: a page of a caller's tasks, by the states that A2A shows.
+"""ListTasks: a page of a caller's tasks, filtered by the states that A2A shows.
 
-The store knows tasks by the states that they have. A task that waits for an approval works, and is shown as one that waits, so a
-listing by one of these states looks at the open approvals, too.
+The store filters by the stored state. A task that waits for an approval is stored as working, but A2A shows it as waiting. So a
+list by one of these states reads the pending approvals, too.
 """
 
 import asyncio
@@ -12,33 +12,34 @@ from protolink_grpc.a2a.views import MayAnswer, head_view, view_of
 from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
+from protolink_grpc.net.page_tokens import cursor_from_token, token_from_cursor
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.store.port import ApprovalQuery, TaskHead, TaskQuery
-from protolink_grpc.wire.pages import cursor_from_token, token_from_cursor
+from protolink_grpc.storage.approvals import ApprovalQuery
+from protolink_grpc.storage.port import TaskHead, TaskQuery
 
 SCANS = 20
-"""Pages of the store that one listing looks through at most; its own page may then be short and have a next one."""
+"""Maximum number of store pages that one list reads. At this limit, the result may be a short page that has a next one."""
 
 MAX_WAITING = 1000
-"""Open approvals of one caller that a listing by state looks at."""
+"""Maximum number of pending approvals of one caller that a list by state reads."""
 
 _SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
-"""What a task that waits for an approval is, and what it is shown as."""
+"""The stored state of a task that waits for an approval, and the states that A2A shows for it."""
 
 Found = tuple[list[TaskHead], tuple[int, str] | None, int]
-"""Heads, where the next page begins, and how many there are on all pages."""
+"""Heads, the cursor of the next page, and the total number on all pages."""
 
 
 async def page_of(
     service: TaskService, owner: str, params: ListParams, may_answer: MayAnswer, *, asks: bool
 ) -> TaskPage:
-    """One page of an owner's tasks, last changed first.
+    """Return one page of an owner's tasks, last changed first.
 
     Args:
-        asks: Tasks of this agent may wait for an approval.
+        asks: Whether tasks of this agent may wait for an approval.
 
     Raises:
-        InvalidArgumentError: A page size out of 1 to 100, a token that is none, a negative history length.
+        InvalidArgumentError: A page size outside 1 to 100, an invalid token, or a negative history length.
     """
     size = PAGE_SIZE if params.page_size is None else params.page_size
     if not 1 <= size <= MAX_PAGE_SIZE:
@@ -65,17 +66,17 @@ async def page_of(
         if not whole and not asks and head.state not in INTERRUPTED:
             views.append(head_view(head))
             continue
-        await asyncio.sleep(0)  # a page of long tasks must not keep everybody else waiting
+        await asyncio.sleep(0)  # a page of long tasks must not block other requests
         try:
             fold = await service.get(head.task_id, owner)
         except TaskNotFoundError:
-            continue  # forgotten a moment ago
+            continue  # deleted in the meantime
         views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
     return TaskPage(views, token_from_cursor(following), size, total)
 
 
 async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, may_answer: MayAnswer) -> Found:
-    """As `find`, for a state that A2A shows of other tasks, too: those that work, and wait for an approval meanwhile."""
+    """Find tasks by a state that depends on approvals: a working task that waits for one is shown in another state."""
     waiting = await _waiting(service, query, may_answer)
     query = replace(query, states=query.states | {TaskState.WORKING})
     heads: list[TaskHead] = []
@@ -96,20 +97,18 @@ async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, ma
 
 
 async def _waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer) -> dict[str, TaskState]:
-    """The caller's tasks that wait for an approval, and how they are shown."""
+    """Return the caller's tasks that wait for an approval, with the states that A2A shows for them."""
     pending = frozenset({ApprovalState.PENDING})
-    rows = await service.store.approvals(
-        ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING)
-    )
+    rows = await service.approval_rows(ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING))
     found: dict[str, TaskState] = {}
-    for row in rows.rows:
+    for row in rows.records:
         fold = await service.get(row.task_id, query.principal)
         found[row.task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
     return found
 
 
 async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
-    """How many of the tasks that the query finds are shown in another state."""
+    """Return how many of the tasks that the query finds are shown in another state."""
     if state is TaskState.WORKING:
         return sum(shown is not state for shown in waiting.values())
     working = await service.find(replace(query, states=frozenset({TaskState.WORKING}), page_size=1, after=None))
@@ -117,14 +116,14 @@ async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiti
 
 
 def checked_length(value: int | None) -> int | None:
-    """A history length. Raises InvalidArgumentError: it is negative."""
+    """Return a history length after a check. Raises InvalidArgumentError: it is negative."""
     if value is not None and value < 0:
         raise InvalidArgumentError("must not be negative", field="historyLength")
     return value
 
 
 def cursor_of(token: str) -> tuple[int, str] | None:
-    """Where a page begins. Raises InvalidArgumentError: the token is none of ours."""
+    """Return the cursor of a page token. Raises InvalidArgumentError: the token is invalid."""
     try:
         return cursor_from_token(token)
     except InvalidArgumentError as error:

@@ -1,9 +1,9 @@
-"""How metadata carries what the other side's shape has no field for, so that every value comes back as it was.
+"""Lossless conversion of metadata: values that the other form has no field for are stored in its metadata.
 
-Two keys are ours: `MARK` in A2A's metadata says what A2A's shape does not, `A2A_KEY` in our metadata what ours does not. Somebody
-else may use either key for purposes of his own, so a value below them counts only where writing the other side anew gives exactly
-what is there; anything else is a value like any other, and is kept under the opposite key. That makes writing and reading each
-other's inverse for every value, not only for well-meant ones.
+This package uses two keys. `MARK` in A2A metadata holds facts of this package that A2A has no field for; `A2A_KEY` in our metadata
+holds A2A values that our models have no field for. Other systems may use the same keys for another purpose. So a value under such a
+key is interpreted only if converting the result back gives exactly the original; any other value is treated as ordinary metadata
+and stored under the opposite key. This makes writing and reading inverse to each other for every value, even for a hostile one.
 """
 
 from collections.abc import Callable
@@ -16,22 +16,22 @@ Ours = TypeVar("Ours")
 Theirs = TypeVar("Theirs")
 
 MARK: Final = "plgrpc"
-"""The key of ours in the metadata of A2A's messages, parts and artifacts."""
+"""The key of this package in the metadata of A2A messages, parts and artifacts."""
 
 Metadata = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing(Generic[Ours, Theirs]):
-    """Two shapes of one value.
+    """Two forms of one value: `Ours`, of this package, and `Theirs`, of A2A.
 
     Args:
-        has_extras: `A2A_KEY` is in the metadata of ours.
-        has_mark: `MARK` is in the metadata of theirs.
-        show: Theirs of ours, with `A2A_KEY` as a value like any other.
-        restore: Theirs of ours, with `A2A_KEY` as what A2A's own fields hold; None where it cannot be that.
-        keep: Ours of theirs, with `MARK` as a value like any other.
-        unmark: Ours of theirs, with `MARK` as what our fields hold; None where it cannot be that.
+        has_extras: Returns whether `A2A_KEY` is in the metadata of `Ours`.
+        has_mark: Returns whether `MARK` is in the metadata of `Theirs`.
+        show: Converts `Ours` to `Theirs`, with `A2A_KEY` as ordinary metadata.
+        restore: Converts `Ours` to `Theirs`, with `A2A_KEY` as the source of A2A's own fields; None if it cannot be that.
+        keep: Converts `Theirs` to `Ours`, with `MARK` as ordinary metadata.
+        unmark: Converts `Theirs` to `Ours`, with `MARK` as the source of our own fields; None if it cannot be that.
     """
 
     has_extras: Callable[[Ours], bool]
@@ -55,8 +55,8 @@ class Pairing(Generic[Ours, Theirs]):
                 return found
         return self.keep(theirs)
 
-    # Each asks whether the other direction would choose this very pair. A pair that confirms itself is chosen; otherwise the
-    # question goes on with a value that has one mark less, so it comes to an end.
+    # Each function checks whether the other direction would choose this pair. A pair that converts back to itself is chosen;
+    # otherwise the check recurses with a value that has one key less, so it terminates.
 
     def _reads_as(self, theirs: Theirs, ours: Ours) -> bool:
         if self.has_mark(theirs):
@@ -78,7 +78,7 @@ class Pairing(Generic[Ours, Theirs]):
 
 
 def shown(metadata: Metadata, facts: Metadata) -> Metadata:
-    """Our metadata for A2A, with `facts` under the mark, and with what stands in the way of either key among them."""
+    """Return our metadata for A2A, with `facts` under `MARK`. Existing values of either key are moved into the facts."""
     found = dict(metadata)
     facts = dict(facts)
     if MARK in found:
@@ -91,7 +91,7 @@ def shown(metadata: Metadata, facts: Metadata) -> Metadata:
 
 
 def kept(metadata: Metadata, extras: Metadata) -> Metadata:
-    """A2A's metadata for us, with `extras` under A2A's key, and with what stands in the way of either key among them."""
+    """Return A2A metadata for us, with `extras` under `A2A_KEY`. Existing values of either key are moved into the extras."""
     found = dict(metadata)
     extras = dict(extras)
     if A2A_KEY in found:
@@ -104,7 +104,10 @@ def kept(metadata: Metadata, extras: Metadata) -> Metadata:
 
 
 def restored(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | None:
-    """The inverse of `kept`: A2A's metadata of our `rest`, which lacks A2A's key, and of `extras`; None for a contradiction."""
+    """Return A2A's metadata from our metadata without `A2A_KEY` (`rest`) and from `extras`; None if they contradict each other.
+
+    The inverse of `kept`.
+    """
     found = shown(rest, facts)
     if "own" in extras:
         found[A2A_KEY] = extras["own"]
@@ -116,7 +119,10 @@ def restored(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | No
 
 
 def unmarked(rest: Metadata, extras: Metadata, facts: Metadata) -> Metadata | None:
-    """The inverse of `shown`: our metadata of A2A's `rest`, which lacks the mark, and of `facts`; None for a contradiction."""
+    """Return our metadata from A2A's metadata without `MARK` (`rest`) and from `facts`; None if they contradict each other.
+
+    The inverse of `shown`.
+    """
     found = kept(rest, extras)
     if "own" in facts:
         found[MARK] = facts["own"]

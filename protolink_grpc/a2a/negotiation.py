@@ -1,4 +1,4 @@
-"""What caller and agent must agree on before anything is done: version, extensions, media types."""
+"""Checks before an operation: version, extensions and media types that caller and agent must agree on."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,12 +9,12 @@ from protolink_grpc.models.part import FileContent, Part
 
 
 def check_version(asked: Asked, wanted: str, served: Sequence[str] = (V1, V03)) -> None:
-    """Pass when the caller speaks `wanted`. Only major and minor count; who says nothing speaks 0.3.
+    """Check that the request has version `wanted`. Only major and minor count; a request without a version has 0.3.
 
     Raises:
-        VersionNotSupportedError: Another version.
+        VersionNotSupportedError: The request has another version.
     """
-    given = (asked.version or V03)[:100]  # it is repeated below, and an answer has room for so much only
+    given = (asked.version or V03)[:100]  # bounded, because the error message repeats it
     if given != wanted and ".".join(given.split(".")[:2]) != wanted:
         raise VersionNotSupportedError(
             f"this method belongs to A2A {wanted}, and the request says {given}"
@@ -26,7 +26,7 @@ def check_version(asked: Asked, wanted: str, served: Sequence[str] = (V1, V03)) 
 
 
 def check_extensions(asked: Asked, extensions: Iterable[Extension]) -> None:
-    """Raises ExtensionRequiredError when the caller does not name one that the agent demands."""
+    """Check that the request names all required extensions. Raises ExtensionRequiredError if one is missing."""
     for extension in extensions:
         if extension.required and extension.uri not in asked.extensions:
             raise ExtensionRequiredError(
@@ -35,10 +35,10 @@ def check_extensions(asked: Asked, extensions: Iterable[Extension]) -> None:
 
 
 def check_media_types(parts: Sequence[Part], accepted: Sequence[str]) -> None:
-    """Pass when the card accepts what the parts are made of.
+    """Check that the card accepts the media types of the parts.
 
     Raises:
-        ContentTypeNotSupportedError: It does not; names the part and what is accepted.
+        ContentTypeNotSupportedError: It does not accept one; names the part and the accepted media types.
     """
     if "*/*" in accepted:
         return
@@ -54,7 +54,7 @@ def check_media_types(parts: Sequence[Part], accepted: Sequence[str]) -> None:
 
 
 def media_type_of(part: Part) -> str:
-    """What a part is made of, without parameters; empty for the kinds of ours that every agent understands."""
+    """Return the media type of a part, without parameters; empty for this package's own part types without one."""
     content = part.content
     if part.media_type:
         given = part.media_type

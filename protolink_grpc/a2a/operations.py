@@ -1,7 +1,8 @@
-"""A2A's operations over the runtime: what a binding calls after it has read a request and before it writes an answer.
+"""A2A's operations over the runtime. A binding reads a request, calls an operation and writes its result as the response.
 
-Each verb is one of A2A's. Nothing is kept here: a task, its session and its history are readings of its log, and a push config is a
-reader of it. A2A demands that tasks of others do not exist; so every verb works on what the caller owns.
+Each method is an A2A operation. This module stores nothing: a task, its session and its history are computed from the task's log,
+and a push config is a reader of that log. A2A requires that the tasks of other callers appear as not found, so every operation is
+limited to the tasks of its caller.
 """
 
 import asyncio
@@ -28,7 +29,6 @@ from protolink_grpc.a2a.values import (
     ListParams,
     MessageReply,
     PublicCard,
-    PushConfig,
     PushPage,
     Rendered,
     SendParams,
@@ -58,44 +58,47 @@ from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.page_tokens import token_from_cursor
+from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import StopAt, Submission, TaskTarget
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import asked_in, replay, sequence_of, settles
-from protolink_grpc.wire.pages import token_from_cursor
 from protolink_grpc.wire.tasks import check_id
 
 REQUEST_KEY = "request_id"
-"""Request metadata `{"plgrpc": {"run_context": {...}, "request_id": "..."}}`: limits and permissions that narrow the run, and
-what the header `Idempotency-Key` says, for clients that cannot set one."""
+"""Key in the request metadata `{"plgrpc": {"run_context": {...}, "request_id": "..."}}`. `run_context` holds limits and
+permissions that narrow the run; `request_id` replaces the header `Idempotency-Key` for clients that cannot set headers."""
 
 DECISION_TYPE = "approval_decision"
-"""Kind of the data part that answers an approval: `{"request_id", "approved", "reason"}`."""
+"""Type of the data part that answers an approval: `{"request_id", "approved", "reason"}`."""
 
 FLUSH_S = 1.0
-"""How long a blocking answer waits at most for the notifications that are due."""
+"""How long a blocking response waits for due notifications, in seconds at most."""
 
 SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"
 SET_PUSH_V03 = "/a2a.v1.A2AService/CreateTaskPushNotificationConfig"
 RESPOND = "/plgrpc.v1.ControlService/RespondApproval"
-"""What a message can do in place of a method of its own: rules about who may call know it by that name."""
+"""Methods that a message can stand for. Access rules for these actions use these method names."""
 
 DEFAULT_CONFIG = "default"
-"""Id of the push config that a caller of v0.3 names none."""
+"""Id of a push config that a v0.3 caller sets without an id."""
 
 PIECE = 64
-"""Events that a webhook is told of at a time."""
+"""Number of events that are read from the log at a time for a webhook."""
 
 
 class Operations:
-    """A2A's verbs on one agent.
+    """The A2A operations of one agent.
 
     Args:
-        card: The agent's card as it is now.
-        bindings: Where it can be reached, as the card shall say.
-        approvals: Who may answer approvals; None lets nobody answer from outside.
-        access: What callers may do, by method. The binding has asked about the operation itself; what a message does besides, in
-            place of another method, is asked here.
+        card: Returns the agent's current card.
+        bindings: Returns the bindings that the card lists.
+        approvals: Who may answer approvals; None means that no A2A caller can answer one.
+        access: Checks what a caller may do, by method. The binding has already checked the operation itself; this check covers
+            the other methods that a message can stand for.
     """
 
     def __init__(
@@ -116,32 +119,33 @@ class Operations:
         self._approvals = approvals
         self._webhooks: Any = None
         if self.options.push is not None:
-            # Here: what posts is a third of all that the A2A edge loads, and most agents send no notifications.
+            # Imported here: the push modules are a third of the code that A2A loads, and most agents send no notifications.
             from protolink_grpc.a2a.push import Webhooks
 
             self._webhooks = Webhooks(service, self.options.push, self._rendered)
         self._demands = tuple(each for each in self.options.extensions if each.required)
 
     async def start(self) -> None:
-        """Go on with the notifications that an earlier process left. After the service's own start. Raises StoreError."""
+        """Resume the pending notifications of earlier processes. Call after the service's own start. Raises StoreError."""
         if self._webhooks is not None:
             await self._webhooks.start()
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Send what is due, for `grace_s` seconds at most. After the service's stop."""
+        """Send the due notifications, for `grace_s` seconds at most. Call after the service's stop."""
         if self._webhooks is not None:
             await self._webhooks.stop(grace_s)
 
     # -- sending ---------------------------------------------------------------------------------------------------------
 
     async def send(self, asked: Asked, params: SendParams) -> TaskView | MessageReply:
-        """Begin or continue a task; the answer is its state at the end of the turn, or right away where the caller wants that.
+        """Begin or continue a task. Return it at the end of the turn, or at once if the caller sets `return_immediately`.
 
         Raises:
-            InvalidArgumentError: The request contradicts itself, or the task.
-            ContentTypeNotSupportedError: A part is of a kind that the card does not name.
-            TaskNotFoundError: The task to continue is unknown, or not the caller's.
-            TaskFinishedError, TaskAlreadyRunningError: It takes no messages (any more, or now).
+            InvalidArgumentError: The request contradicts itself or the task.
+            ContentTypeNotSupportedError: The card does not list the media type of a part.
+            TaskNotFoundError: The task to continue is unknown or belongs to another caller.
+            TaskFinishedError: The task has ended and accepts no more messages.
+            TaskAlreadyRunningError: The task accepts no message at the moment.
             ResourceExhaustedError, UnavailableError, StoreError: As `TaskService.send`.
         """
         owner = self._enter(asked, params.tenant)
@@ -154,7 +158,7 @@ class Operations:
         turn = await self._begun(asked, owner, submission, answered, params.push, waits=waits)
         if params.return_immediately:
             return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
-        # Read before the flush: meanwhile somebody may begin the next turn of a task that waits for input.
+        # Read before the flush: during the flush, the next turn of a task that waits for input may begin.
         answer = self._answer(await self._settled(turn, owner), may_answer, params)
         if self._webhooks is not None:
             await self._webhooks.flush(turn.task_id, FLUSH_S)
@@ -170,12 +174,12 @@ class Operations:
         *,
         waits: bool,
     ) -> Turn:
-        """The turn of a request, with its webhook: a caller that hangs up gets both or neither."""
+        """Begin the turn of a request and register its webhook. If the caller disconnects, both are done or neither is."""
         if push is None:
             return answered or await self._service.submit(submission, owner, waits=waits)
 
         if not push.id and submission.request_id and asked.version != V03:
-            push = replace(push, id=submission.request_id)  # a repetition sets the same webhook again
+            push = replace(push, id=submission.request_id)  # a repeated request sets the same webhook again
 
         async def begin() -> Turn:
             turn = answered or await self._service.submit(submission, owner, waits=waits)
@@ -189,7 +193,7 @@ class Operations:
         return reply or view_of(fold, may_answer, history=params.history_length)
 
     async def _settled(self, turn: Turn, owner: str) -> TaskFold:
-        """The task when its turn has ended, or when it waits for an approval."""
+        """Return the task when its turn has ended or when it waits for an approval."""
         if self._approvals is None:
             return await self._service.settled(turn)
         end = asyncio.ensure_future(self._service.settled(turn))
@@ -197,7 +201,7 @@ class Operations:
         try:
             await asyncio.wait({end, question}, return_when=asyncio.FIRST_COMPLETED)
             if end.done() or question.exception() is not None:
-                return await end  # that nobody can look for a question is no reason to stop waiting
+                return await end  # an error while looking for an approval does not end the wait for the turn
             return question.result()
         finally:
             for each in (end, question):
@@ -205,10 +209,10 @@ class Operations:
             await asyncio.wait({end, question})
 
     async def _question(self, task_id: str, owner: str) -> TaskFold:
-        """The task when it waits for an approval; its owner sees every one of them."""
+        """Return the task when it waits for an approval of any kind, or has ended."""
         while True:
             fold = await self._service.get(task_id, owner)
-            # One that waits for its caller may have been told already, and wait for a slot.
+            # INTERRUPTED is no reason to return: a task that waits for its caller may have got its input and wait for a slot.
             if fold.pending_approvals or fold.is_terminal:
                 return fold
             updates = Updates(task_id, "", _nobody)
@@ -216,10 +220,10 @@ class Operations:
                 async for frames in batches:
                     updates.read(frames)
                     if updates.waits:
-                        break  # somebody may have answered it already
+                        break  # read the task again: the approval may have been answered already
 
     async def stream(self, asked: Asked, params: SendParams) -> AsyncGenerator[list[Update], None]:
-        """Begin or continue a task and show it: first the task, then what happens to it, until the turn ends. Raises as `send`."""
+        """Begin or continue a task and stream it: first the task, then its updates, until the turn ends. Raises as `send`."""
         self._check_streaming()
         owner = self._enter(asked, params.tenant)
         submission, answered = await self._submission(asked, owner, params)
@@ -249,7 +253,7 @@ class Operations:
                     replay(fold, frames[:1])
                     updates = Updates(task_id, fold.session_id, may_answer, fold.sequence)
                     shown.append(view_of(fold, may_answer, history=params.history_length))
-                    frames = frames[1:]  # noqa: PLW2901 -- the rest of it
+                    frames = frames[1:]  # noqa: PLW2901 -- the first frame is already in the view
                 shown += await self._read(updates, frames, task_id)
                 _mark_end(shown, updates)
                 if held is not None:
@@ -264,12 +268,11 @@ class Operations:
             yield await self._decided(task_id, owner, held)
 
     async def _read(self, updates: Updates, frames: Sequence[bytes], task_id: str) -> list[Update]:
-        """What these events say. A message that the next event may explain waits for it where that is in the log already."""
+        """Return the updates of these events. A message is held back for the next event, whose status it may explain, but only
+        if that event is in the log already."""
         shown = await self._updates(updates, frames)
-        if updates.holds:
-            head = await self._service.store.head(task_id)
-            if head is None or head.sequence <= sequence_of(frames[-1]):
-                shown += updates.let_go()
+        if updates.holds and await self._service.last_sequence(task_id) <= sequence_of(frames[-1]):
+            shown += updates.let_go()
         return shown
 
     async def _updates(self, updates: Updates, frames: Sequence[bytes]) -> list[Update]:
@@ -280,7 +283,10 @@ class Operations:
         return updates.read(frames)
 
     async def _is_over(self, turn: Turn, owner: str, sequence: int) -> bool:
-        """Whether the turn had ended at that position. One that waits for a slot leaves its task as it was: settled."""
+        """Return whether the turn had ended at that position.
+
+        The task's state does not tell: while a turn waits for a slot, the task is still settled by its previous turn.
+        """
         position = turn.after_sequence
         watch = self._service.watch(turn.task_id, owner, after=position, stop_at=StopAt.CURRENT)
         async with aclosing(watch) as batches:
@@ -294,17 +300,17 @@ class Operations:
         return False
 
     async def _decided(self, task_id: str, owner: str, held: list[Update]) -> list[Update]:
-        """What was held back, or the message that the handler has answered with instead."""
+        """Return the handler's direct message reply if there is one, otherwise the updates that were held back."""
         reply = reply_of(await self._service.get(task_id, owner))
         return [reply] if reply is not None else held
 
     def _demand(self, asked: Asked, method: str) -> None:
-        """Pass when the caller may do what a message does in place of `method`. Raises PermissionDeniedError."""
+        """Check that the caller may call `method`, which a message stands for. Raises PermissionDeniedError."""
         if self._access is not None:
             self._access(method, asked.principal)
 
     def _enter(self, asked: Asked, tenant: str) -> str:
-        """Who owns what this request is about."""
+        """Check the request's extensions and tenant, and return the owner whose tasks the request concerns."""
         if self._demands:
             check_extensions(asked, self._demands)
         if not tenant:
@@ -315,7 +321,10 @@ class Operations:
         return owner_of(asked.principal.name, tenant)
 
     async def _submission(self, asked: Asked, owner: str, params: SendParams) -> tuple[Submission, Turn | None]:
-        """What the request contributes to a task; or the turn that goes on because the message answers an approval."""
+        """Return the submission of a request, and the turn that it continues, or None if a turn has to begin.
+
+        A turn is continued when the message answers an approval, or when the request repeats an earlier one.
+        """
         message = params.message
         check_media_types(message.parts, self._accepted())
         if params.push is not None:
@@ -339,7 +348,7 @@ class Operations:
             return submission, None
         fold = await self._service.get(params.task_id, owner)
         if request_id and (known := await self._service.turn_of(request_id, owner)) is not None:
-            return submission, known  # whatever its message says, it was acted upon
+            return submission, known  # a repeated request: its message was processed already
         if params.context_id and params.context_id != fold.session_id:
             raise InvalidArgumentError(
                 f"task {params.task_id} belongs to another context than {params.context_id}", field="message.contextId"
@@ -347,7 +356,7 @@ class Operations:
         if fold.pending_approvals and not fold.is_settled:
             return submission, await self._approve(asked, fold, message, owner)
         if message.id in fold.message_ids:
-            # The same id for another message: clients do that. The log's ids are unique; theirs is kept beside.
+            # Some clients use the same id for another message. Ids in a log are unique, so the client's id goes into the metadata.
             own = dict(message.metadata or {})
             known = own.get(A2A_KEY)
             own[A2A_KEY] = {**(known if isinstance(known, dict) else {}), "message_id": message.id}
@@ -370,7 +379,7 @@ class Operations:
         return entitled
 
     async def _approve(self, asked: Asked, fold: TaskFold, message: Message, owner: str) -> Turn:
-        """Answer the approval that a task waits for with what its caller says."""
+        """Answer the pending approval of a task with the decision in the message."""
         decision = _decision_of(fold, message)
         if decision is None:
             raise TaskAlreadyRunningError(
@@ -386,18 +395,18 @@ class Operations:
         self._demand(asked, RESPOND)
         after = fold.sequence
         await self._service.respond(decision, owner, any_etag=True)
-        return Turn(fold.task_id, after, self._service.attempt(fold.task_id))
+        return Turn(fold.task_id, after, self._service.run_of(fold.task_id))
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
     async def get(self, asked: Asked, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
-        """A task as it is now. Raises TaskNotFoundError: unknown, or not the caller's."""
+        """Return the current state of a task. Raises TaskNotFoundError: unknown, or not the caller's."""
         owner = self._enter(asked, tenant)
         fold = await self._service.get(_required(task_id), owner)
         return view_of(fold, self._may_answer(owner), history=checked_length(history_length))
 
     async def list_tasks(self, asked: Asked, params: ListParams) -> TaskPage:
-        """One page of the caller's tasks, last changed first. Raises InvalidArgumentError as `listing.page_of`."""
+        """Return one page of the caller's tasks, last changed first. Raises InvalidArgumentError as `listing.page_of`."""
         owner = self._enter(asked, params.tenant)
         asks = self._approvals is not None
         return await page_of(self._service, owner, params, self._may_answer(owner), asks=asks)
@@ -405,15 +414,16 @@ class Operations:
     async def subscribe(
         self, asked: Asked, tenant: str, task_id: str, after: int | None = None
     ) -> AsyncGenerator[list[Update], None]:
-        """The task as it is now and then what happens to it, without a seam, until it ends.
+        """Stream the current task and then its updates, without a gap, until the task ends.
 
         Args:
-            after: Sequence that the caller has seen, from an earlier stream: shows what came since, and no snapshot.
+            after: Last sequence that the caller has received from an earlier stream. The stream then has no snapshot and begins
+                with the updates after that sequence.
 
         Raises:
-            UnsupportedOperationError: The task has ended, or the agent does not stream.
+            UnsupportedOperationError: The task has ended (checked only without `after`), or the agent does not stream.
             TaskNotFoundError: Unknown, or not the caller's.
-            SequenceOutOfRangeError: `after` lies behind the end of the log.
+            SequenceOutOfRangeError: `after` is greater than the last sequence of the log.
         """
         self._check_streaming()
         owner = self._enter(asked, tenant)
@@ -424,15 +434,15 @@ class Operations:
                 raise UnsupportedOperationError(
                     f"task {task_id} is {fold.state}: nothing more will happen to it", task_id=task_id
                 )
-            # One reading, no await between it and its sequence: what comes after it comes next.
+            # The view and its sequence are from the same state, so the watch continues exactly after the snapshot.
             snapshot, session_id, after = view_of(fold, may_answer, history=None), fold.session_id, fold.sequence
             yield [snapshot]
         else:
-            # Whose it is and in which session is in its head; its log is read once, by the watch.
+            # The head is enough for the owner and the session; the log is read once, by the watch.
             head = await self._service.head(_required(task_id), owner)
             session_id = head.session_id
             if after <= head.sequence:
-                yield []  # accepted: who comes back to a quiet task is told so at once
+                yield []  # starts the response at once, even if the task has no new events
         updates = Updates(task_id, session_id, may_answer, after)
         async with aclosing(self._service.watch(task_id, owner, after=after)) as batches:
             async for frames in batches:
@@ -442,11 +452,11 @@ class Operations:
     # -- steering --------------------------------------------------------------------------------------------------------
 
     async def cancel(self, asked: Asked, tenant: str, task_id: str, metadata: dict[str, Any] | None = None) -> TaskView:
-        """Cancel a task and show it as it is then.
+        """Cancel a task and return its state afterwards.
 
         Raises:
             TaskNotFoundError: Unknown, or not the caller's.
-            TaskNotCancelableError: It has ended otherwise.
+            TaskNotCancelableError: It has ended in another state.
         """
         owner = self._enter(asked, tenant)
         said = (metadata or {}).get("reason")
@@ -461,11 +471,11 @@ class Operations:
     # -- push notifications ----------------------------------------------------------------------------------------------
 
     async def set_push(self, asked: Asked, config: PushConfig) -> PushConfig:
-        """Register a webhook for a task and show it with its id; one of the same id is replaced.
+        """Register a webhook for a task and return it with its id. A webhook with the same id is replaced.
 
         Raises:
             PushNotSupportedError: The agent sends no notifications.
-            InvalidArgumentError: The URL may not be called; names it.
+            InvalidArgumentError: The URL must not be called; names the field.
             TaskNotFoundError: Unknown, or not the caller's.
         """
         self._pushing()
@@ -475,7 +485,7 @@ class Operations:
 
     async def _add_push(self, asked: Asked, owner: str, task_id: str, config: PushConfig, after: int) -> PushConfig:
         if not config.id and asked.version == V03:
-            # As in v0.2, where a task had one config: setting it again without an id replaces it.
+            # As in v0.2, where a task had one config: a config without an id replaces the previous one without an id.
             config = replace(config, id=DEFAULT_CONFIG)
         added: PushConfig = await self._pushing().add(
             owner, replace(config, task_id=task_id), after, asked.version or V1
@@ -483,7 +493,7 @@ class Operations:
         return added
 
     async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:
-        """One webhook of a task. Raises TaskNotFoundError where the task or the config is unknown, else as `set_push`."""
+        """Return one webhook of a task. Raises TaskNotFoundError if the task or the config is unknown, else as `set_push`."""
         pushing = self._pushing()
         owner = self._enter(asked, tenant)
         _required(config_id, "id")
@@ -498,7 +508,7 @@ class Operations:
     async def list_push(
         self, asked: Asked, tenant: str, task_id: str, page_size: int | None = None, page_token: str = ""
     ) -> PushPage:
-        """One page of a task's webhooks, oldest first. Raises as `set_push`."""
+        """Return one page of a task's webhooks, oldest first. Raises as `set_push`."""
         pushing = self._pushing()
         owner = self._enter(asked, tenant)
         if page_size is not None and not 0 <= page_size <= MAX_PAGE_SIZE:
@@ -508,7 +518,7 @@ class Operations:
         return PushPage(configs, token_from_cursor(following))
 
     async def delete_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> None:
-        """Forget a webhook; one that is not there is forgotten already. Raises as `set_push`."""
+        """Delete a webhook. An unknown webhook is not an error. Raises as `set_push`."""
         pushing = self._pushing()
         owner = self._enter(asked, tenant)
         _required(config_id, "id")
@@ -521,21 +531,21 @@ class Operations:
         return self._webhooks
 
     async def _rendered(self, version: str, owner: str, task_id: str, after: int) -> Rendered:
-        """What a webhook of that version is told next."""
-        frames = await self._service.store.read(task_id, after, PIECE)
+        """Return the next notifications for a webhook of that version."""
+        frames = await self._service.read_log(task_id, after, PIECE)
         if not frames:
             return Rendered((), after)
         head = await self._service.head(task_id, owner)
         reading = Updates(task_id, head.session_id, self._may_answer(owner), after)
         updates, sequence = await self._updates(reading, frames), after + len(frames)
-        while reading.holds and (frames := await self._service.store.read(task_id, sequence, PIECE)):
+        while reading.holds and (frames := await self._service.read_log(task_id, sequence, PIECE)):
             updates += await self._updates(reading, frames)
             sequence += len(frames)
         updates += reading.let_go()
         if not updates:
             return Rendered((), sequence)
         if version == V03:
-            # v0.3 tells the whole task, as it is now: once is enough, also for what came after this piece.
+            # A v0.3 notification is the whole current task, so one is enough, also for the events after this piece.
             fold = await self._service.get(task_id, owner)
             sequence = max(sequence, fold.sequence)
             body = push_body_v03(view_of(fold, self._may_answer(owner), history=None))
@@ -549,16 +559,16 @@ class Operations:
             raise UnsupportedOperationError("this agent does not stream")
 
     def public_card(self) -> PublicCard:
-        """What the agent tells everybody."""
+        """Return the public card."""
         return self._made_card(self._card())
 
     async def extended_card(self, asked: Asked, tenant: str = "") -> PublicCard:
-        """What the agent tells callers that it knows.
+        """Return the extended card, which is for authenticated callers.
 
         Raises:
-            UnsupportedOperationError: There is no extended card.
-            UnauthenticatedError: The caller is not known.
-            ExtendedCardNotConfiguredError: There is none for this caller.
+            UnsupportedOperationError: The agent has no extended card.
+            UnauthenticatedError: The caller is not authenticated.
+            ExtendedCardNotConfiguredError: There is no extended card for this caller.
         """
         made = self.options.extended_card
         if made is None:
@@ -592,21 +602,21 @@ def _nobody(_: ApprovalRequest) -> bool:
 
 
 def _mark_end(shown: Sequence[Update], updates: Updates) -> None:
-    """Say of the update that ends the stream of a turn that it does: v0.3 wants to know."""
+    """Mark the update that ends the stream of a turn as final; v0.3 requires this mark."""
     last = shown[-1] if shown else None
     if isinstance(last, StatusUpdate) and (updates.waits or last.status.state in INTERRUPTED):
         last.final = True
 
 
 def _is_plain_work(update: Update) -> bool:
-    """Whether it shows nothing but a task that has begun: the answer may still be a message."""
+    """Return whether the update only shows that the task has begun, so that the response may still be a message."""
     if isinstance(update, TaskView | StatusUpdate):
         return update.status.state in (TaskState.SUBMITTED, TaskState.WORKING) and update.status.message is None
     return False
 
 
 def _own_metadata(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext | None, str]:
-    """The metadata of a request without what is meant for us in them, the context that they bring, and the request id."""
+    """Return the request metadata without this package's key, the run context under that key, and the request id."""
     own = metadata.get(OWN_KEY)
     if not isinstance(own, dict) or own.keys().isdisjoint((CONTEXT_KEY, REQUEST_KEY)):
         return metadata, None, ""
@@ -623,10 +633,10 @@ def _own_metadata(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext 
 
 
 def _request_id(header: str, said: str) -> str:
-    """The id of a request by its idempotency key and by its metadata; empty where it has none.
+    """Return the request id from the idempotency key or from the metadata; empty if neither has one.
 
     Raises:
-        InvalidArgumentError: It is too long or not printable, or there are two.
+        InvalidArgumentError: It is too long or not printable, or the two differ.
     """
     if header and said and header != said:
         raise InvalidArgumentError(f"is another one than in metadata.{OWN_KEY}.{REQUEST_KEY}", field="Idempotency-Key")
@@ -634,7 +644,10 @@ def _request_id(header: str, said: str) -> str:
 
 
 def _decision_of(fold: TaskFold, message: Message) -> ApprovalDecision | None:
-    """What a message says to the approvals that a task waits for: a data part, or one of `ANSWERS` where there is one only."""
+    """Return the decision in a message about a pending approval, or None if it has none.
+
+    The decision is a data part, or one of the words in `ANSWERS` if exactly one approval is pending.
+    """
     for part in message.parts:
         content = part.content
         if part.type in (DECISION_TYPE, "json") and isinstance(content, dict) and "approved" in content:

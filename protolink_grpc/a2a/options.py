@@ -1,4 +1,4 @@
-"""What an agent wants of its A2A edge."""
+"""Options of an agent's A2A bindings."""
 
 import ssl
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from protolink_grpc.models.card import AgentCard
 
 
 class Signer(Protocol):
-    """Puts signatures on a card: a `CardSigner`."""
+    """Adds signatures to a card; `CardSigner` is the implementation of this package."""
 
     def sign(self, card: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -24,13 +24,13 @@ class PushOptions:
     """How an agent sends push notifications.
 
     Args:
-        allow: Networks that may be posted to although they are not public: "10.1.0.0/16", or "private" for those that an
-            organisation or a machine has to itself.
-        max_per_task: Webhooks of one task.
-        connections: Attempts under way at once, to all receivers; those of one principal have a quarter of them.
-        timeout_s: Of one attempt. Source: A2A v1.0.1 recommends 10 to 30 s.
-        give_up_s: Age at which a notification that nobody accepts is left out.
-        tls: What https receivers are verified with; None trusts the usual authorities.
+        allow: Non-public networks that may be posted to, such as "10.1.0.0/16", or "private" for all networks that are private
+            to an organisation or a machine.
+        max_per_task: Maximum number of webhooks of one task.
+        connections: Maximum number of concurrent attempts, to all receivers; a single principal gets at most a quarter of them.
+        timeout_s: Timeout of one attempt in seconds. Source: A2A v1.0.1 recommends 10 to 30 s.
+        give_up_s: Age in seconds at which a notification that was never accepted is dropped.
+        tls: TLS context that verifies https receivers; None trusts the usual certificate authorities.
     """
 
     allow: tuple[str, ...] = ()
@@ -50,22 +50,22 @@ class A2AOptions:
     """How an agent behaves as an A2A agent.
 
     Args:
-        v03: Speak A2A v0.3 beside v1.0, on the same ports.
-        dual_card: Put v0.3's fields into the card, too, for clients that know no other. A reader that sends `A2A-Version: 1.0` with
-            its request for the card gets v1.0's fields alone.
-        interfaces: Bindings that the card lists, best first: some of "JSONRPC", "HTTP+JSON" and "GRPC". None lists all that are
-            served. A binding that is not listed is served even so.
-        streaming: Offer the two streaming operations.
-        push: Send push notifications; None refuses them. `PushOptions()` reaches public addresses only.
-        extended_card: Shown to authenticated callers: a card, or what makes one for a principal (None: there is none for it).
-        extensions: Declared in the card; the required ones are demanded of every request.
-        tenants: Names that requests may bring; None accepts any. Each tenant is a partition of what its caller owns.
-        message_replies: Handlers may answer with a message instead of a task (`task.metadata["a2a"] = {"reply": "message"}`).
-            Streams then show nothing before it is clear which of the two it is.
+        v03: Serve A2A v0.3 besides v1.0, on the same ports.
+        dual_card: Add the v0.3 fields to the card, for clients that support v0.3 only. A client that requests the card with
+            `A2A-Version: 1.0` gets the v1.0 fields only.
+        interfaces: Bindings that the card lists, preferred first: some of "JSONRPC", "HTTP+JSON" and "GRPC". None lists all served
+            bindings. A binding that is not listed is still served.
+        streaming: Serve the two streaming operations.
+        push: Send push notifications; None refuses them. `PushOptions()` allows public addresses only.
+        extended_card: Card for authenticated callers, or a function that returns one for a principal (None: no card for it).
+        extensions: Extensions that the card declares; every request must name the required ones.
+        tenants: Tenant names that requests may contain; None accepts any. Each tenant is a partition of its caller's tasks.
+        message_replies: Handlers may reply with a message instead of a task (`task.metadata["a2a"] = {"reply": "message"}`).
+            A stream then sends nothing until it is certain which of the two the response is.
         signer: Signs the public card.
-        public_card: Whether the card is shown without credentials.
-        card_max_age_s: How long clients may keep the card, in seconds.
-        provider_organization, provider_url: Who offers the agent; both or neither.
+        public_card: Whether the card can be read without credentials.
+        card_max_age_s: How long clients may cache the card, in seconds.
+        provider_organization, provider_url: The provider of the agent; both or neither.
     """
 
     v03: bool = True

@@ -1,6 +1,7 @@
-"""A2A v1.0 as protobuf messages: answers written, requests read, and for clients answers read. `json_codec` is its twin in JSON.
+"""A2A v1.0 as protobuf messages: writes responses, reads requests and, for clients, reads responses. `json_codec` does the same in
+JSON.
 
-The classes are a2a-sdk's: a second copy of A2A's messages would clash with them in one process.
+The message classes are those of a2a-sdk: a process can register A2A's messages only once.
 """
 
 from typing import Any, Final, Literal, assert_never
@@ -37,7 +38,6 @@ from protolink_grpc.a2a.values import (
     ArtifactUpdate,
     ListParams,
     MessageReply,
-    PushConfig,
     PushPage,
     SendParams,
     Status,
@@ -52,6 +52,7 @@ from protolink_grpc.models.ids import new_artifact_id, new_message_id
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.wire.scalars import micros_from_pb
 from protolink_grpc.wire.tasks import MAX_PARTS, check_id, check_required_id
 
@@ -101,7 +102,10 @@ def _put_content(target: pb.Part, kind: str, value: Any, metadata: Metadata | No
 
 
 def _believed(found: pb.Part, kind: str, metadata: Metadata | None) -> dict[str, Any] | None:
-    """The exact data and metadata that come with `found`; None where there are none, or where they are others."""
+    """Return the exact data and metadata sent with `found`.
+
+    None if there are none, or if encoding them again does not give `found`.
+    """
     whole = exact_of(metadata)
     if whole is None:
         return None
@@ -112,7 +116,7 @@ def _believed(found: pb.Part, kind: str, metadata: Metadata | None) -> dict[str,
 
 
 def _put_parts(target: Any, parts: list[Part]) -> None:
-    """Plain text, by far the most common part, needs no decision."""
+    """Add the parts, with a fast path for plain text, by far the most common part."""
     for part in parts:
         if part.type == "text" and part.metadata is None and not part.media_type and type(part.content) is str:
             target.add().text = part.content
@@ -126,7 +130,7 @@ def message_pb(message: Message, context_id: str = "", task_id: str = "") -> pb.
     return found
 
 
-# Whatever is part of something bigger is filled where it belongs: building it apart and copying it takes twice the time.
+# The `_put_` functions fill a nested message in place: to build it separately and copy it takes twice the time.
 
 
 def _put_message(target: pb.Message, message: Message, context_id: str, task_id: str) -> None:
@@ -167,7 +171,7 @@ def _put_status(target: pb.TaskStatus, status: Status, context_id: str, task_id:
 
 
 def put_time(target: Timestamp, time_micros: int) -> None:
-    """Milliseconds, as in JSON; smaller digits are cut off."""
+    """Set a time with milliseconds, as in JSON; further digits are cut off."""
     seconds, rest = divmod(time_micros, 1_000_000)
     target.seconds = seconds
     target.nanos = rest // 1000 * 1_000_000
@@ -264,10 +268,10 @@ def push_page_pb(page: PushPage) -> pb.ListTaskPushNotificationConfigsResponse:
 
 
 def object_from_struct(found: Struct, field: str = "metadata") -> Metadata:
-    """The JSON object, empty for an absent one.
+    """Return the JSON object, empty if it is absent.
 
     Raises:
-        InvalidArgumentError: A number that is not finite, or a field without a value; names `field`.
+        InvalidArgumentError: A number is not finite, or a field has no value; names `field`.
     """
     try:
         return metadata_of(found)
@@ -276,7 +280,7 @@ def object_from_struct(found: Struct, field: str = "metadata") -> Metadata:
 
 
 def part_from_pb(found: pb.Part) -> Part:
-    """Raises InvalidArgumentError: No content, or as `object_from_struct`; names the field."""
+    """Return the part of a message. Raises InvalidArgumentError: no content, or as `object_from_struct`; names the field."""
     kind = found.WhichOneof("content")
     if kind is None:
         raise InvalidArgumentError("must have exactly one of text, raw, url and data")
@@ -315,10 +319,11 @@ def _parts_from_pb(items: Any, *, strict: bool = True) -> list[Part]:
 
 
 def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message, str, str]:
-    """The message, its context id and its task id.
+    """Return the message, its context id and its task id.
 
     Args:
-        strict: A request, which must say everything. An answer may lack id, role and parts: it is the agent's, and gets an id.
+        strict: Require id, role and parts, as for a request. A response may lack them: the message then gets a new id, and a
+            missing role is the agent's.
 
     Raises:
         InvalidArgumentError: Names the field.
@@ -346,7 +351,7 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
 
 
 def artifact_from_pb(found: pb.Artifact) -> Artifact:
-    """An artifact of an answer, which may lack parts. Raises as `message_from_pb`."""
+    """Return an artifact of a response, which may have no parts. Raises as `message_from_pb`."""
     head = ArtifactHead(
         found.name, found.description, object_from_struct(found.metadata), _few(found.extensions, "extensions")
     )
@@ -366,7 +371,7 @@ def _few(items: Any, field: str) -> list[str]:
 
 
 def _length(request: Any) -> int | None:
-    """The `history_length` of a request; None when it is not set."""
+    """Return the `history_length` of a request, or None if it is not set."""
     if not request.HasField("history_length"):
         return None
     length: int = request.history_length
@@ -376,11 +381,11 @@ def _length(request: Any) -> int | None:
 
 
 def send_params_from_pb(request: pb.SendMessageRequest) -> SendParams:
-    """SendMessage and SendStreamingMessage.
+    """Return the parameters of SendMessage or SendStreamingMessage.
 
     Raises:
-        InvalidArgumentError: Names the path of what is wrong, for instance `message.parts[0]`.
-        MessageTooLargeError: More parts or items than a request may carry.
+        InvalidArgumentError: Names the path of the invalid field, for example `message.parts[0]`.
+        MessageTooLargeError: More parts or items than a request may have.
     """
     if not request.HasField("message"):
         raise InvalidArgumentError("must be an object", field="message")
@@ -406,7 +411,7 @@ def _configure(params: SendParams, found: pb.SendMessageConfiguration) -> None:
 
 
 def push_config_from_pb(found: pb.TaskPushNotificationConfig) -> PushConfig:
-    """CreateTaskPushNotificationConfig, and the config inside of a SendMessage. Raises as `send_params_from_pb`."""
+    """Return the config of CreateTaskPushNotificationConfig or of a SendMessage. Raises as `send_params_from_pb`."""
     config = PushConfig(
         _filled(found.url, "url"),
         check_id(found.id, "id"),
@@ -421,7 +426,7 @@ def push_config_from_pb(found: pb.TaskPushNotificationConfig) -> PushConfig:
 
 
 def list_params_from_pb(request: pb.ListTasksRequest) -> ListParams:
-    """ListTasks. Raises as `send_params_from_pb`."""
+    """Return the parameters of ListTasks. Raises as `send_params_from_pb`."""
     state = None
     if request.status:
         state = _STATES_FROM_PB.get(request.status)
@@ -445,11 +450,11 @@ def list_params_from_pb(request: pb.ListTasksRequest) -> ListParams:
     )
 
 
-# -- reading what other agents answer ------------------------------------------------------------------------------------
+# -- reading responses of other agents -----------------------------------------------------------------------------------
 
 
 def task_from_pb(found: pb.Task) -> TaskView:
-    """Raises as `send_params_from_pb`."""
+    """Return the view of a task. Raises as `send_params_from_pb`."""
     return TaskView(
         found.id,
         found.context_id,
@@ -461,7 +466,7 @@ def task_from_pb(found: pb.Task) -> TaskView:
 
 
 def _status_from_pb(found: pb.TaskStatus) -> Status:
-    """A state that this version does not know is `unknown`."""
+    """Return the status; an unrecognized state becomes `unknown`."""
     return Status(
         _STATES_FROM_PB.get(found.state, TaskState.UNKNOWN),
         micros_from_pb(found.timestamp, "status.timestamp"),
@@ -470,7 +475,7 @@ def _status_from_pb(found: pb.TaskStatus) -> Status:
 
 
 def update_from_pb(found: pb.StreamResponse | pb.SendMessageResponse) -> Update:
-    """Raises as `send_params_from_pb`; also for a response that holds nothing."""
+    """Return the update in a response. Raises as `send_params_from_pb`, and for an empty response."""
     if found.HasField("task"):
         return task_from_pb(found.task)
     if found.HasField("message"):

@@ -1,7 +1,7 @@
-"""Push notifications: the webhooks of an agent's tasks, from their registration to their end.
+"""Push notifications: the webhooks of an agent's tasks, from registration to deletion.
 
-A webhook is a row in the store: what to tell, where, and a cursor in the task's log. A `Delivery` in one process moves the cursor;
-which process, the row's worker says, as it does for tasks. Nothing of this is in the way of an event.
+A webhook is a row in the store: its config and a cursor in the task's log. A `Delivery` in one process moves the cursor; the row
+names the worker of that process, as for tasks. Webhooks never delay the append of an event.
 """
 
 import asyncio
@@ -12,13 +12,15 @@ from dataclasses import replace
 from protolink_grpc.a2a.options import PushOptions
 from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Slots, body_of, config_of
 from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
-from protolink_grpc.a2a.push_targets import Resolve, Targets
-from protolink_grpc.a2a.values import V03, V1, PushConfig, Rendered
+from protolink_grpc.a2a.push_targets import Targets
+from protolink_grpc.a2a.values import V03, V1, Rendered
 from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.net.checked_resolution import Resolve
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.store.port import PushRow
+from protolink_grpc.storage.webhooks import PushRow
 from protolink_grpc.wire.tasks import check_id
 
 __all__ = ["PushOptions", "Render", "Rendered", "Webhooks"]
@@ -27,14 +29,14 @@ log = get_logger(__name__)
 
 
 class Webhooks:
-    """The webhooks of one agent in one process. Who may see a task is checked by the caller.
+    """The webhooks of one agent in one process. The calling code checks who may see a task.
 
     Args:
-        render: How a log looks to a webhook, by version of the protocol.
-        patience, resolve, post: How attempts are repeated, names looked up, requests made; tests bring their own.
+        render: Converts a piece of a log to notifications, by version of the protocol.
+        patience, resolve, post: Retries, name resolution and HTTP requests; tests replace them.
 
     Raises:
-        ValueError: `options.allow` names no network.
+        ValueError: `options.allow` has an entry that is not a network.
     """
 
     def __init__(
@@ -48,14 +50,14 @@ class Webhooks:
         post: Callable[[Post], Awaitable[Answer]] | None = None,
     ) -> None:
         self._service = service
-        self._store = service.store
+        self._rows = service.webhooks
         self._options = options
         self._targets = Targets(options.allow, resolve)
         self._poster = Poster(
             self._targets, timeout_s=options.timeout_s, connections=options.connections, tls=options.tls
         )
         self._means = Means(
-            self._store,
+            self._rows,
             render,
             post or self._poster.post,
             patience or Patience(give_up_s=options.give_up_s),
@@ -67,18 +69,18 @@ class Webhooks:
         self._keeper: asyncio.Task[None] | None = None
         self._running = False
 
-    # -- life ------------------------------------------------------------------------------------------------------------
+    # -- start and stop --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Go on with what earlier processes left. After the service's own start, whose heartbeat says that this worker lives.
+        """Resume the deliveries of earlier processes. Call after the service's own start, which renews this worker's lease.
 
         Raises:
             StoreError: The store cannot be opened or read.
         """
         if self._running:
             return
-        await self._store.open()
-        # An earlier life may have been on another loop.
+        await self._rows.open()
+        # After a stop, the next start may be on another loop.
         self._changing, self._means.slots = asyncio.Lock(), Slots(self._options.connections)
         try:
             self._running = True
@@ -86,13 +88,13 @@ class Webhooks:
         except BaseException:
             await self.stop(0.0)
             raise
-        if self._store.shared:
+        if self._rows.is_shared:
             self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Deliver what is due, for `grace_s` seconds at most, and leave the rest to the next start.
+        """Deliver due notifications, for `grace_s` seconds at most, and leave the others to the next start.
 
-        After the service's stop, so that the last events are told, too.
+        Call after the service's stop, so that the last events are delivered, too.
         """
         if not self._running:
             return
@@ -107,32 +109,32 @@ class Webhooks:
             await asyncio.gather(*(self.flush(task_id, grace_s) for task_id in list(self._deliveries)))
         await self._end([each for of_task in self._deliveries.values() for each in of_task.values()])
         try:
-            await self._store.release_pushes(self._service.agent_name)
+            await self._rows.release()
         except StoreError as error:
             log.warning("the push configs of %s wait for the end of this process: %s", self._service.agent_name, error)
         await self._poster.close()
-        await self._store.close()
+        await self._rows.close()
 
     async def _keep(self) -> None:
-        """Take over from processes that have died, until canceled."""
+        """Take over the webhooks of dead processes, at intervals, until canceled."""
         while True:
             await asyncio.sleep(self._service.limits.lease_ttl_s / 3)
             try:
                 await self._claim()
-            except Exception:  # whatever it is, the next look may find the store well
+            except Exception:  # the store may be available again at the next attempt
                 log.warning("cannot look for push configs without a process, will try again", exc_info=True)
 
     async def _claim(self) -> None:
-        for row in await self._store.claim_pushes(self._service.agent_name):
+        for row in await self._rows.claim():
             self._begin(row)
 
     # -- webhooks --------------------------------------------------------------------------------------------------------
 
     async def check(self, config: PushConfig) -> None:
-        """Refuse what could not be registered; to be asked before a task is begun for it.
+        """Check that a config can be registered; called before a task is begun with it.
 
         Raises:
-            InvalidArgumentError: Its URL must not be posted to, or a field is no header; names it.
+            InvalidArgumentError: Its URL must not be posted to, or a field is not a valid header value; names the field.
         """
         if config.id:
             check_id(config.id, "id")
@@ -140,19 +142,20 @@ class Webhooks:
         await self._targets.check(config.url)
 
     async def add(self, owner: str, config: PushConfig, after: int, version: str) -> PushConfig:
-        """Tell `config` what happens to its task after a position. One with the same id is replaced, and told what it was not yet.
+        """Register a webhook for the events of a task after the position `after`.
 
-        It is done also when the caller is canceled while it waits.
+        A webhook with the same id is replaced; its undelivered notifications go to the new one. The registration is completed even
+        if the caller is canceled while it waits.
 
         Returns:
             The config, with an id.
 
         Raises:
             InvalidArgumentError: As `check`.
-            ResourceExhaustedError: The task has as many as it may.
-            TaskNotFoundError: There is no such task.
-            UnavailableError: Not started, or stopping.
-            StoreError: The store refused; nothing is registered.
+            ResourceExhaustedError: The task has the maximum number of webhooks.
+            TaskNotFoundError: The task does not exist.
+            UnavailableError: The webhooks are not started, or are stopping.
+            StoreError: The store failed; nothing is registered.
         """
         await self.check(config)
         if not self._running:
@@ -166,9 +169,9 @@ class Webhooks:
             body_of(config, V03 if version.startswith("0.") else V1),
             after,
             time.time_ns() // 1000,
-            self._store.worker,
+            self._rows.worker,
         )
-        # Of its own: a caller who hangs up between the row and its delivery would leave one that nobody works on.
+        # In a task of its own: a cancellation between the row and its delivery would leave a row without a delivery.
         putting = asyncio.get_running_loop().create_task(self._put(row))
         self._puts.add(putting)
         putting.add_done_callback(self._settled)
@@ -178,55 +181,53 @@ class Webhooks:
     async def _put(self, row: PushRow) -> None:
         async with self._changing:
             most = self._options.max_per_task
-            known = await self._store.pushes(row.agent_name, row.task_id, limit=most)
+            known = await self._rows.of_task(row.task_id, limit=most)
             if len(known) >= most and all(each.config_id != row.config_id for each in known):
                 raise ResourceExhaustedError(f"a task has at most {most} push configs", task_id=row.task_id)
-            self._begin(await self._store.put_push(row))
+            self._begin(await self._rows.put(row))
 
     def _settled(self, putting: asyncio.Task[None]) -> None:
         self._puts.discard(putting)
         if not putting.cancelled():
-            putting.exception()  # the caller may be gone, and an error that nobody looked at is one in the log
+            putting.exception()  # the caller may be gone, and asyncio logs an exception that was never retrieved
 
     async def get(self, owner: str, task_id: str, config_id: str) -> PushConfig | None:
-        """One webhook of a task, None where there is none."""
-        row = await self._store.push(self._service.agent_name, task_id, config_id)
+        """Return one webhook of a task, or None."""
+        row = await self._rows.get(task_id, config_id)
         return config_of(row) if row is not None and row.principal == owner else None
 
     async def page(
         self, owner: str, task_id: str, size: int, after: tuple[int, str] | None = None
     ) -> tuple[list[PushConfig], tuple[int, str] | None]:
-        """Webhooks of a task, oldest first, and where the next page begins, None after the last."""
-        rows = await self._store.pushes(self._service.agent_name, task_id, after=after, limit=size + 1)
+        """Return webhooks of a task, oldest first, and the cursor of the next page, None after the last page."""
+        rows = await self._rows.of_task(task_id, after=after, limit=size + 1)
         shown = rows[:size]
         following = (shown[-1].create_micros, shown[-1].config_id) if len(rows) > size else None
         return [config_of(row) for row in shown if row.principal == owner], following
 
     async def remove(self, owner: str, task_id: str, config_id: str) -> bool:
-        """Forget a webhook; once this returns, nothing more is sent to it from here. Whether there was one."""
-        agent_name = self._service.agent_name
+        """Delete a webhook and return whether it existed. Afterwards, this process sends nothing more to it."""
         async with self._changing:
-            row = await self._store.push(agent_name, task_id, config_id)
+            row = await self._rows.get(task_id, config_id)
             if row is None or row.principal != owner:
                 return False
-            removed = await self._store.delete_push(agent_name, task_id, config_id)
+            removed = await self._rows.delete(task_id, config_id)
             known = self._deliveries.get(task_id, {}).get(config_id)
             await self._end([] if known is None else [known])
             return removed
 
     async def flush(self, task_id: str, within_s: float) -> None:
-        """Return when what is due by now is delivered, or after `within_s` seconds.
+        """Return when all currently due notifications are delivered, or after `within_s` seconds.
 
-        One whose receiver has just failed is not waited for: a dead receiver must not slow down every answer.
+        A webhook whose last attempt failed is not waited for: an unavailable receiver must not delay every response.
         """
         deliveries = self._deliveries.get(task_id)
         if not deliveries:
             return
         try:
             async with asyncio.timeout(within_s):
-                head = await self._store.head(task_id)
-                if head is not None:
-                    await asyncio.gather(*(each.reached(head.sequence) for each in list(deliveries.values())))
+                last = await self._service.last_sequence(task_id)
+                await asyncio.gather(*(each.reached(last) for each in list(deliveries.values())))
         except TimeoutError:
             log.debug("task %s: notifications are still under way", task_id)
         except StoreError as error:
@@ -235,13 +236,13 @@ class Webhooks:
     # -- deliveries ------------------------------------------------------------------------------------------------------
 
     def _begin(self, row: PushRow) -> None:
-        """Deliver from a row, instead of what delivered from it before."""
+        """Start the delivery of a row, and cancel the previous delivery of the same webhook."""
         of_task = self._deliveries.setdefault(row.task_id, {})
         before = of_task.pop(row.config_id, None)
         if before is not None and before.task is not None:
             before.task.cancel()
-        if row.done or row.worker != self._store.worker:
-            # Another process's, as far as one can see; if it is dead, the next look finds out.
+        if row.done or row.worker != self._rows.worker:
+            # Another process works on it. If that process is dead, the next `_claim` takes the row over.
             if not of_task:
                 del self._deliveries[row.task_id]
             return

@@ -1,8 +1,8 @@
-"""One webhook being told about one task: read the log after the cursor, post in order, move the cursor. Nobody registers here.
+"""The delivery of one task's notifications to one webhook: reads the log after the cursor, posts in order, moves the cursor.
 
-A delivery is a reader like any other. It costs the writer nothing, it falls behind alone, and what it has done is on disk: after a
-crash the next process goes on at the cursor. So a notification arrives at least once, and after the ones before it; it arrives
-twice only where a process ended between an answer and the note of it.
+A delivery is an ordinary reader of the log: it does not slow down the writer or other readers. Its cursor is stored, so after a
+crash the next process continues there. A notification arrives at least once and in order; it arrives twice only if a process ends
+between the receiver's response and the update of the cursor.
 """
 
 import asyncio
@@ -16,28 +16,30 @@ from weakref import WeakValueDictionary
 
 from protolink_grpc.a2a.push_post import Answer, Post
 from protolink_grpc.a2a.push_targets import parse_target
-from protolink_grpc.a2a.values import PushConfig, Rendered
+from protolink_grpc.a2a.values import Rendered
 from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.json_value import from_json, to_json
-from protolink_grpc.store.port import PushRow, TaskStore
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.runtime.webhook_rows import WebhookRows
+from protolink_grpc.storage.webhooks import PushRow
 
 T = TypeVar("T")
 log = get_logger(__name__)
 
 Render = Callable[[str, str, str, int], Awaitable[Rendered]]
-"""Version, owner, task id and position to what comes next: a bounded piece, not all of a long log."""
+"""From version, owner, task id and position to the next notifications, for a bounded piece of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long an attempt is repeated.
+    """Retry policy with exponential backoff and jitter.
 
     Args:
-        give_up_s: Age at which a notification that nobody accepts is left out, counted from when it was due.
-        first_s, longest_s: The first pause, and the one that is never doubled; each is shortened by chance, down to its half.
-        now, sleep, chance: Time and dice; tests bring their own.
+        give_up_s: Age in seconds, counted from when it was due, at which a notification that was never accepted is dropped.
+        first_s, longest_s: First and longest pause in seconds. Pauses double; jitter shortens each to at least its half.
+        now, sleep, chance: Clock, sleep and random numbers in [0, 1); tests replace them.
     """
 
     give_up_s: float = 3600.0
@@ -48,25 +50,27 @@ class Patience:
     chance: Callable[[], float] = random.random
 
     def pause_s(self, failures: int) -> float:
-        """How long to wait after so many failures in a row, from 1."""
-        # The exponent is bounded: after weeks it would be more than a float can hold.
+        """Return the pause in seconds after that many failures in a row, from 1."""
+        # The exponent is bounded: after weeks of failures it would exceed the range of a float.
         longest: float = min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 64))
         return longest * (0.5 + 0.5 * self.chance())
 
 
 class Slots:
-    """Bounds the attempts under way at once: all of them, and those of one principal to a quarter, so that receivers who never
-    answer keep nobody waiting but those who named them."""
+    """Limits concurrent attempts: all together to `most`, and those of one principal to a quarter of it.
+
+    So receivers that never respond delay only the principals that registered them.
+    """
 
     def __init__(self, most: int) -> None:
         self._all = asyncio.Semaphore(most)
         self._share = max(1, most // 4)
-        # Kept by who waits for one, or has one.
+        # An entry exists as long as an attempt holds a slot or waits for one.
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
     async def taken(self, owner: str) -> AsyncIterator[None]:
-        """One attempt for that owner; its tenants share what it has."""
+        """Hold a slot for one attempt of that owner. All tenants of a principal share its slots."""
         principal = owner.partition(TENANT_MARK)[0]
         share = self._shares.setdefault(principal, asyncio.Semaphore(self._share))
         async with share, self._all:
@@ -75,9 +79,9 @@ class Slots:
 
 @dataclass(slots=True)
 class Means:
-    """What the deliveries of an agent share."""
+    """The dependencies that the deliveries of an agent share."""
 
-    store: TaskStore
+    rows: WebhookRows
     render: Render
     post: Callable[[Post], Awaitable[Answer]]
     patience: Patience
@@ -88,9 +92,9 @@ class Delivery:
     """The reader of one task's log for one webhook.
 
     Attributes:
-        position: Sequence up to which everything was dealt with.
-        is_failing: The last attempt was refused; the next one is a pause away.
-        has_ended: Nothing is to be done any more, or not by this worker.
+        position: Sequence up to which all events are processed.
+        is_failing: The last attempt failed; the next one follows after a pause.
+        has_ended: The delivery is finished, or another worker has taken it over.
     """
 
     __slots__ = ("_means", "_moved", "_row", "has_ended", "is_failing", "position", "task")
@@ -114,7 +118,7 @@ class Delivery:
         return self._row.task_id, self._row.config_id
 
     async def reached(self, sequence: int) -> None:
-        """Return when everything up to there was dealt with, or when waiting for it makes no sense."""
+        """Return when all events up to `sequence` are processed, or when the delivery is failing or has ended."""
         while self.position < sequence and not self.is_failing and not self.has_ended:
             if self._moved is None:
                 self._moved = asyncio.Event()
@@ -128,23 +132,23 @@ class Delivery:
     async def _run(self) -> None:
         try:
             while not await self._catch_up():
-                await self._steadily(lambda: self._means.store.wait(self._row.task_id, self.position))
+                await self._steadily(lambda: self._means.rows.wait_event(self._row.task_id, self.position))
         except _LostError:
             log.debug("push config %r of task %s is not ours any more", self._row.config_id, self._row.task_id)
-        except Exception:  # nobody awaits this: it would be lost without a word
+        except Exception:  # this task is never awaited, so the error would be lost
             log.exception("push config %r of task %s: delivery ended", self._row.config_id, self._row.task_id)
         finally:
             self.has_ended = True
             self._move()
 
     async def _catch_up(self) -> bool:
-        """Deal with all that the log has; whether nothing will ever follow."""
+        """Process all events in the log and return whether the webhook is done, so that no more can follow."""
         while True:
             piece = await self._steadily(self._read)
             if piece.sequence <= self.position:
                 return False
             due, told = self._means.patience.now(), piece.notifications
-            # Before the next notification, all but its own event was dealt with.
+            # After a notification, the cursor moves to the event just before that of the next notification.
             ends = [*(sequence - 1 for sequence, _ in told[1:]), piece.sequence]
             for (_, body), end in zip(told, ends, strict=False):
                 await self._deliver(body, due)
@@ -160,12 +164,12 @@ class Delivery:
     async def _advance(self, sequence: int) -> None:
         if sequence <= self.position:
             return
-        self._row = self._checked(await self._steadily(lambda: self._means.store.advance_push(self._row, sequence)))
+        self._row = self._checked(await self._steadily(lambda: self._means.rows.advance(self._row, sequence)))
         self.position = sequence
         self._move()
 
     async def _deliver(self, body: bytes, due: float) -> None:
-        """Post until it is accepted, or given up."""
+        """Post a notification until it is accepted or given up."""
         patience, failures = self._means.patience, 0
         while True:
             answer = await self._attempt(body)
@@ -186,14 +190,14 @@ class Delivery:
     async def _attempt(self, body: bytes) -> Answer:
         means = self._means
         async with means.slots.taken(self._row.principal):
-            # Asked each time: it may have been deleted, replaced or taken over while this one waited.
+            # The row is read each time: it may have been deleted, replaced or taken over during the wait.
             row = self._row
-            found = await self._steadily(lambda: means.store.push(row.agent_name, row.task_id, row.config_id))
+            found = await self._steadily(lambda: means.rows.get(row.task_id, row.config_id))
             self._row = self._checked(found)
             config, version = config_of(self._row), _body(self._row)["version"]
             try:
                 return await means.post(Post(config, version, body))
-            except Exception as error:  # one receiver's peculiarity must not end what it is told
+            except Exception as error:  # an unexpected error of one attempt must not end the delivery
                 log.exception("push config %r of task %s: attempt failed", row.config_id, row.task_id)
                 return Answer(False, type(error).__name__)
 
@@ -209,19 +213,23 @@ class Delivery:
         )
 
     def _checked(self, row: PushRow | None) -> PushRow:
-        if row is None or row.worker != self._means.store.worker:
+        if row is None or row.worker != self._means.rows.worker:
             raise _LostError
         return row
 
     async def _steadily(self, verb: Callable[[], Awaitable[T]]) -> T:
-        """What the store, or a reading of it, answers; while it cannot, try again."""
+        """Call `verb` and return its result; on an error, retry after a pause.
+
+        Raises:
+            _LostError: The task does not exist any more.
+        """
         patience, failures = self._means.patience, 0
         while True:
             try:
                 return await verb()
             except TaskNotFoundError:
-                raise _LostError from None  # a store in memory forgets the oldest
-            except Exception as error:  # a fault of today is no reason to lose what is due
+                raise _LostError from None  # a memory store drops its oldest tasks
+            except Exception as error:  # a temporary fault must not lose due notifications
                 failures += 1
                 known = isinstance(error, ProtolinkError)
                 log.warning("push of task %s: will try again: %r", self._row.task_id, error, exc_info=not known)
@@ -229,11 +237,11 @@ class Delivery:
 
 
 class _LostError(Exception):
-    """The row is deleted, or another worker's."""
+    """The row is deleted or belongs to another worker."""
 
 
 def body_of(config: PushConfig, version: str) -> bytes:
-    """A config as the store keeps it; what the row says itself is left out."""
+    """Return the stored form of a config, without the fields that the row has as columns."""
     kept = {"url": config.url, "token": config.token, "scheme": config.scheme, "credentials": config.credentials}
     return to_json({**kept, "tenant": config.tenant, "version": version}).encode()
 

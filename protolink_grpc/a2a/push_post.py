@@ -1,7 +1,7 @@
-"""One notification over HTTP: the request as a receiver sees it, and what its answer means. Who is told what is not known here.
+"""Sends one notification over HTTP: builds the request and interprets the response.
 
-httpcore and not httpx: its network backend is where a connection begins, so each one goes to an address that was judged, while
-connections are shared by the name that TLS has verified. httpx would also write each URL into its log, query and all.
+It uses httpcore instead of httpx. The network backend of httpcore opens each connection, so every connection goes to a checked
+address, while the pool shares connections by the name that TLS verifies. httpx would also log each URL with its query.
 """
 
 import asyncio
@@ -15,21 +15,22 @@ from typing import Final
 import httpcore
 
 from protolink_grpc.a2a.push_targets import Target, Targets, parse_target
-from protolink_grpc.a2a.values import V03, PushConfig
+from protolink_grpc.a2a.values import V03
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 from protolink_grpc.logs import get_logger
-from protolink_grpc.wire.guarded import Guarded
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.net.pinned_connections import PinnedBackend
 
 log = get_logger(__name__)
 
 MAX_ANSWER_BYTES = 1 << 16
-"""Of an answer's body that are read; they are of no interest, but a connection is kept only when all was read."""
+"""Maximum bytes of a response body that are read. The body is ignored, but a connection is reused only if all of it is read."""
 
 DRAIN_S = 1.0
-"""How long the body of an answer may take, in seconds."""
+"""Timeout for reading the body of a response, in seconds."""
 
 KEEPALIVE_S = 15.0
-"""How long an idle connection is kept: events of one run come in quick succession."""
+"""How long an idle connection is kept, in seconds; the events of a run follow each other quickly."""
 
 _MEDIA_TYPES: Final = {V03: "application/json"}
 _MEDIA_TYPE: Final = "application/a2a+json"
@@ -42,13 +43,13 @@ _WAIT, _GONE = frozenset({429, 503}), 410
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How an attempt ended.
+    """The result of an attempt.
 
     Args:
-        delivered: Accepted by the receiver.
-        gone: The receiver says that no further attempt will do.
-        retry_after_s: How long it asks to be left alone.
-        why: For the log; holds nothing of the request.
+        delivered: The receiver accepted the notification.
+        gone: The receiver refuses all further attempts (410).
+        retry_after_s: Pause in seconds that the receiver requests.
+        why: Reason, for the log; contains nothing of the request.
     """
 
     delivered: bool
@@ -59,10 +60,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """A notification for one receiver. What may be secret is not shown.
+    """A notification for one receiver. Fields that may be secret are not in its repr.
 
     Args:
-        version: `V1` or `V03`, as the config was registered.
+        version: `V1` or `V03`, the version with which the config was registered.
         body: JSON.
     """
 
@@ -86,10 +87,10 @@ class Post:
 
 
 def check_headers(config: PushConfig) -> None:
-    """Refuse what cannot be a header, or could be several.
+    """Check that the token, the scheme and the credentials are valid header values, also against header injection.
 
     Raises:
-        InvalidArgumentError: Names the field as A2A spells it; repeats nothing of it.
+        InvalidArgumentError: Names the field as A2A spells it, without its value.
     """
     fields = (
         ("token", config.token, _VALUE),
@@ -102,11 +103,11 @@ def check_headers(config: PushConfig) -> None:
 
 
 class Poster:
-    """Connections to receivers. Used from one event loop; close it there.
+    """A connection pool for receivers. Use and close it in one event loop.
 
     Args:
-        timeout_s: Of one attempt, from the look-up of the name to the status of the answer.
-        tls: What https receivers are verified with; None trusts what httpx trusts.
+        timeout_s: Timeout of one attempt in seconds, from the name resolution to the status of the response.
+        tls: TLS context that verifies https receivers; None trusts the same authorities as httpx.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Poster:
         self._trusting = asyncio.Lock()
 
     async def post(self, post: Post) -> Answer:
-        """Make one attempt; whatever becomes of it is in the answer."""
+        """Make one attempt and return its result; connection errors and refused addresses are results, too."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 target = parse_target(post.config.url)
@@ -130,7 +131,7 @@ class Poster:
             return Answer(False, f"no answer within {self._timeout_s:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
             return Answer(False, type(error).__name__ + (": certificate" if _is_about_trust(error) else ""))
-        except ProtolinkError as error:  # the guard: an address that is refused, or none at all
+        except ProtolinkError as error:  # the host has a refused address, or none
             return Answer(False, str(error))
         try:
             await _drain(response)
@@ -148,14 +149,14 @@ class Poster:
                     max_connections=self._connections,
                     max_keepalive_connections=self._connections,
                     keepalive_expiry=KEEPALIVE_S,
-                    network_backend=Guarded(self._targets.addresses),
+                    network_backend=PinnedBackend(self._targets.addresses),
                 )
             return self._pools[scheme]
 
     async def close(self) -> None:
-        """Let go of all connections; the poster can be used again."""
+        """Close all connections; the poster can be used again."""
         pools, self._pools = self._pools, {}
-        self._trusting = asyncio.Lock()  # the next user may live on another loop
+        self._trusting = asyncio.Lock()  # the next use may be on another loop
         for pool in pools.values():
             await pool.aclose()
         self._targets.close()
@@ -169,7 +170,7 @@ def _request(post: Post, target: Target) -> httpcore.Request:
 
 
 async def _drain(response: httpcore.Response) -> None:
-    """Read the body, for the sake of the connection only: what the receiver said, it has said with the status."""
+    """Read and ignore the body, so that the connection can be reused. Only the status of a response matters."""
     read = 0
     try:
         async with asyncio.timeout(DRAIN_S):
@@ -182,8 +183,8 @@ async def _drain(response: httpcore.Response) -> None:
 
 
 def _trust() -> ssl.SSLContext:
-    """Authorities by httpx's choice, which is the one that people know. It reads some hundred kB: not on the loop."""
-    import httpx  # heavy, and of use only here
+    """Return a TLS context with httpx's certificate authorities. It reads some hundred kB, so it must not run on the loop."""
+    import httpx  # slow to import, and needed only here
 
     return httpx.create_ssl_context()
 
@@ -200,12 +201,12 @@ def _answer(response: httpcore.Response) -> Answer:
     if status in _WAIT:
         found = [value for name, value in response.headers if name.lower() == b"retry-after"]
         wait_s = retry_after_s(found[0].decode("latin-1")) if found else 0.0
-    # A redirect is no success: where it leads was never checked.
+    # A redirect counts as a failure: its target is not checked.
     return Answer(200 <= status < 300, f"HTTP {status}", status == _GONE, wait_s)
 
 
 def retry_after_s(value: str) -> float:
-    """Seconds that a Retry-After header asks for, 0 where it is none. Source: RFC 9110 section 10.2.3."""
+    """Return the seconds of a Retry-After header, 0 if it is invalid. Source: RFC 9110 section 10.2.3."""
     value = value.strip()
     if value.isascii() and value.isdecimal():
         return float(value[:9])

@@ -1,34 +1,28 @@
-"""Where notifications may go: URLs of callers, checked by the addresses that they lead to. Nothing is sent from here.
+"""Checks the URLs of webhooks, by the addresses that they resolve to. This module sends nothing.
 
-A caller names a URL and this process connects to it: without a guard the caller could reach what only this process can. So a name
-is resolved here, every address is judged, and the connection goes to one of the judged addresses, never to the name: what it
-resolves to a moment later does not matter. A redirect would be a new target, which is why nobody follows one.
+A caller names a URL and this process connects to it; without a check, the caller could reach hosts that only this process can reach
+(SSRF). So the name is resolved here, every address is checked, and the connection goes to a checked address, never to the name: a
+later DNS answer has no effect. A redirect would be a new, unchecked target, so redirects are not followed.
 """
 
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, quote, urlsplit
 
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
-from protolink_grpc.wire.reach import is_permitted, networks
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Host and port to numeric addresses; raises OSError where there are none."""
+from protolink_grpc.net.allowed_addresses import parse_networks
+from protolink_grpc.net.checked_resolution import ForbiddenAddressError, Resolve, resolve_permitted
 
 MAX_URL = 4096
-"""Characters of a URL; far more than any receiver needs."""
-
-RESOLVE_S = 5.0
-"""How long a name may take to resolve; the system's own resolver gives one server as much."""
+"""Maximum characters of a URL; far more than any receiver needs."""
 
 RESOLVERS = 4
-"""Threads that resolve: a name whose server never answers blocks one of them, and nothing else of the process."""
+"""Number of threads for name resolution. A DNS server that never responds blocks only one of them."""
 
 _PORTS: Final = {"http": 80, "https": 443}
 _VISIBLE: Final = re.compile(r"[!-~\u00a1-\U0010ffff]+")
@@ -37,7 +31,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9._~-]+|[0-9A-Fa-f:.]+")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A URL in its parts, the only ones that are ever used. Path and query may hold a secret and are not shown.
+    """The parsed parts of a URL; only these are used. Path and query may hold a secret and are not in the repr.
 
     Args:
         host: A name in ASCII, or a numeric address without brackets.
@@ -51,7 +45,7 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Host and port as a Host header has them."""
+        """Host and port in the form of a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -60,12 +54,12 @@ class Target:
 
 
 def parse_target(url: str) -> Target:
-    """The parts of a webhook's URL.
+    """Parse the URL of a webhook.
 
     Raises:
-        InvalidArgumentError: Not a URL that can be posted to; names `url`, and repeats nothing of it.
+        InvalidArgumentError: Not a URL that can be posted to; names the field `url`, without its value.
     """
-    # What another reader could understand otherwise is refused, not repaired: spaces, controls, backslashes.
+    # Characters that URL parsers interpret differently are refused, not repaired: spaces, controls, backslashes.
     if not url or len(url) > MAX_URL or not _VISIBLE.fullmatch(url) or "\\" in url:
         raise _refused(f"must be a URL of at most {MAX_URL} characters without spaces")
     try:
@@ -98,51 +92,47 @@ def _host(parts: SplitResult) -> str:
 
 
 class Targets:
-    """Judges targets.
+    """Checks the targets of webhooks.
 
     Args:
-        allow: Networks that are permitted although they are not public, "10.1.0.0/16" say, or `PRIVATE`.
-        resolve: How names become addresses; None asks the system, in threads.
+        allow: Non-public networks that are permitted, such as "10.1.0.0/16", or `PRIVATE`.
+        resolve: Resolves names to addresses; None uses the system's resolver, in threads.
     """
 
     def __init__(self, allow: Iterable[str] = (), resolve: Resolve | None = None) -> None:
-        self._allowed = networks(allow)
+        self._allowed = parse_networks(allow)
         self._resolve = resolve or self._ask_system
         self._threads: ThreadPoolExecutor | None = None
 
     async def check(self, url: str) -> Target:
-        """The parts of a URL that may be pushed to.
+        """Parse a URL and check that notifications may be sent to it.
 
-        A name that has no address now is accepted: each connection is judged again.
+        A name that has no address now is accepted: each connection is checked again.
 
         Raises:
-            InvalidArgumentError: It may not be; names `url`.
+            InvalidArgumentError: It is not permitted; names `url`.
         """
         target = parse_target(url)
         try:
             await self.addresses(target.host, target.port)
         except UnavailableError:
-            pass  # no address, no danger
+            pass  # without an address there is nothing to protect
         return target
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Numeric addresses to connect to, none of which was refused.
+        """Return the numeric addresses of a host, after all of them passed the check.
 
         Raises:
             InvalidArgumentError: One of them must not be connected to; names `url`.
-            UnavailableError: The name has none, or not now.
+            UnavailableError: The name has no address now.
         """
         try:
-            async with asyncio.timeout(RESOLVE_S):
-                found = [ip_address(each) for each in await self._resolve(host, port)]
-        except (OSError, UnicodeError, TimeoutError):
-            found = []
+            found = await resolve_permitted(self._resolve, host, port, self._allowed)
+        except ForbiddenAddressError:
+            raise _refused("leads to an address that notifications must not be sent to") from None
         if not found:
             raise UnavailableError("the receiver's host has no address")
-        # Each of them: a name with a public and a private address would else be a matter of luck.
-        if not all(is_permitted(each, self._allowed) for each in found):
-            raise _refused("leads to an address that notifications must not be sent to")
-        return [str(each) for each in found]
+        return found
 
     async def _ask_system(self, host: str, port: int) -> Sequence[str]:
         if self._threads is None:
@@ -152,7 +142,7 @@ class Targets:
         return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     def close(self) -> None:
-        """Let go of the threads; `Targets` can be used again."""
+        """Stop the resolver threads; `Targets` can be used again."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None

@@ -1,7 +1,7 @@
-"""Signed cards: JWS (RFC 7515) over the canonical form of a card. Where keys come from is the caller's business.
+"""Signed cards: JWS (RFC 7515) over the canonical form of a card. The calling code provides the keys.
 
-What is signed is the card of v1.0: its fields by its protobuf, without `signatures`, with what is REQUIRED and without what is
-empty and not asked for (A2A v1.0.1, section 8.4.1). Fields that v1.0 does not know, v0.3's among them, are no part of it.
+The signed payload is the v1.0 card: the fields of its protobuf message, without `signatures`, with all REQUIRED fields and without
+empty optional ones (A2A v1.0.1, section 8.4.1). Fields that v1.0 does not define, such as those of v0.3, are not signed.
 """
 
 from collections.abc import Mapping
@@ -23,10 +23,10 @@ Key = str | bytes | jwt.PyJWK
 
 Descriptor = Any
 Field = Any
-"""What protobuf says of a message and of a field: classes of two implementations, of which only one has types."""
+"""Descriptors of a protobuf message and of a field. Protobuf has two implementations of them, and only one has type information."""
 
 ALGORITHMS: Final = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA")
-"""Who can verify a card must not be able to sign one: no shared secrets."""
+"""Asymmetric algorithms only: a verifier must not be able to sign cards with the key."""
 
 _JWS = jwt.PyJWS(algorithms=list(ALGORITHMS))
 
@@ -37,11 +37,11 @@ class CardSigner:
 
     Args:
         private_key: PEM text, or a PyJWK.
-        key_id: What verifiers find the public key by.
-        jku: Where they may fetch it, a URL of a JWK set; empty says nothing.
+        key_id: Id by which verifiers find the public key.
+        jku: URL of a JWK set from which verifiers may fetch it; empty omits the header.
 
     Raises:
-        InvalidArgumentError: No such algorithm, no key id, or a key of another kind.
+        InvalidArgumentError: An unsupported algorithm, no key id, or a key that does not fit the algorithm.
     """
 
     def __init__(self, private_key: Key, key_id: str, algorithm: str = "ES256", *, jku: str = "") -> None:
@@ -52,17 +52,17 @@ class CardSigner:
         self._key = private_key
         self._algorithm = algorithm
         self._header = {"kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
-        self._signed(b"{}")  # a wrong key is said now, not at the first request
+        self._signed(b"{}")  # a wrong key fails here, not at the first request
 
     def sign(self, card: Json) -> Json:
-        """A copy of the card with its signatures: one, or two where some readers drop fields that the specification keeps."""
+        """Return a copy of the card with one signature, or with two if the payload of a2a-sdk differs from the specification's."""
         return card | {"signatures": [self._signed(payload) for payload in _payloads(card)]}
 
     def _signed(self, payload: bytes) -> Json:
         try:
             token = _JWS.encode(payload, self._key, self._algorithm, headers=dict(self._header))
         except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
-            # Not its own words: they may quote the key.
+            # Without the original text, which may quote the key.
             raise InvalidArgumentError(f"is no private key for {self._algorithm}", field="private_key") from None
         protected, _, signature = token.split(".")
         return {"protected": protected, "signature": signature}
@@ -70,13 +70,13 @@ class CardSigner:
 
 @checks_arguments
 def verify_card(card: object, keys: Mapping[str, Key]) -> str:
-    """The id of a key that has signed this card.
+    """Return the id of a trusted key that has signed this card.
 
     Args:
-        keys: Public keys that are trusted, by their ids.
+        keys: Trusted public keys, by their ids.
 
     Raises:
-        InvalidAgentResponseError: None of them has.
+        InvalidAgentResponseError: No trusted key has signed it.
     """
     try:
         source = as_object(card)
@@ -92,13 +92,13 @@ def verify_card(card: object, keys: Mapping[str, Key]) -> str:
 
 
 def _signer(signature: Any, payloads: list[bytes], keys: Mapping[str, Key]) -> str | None:
-    """The id of the key, where the signature is good and the key is known."""
+    """Return the id of the key if the signature is valid and the key is trusted, otherwise None."""
     try:
         protected, value = signature["protected"], signature["signature"]
         header = as_object(from_json(base64url_decode(protected)))
         key_id, algorithm = header["kid"], header["alg"]
         key = keys[key_id]
-    except (TypeError, KeyError, ValueError):  # nothing that anybody could have signed
+    except (TypeError, KeyError, ValueError):  # malformed, or signed with an unknown key
         return None
     if algorithm not in ALGORITHMS:
         return None
@@ -112,16 +112,16 @@ def _signer(signature: Any, payloads: list[bytes], keys: Mapping[str, Key]) -> s
 
 
 def canonical_card(card: Json) -> bytes:
-    """What is signed.
+    """Return the signed payload of a card.
 
     Raises:
-        InvalidArgumentError: A field of the wrong kind, or a value without a canonical form.
+        InvalidArgumentError: A field of the wrong type, or a value without a canonical form.
     """
     return canonical_bytes(_present(card, pb.AgentCard.DESCRIPTOR))
 
 
 def _payloads(card: Json) -> list[bytes]:
-    """What is signed, by the specification and as a2a-sdk reads it: it drops everything empty, REQUIRED or not."""
+    """Return the payload of the specification and, if it differs, that of a2a-sdk, which omits empty REQUIRED fields as well."""
     present = _present(card, pb.AgentCard.DESCRIPTOR)
     exact, shortened = canonical_bytes(present), canonical_bytes(_without_empty(present))
     return [exact] if exact == shortened else [exact, shortened]
@@ -137,7 +137,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def _present(source: Json, descriptor: Descriptor) -> Json:
-    """The fields that are present, by protobuf's rules and A2A's annotations."""
+    """Return the fields that are present, by protobuf's rules and A2A's annotations."""
     found: Json = {}
     for each in descriptor.fields:
         if each.name == "signatures":
@@ -163,7 +163,7 @@ def _nothing(each: Field) -> Any:
 
 
 def _value(value: Any, each: Field) -> Any:
-    """The value of a field with what is below it reduced likewise."""
+    """Return the value of a field; `_present` is applied to its nested messages."""
     inner = each.message_type
     if inner is None or inner.full_name == "google.protobuf.Struct":
         return value
@@ -174,7 +174,7 @@ def _value(value: Any, each: Field) -> Any:
             if inner is None
             else {key: _present(as_object(item), inner) for key, item in as_object(value).items()}
         )
-    if each.has_presence:  # of messages, the repeated ones have none
+    if each.has_presence:  # a single message; repeated messages have no presence
         return _present(as_object(value), inner)
     if not isinstance(value, list):
         raise InvalidArgumentError("must be an array", field=each.json_name)

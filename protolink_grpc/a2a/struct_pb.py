@@ -1,8 +1,8 @@
-"""JSON values as `google.protobuf.Value` and back, exactly.
+"""Lossless conversion of JSON values to `google.protobuf.Value` and back.
 
-A Value's numbers are doubles and a protobuf parser stops at some 30 objects inside of each other. What that would change is sent as
-near as it gets, and its exact JSON text goes with it: in the metadata, under `MARK`, key "exact". It is believed only where it
-gives the very values that it came with.
+Numbers of a Value are doubles, and a protobuf parser fails at about 30 nested objects. A value that this would change is sent as an
+approximation, together with its exact JSON text in the metadata, under `MARK`, key "exact". A reader uses the exact text only if
+encoding it again gives the message it came with.
 """
 
 from math import copysign, isfinite
@@ -17,14 +17,15 @@ from protolink_grpc.models.json_value import MAX_COMPLEXITY, from_json, plain, t
 EXACT: Final = "exact"
 
 _LARGEST = 2**53
-"""Every integer up to here is a double. Source: IEEE 754, binary64."""
+"""Every integer up to this one is exact as a double. Source: IEEE 754, binary64."""
 
 _LEVELS = 24
-"""Containers inside of each other that are sent as such. Protobuf stops at 100 levels; an object takes three, eight surround it."""
+"""Maximum nesting of containers that are sent as containers. Protobuf allows 100 levels: an object takes three, and up to eight
+levels surround it."""
 
 
 def put_value(target: struct_pb2.Value, value: Any, levels: int = _LEVELS) -> bool:
-    """Set `target`; whether a reader of it gets exactly `value`."""
+    """Set `target` and return whether it represents `value` exactly."""
     kind = type(value)
     if kind is str:
         target.string_value = value
@@ -59,7 +60,7 @@ def _put_container(target: struct_pb2.Value, value: Any, levels: int) -> bool:
         target.string_value = to_json(value)
         return False
     if type(value) is dict:
-        target.struct_value.SetInParent()  # an empty one, too
+        target.struct_value.SetInParent()  # sets an empty object, too
         return put_fields(target.struct_value, value, levels - 1)
     target.list_value.SetInParent()
     add = target.list_value.values.add
@@ -70,7 +71,7 @@ def _put_container(target: struct_pb2.Value, value: Any, levels: int) -> bool:
 
 
 def put_fields(target: struct_pb2.Struct, value: dict[str, Any], levels: int = _LEVELS) -> bool:
-    """Set the fields of `target`; whether a reader of it gets exactly `value`."""
+    """Set the fields of `target` and return whether they represent `value` exactly."""
     fields = target.fields
     exact = True
     for key, item in value.items():
@@ -79,10 +80,10 @@ def put_fields(target: struct_pb2.Struct, value: dict[str, Any], levels: int = _
 
 
 def value_of(found: struct_pb2.Value) -> Any:
-    """The JSON value; a whole number is an int as long as every int of its size is a double.
+    """Return the JSON value. A whole number becomes an int if it is in the range where doubles are exact (2**53).
 
     Raises:
-        InvalidArgumentError: No value, or a number that is not finite.
+        InvalidArgumentError: The value is not set, or a number is not finite.
     """
     match found.WhichOneof("kind"):
         case "string_value":
@@ -106,21 +107,21 @@ def _number(found: float) -> int | float:
         raise InvalidArgumentError("must be a finite number")
     if not found.is_integer() or not -_LARGEST <= found <= _LARGEST:
         return found
-    return int(found) if found or copysign(1, found) > 0 else found  # no integer is a negative zero
+    return int(found) if found or copysign(1, found) > 0 else found  # negative zero has no int
 
 
 def fields_of(found: struct_pb2.Struct) -> dict[str, Any]:
-    """The JSON object. Raises as `value_of`."""
+    """Return the JSON object. Raises as `value_of`."""
     return {key: value_of(item) for key, item in found.fields.items()}
 
 
 def put_exact(target: struct_pb2.Struct, whole: dict[str, Any]) -> None:
-    """Send `whole` along, in the metadata `target`."""
+    """Add the exact JSON text of `whole` to the metadata `target`."""
     target.fields[MARK].struct_value.fields[EXACT].string_value = to_json(whole)
 
 
 def exact_of(metadata: Metadata | None) -> dict[str, Any] | None:
-    """What these metadata say that the whole is; None when they say nothing of use."""
+    """Return the exact values that the metadata contain; None if there are none or they are malformed."""
     mark = metadata.get(MARK) if metadata else None
     text = mark.get(EXACT) if type(mark) is dict else None
     if type(text) is not str:
@@ -133,20 +134,23 @@ def exact_of(metadata: Metadata | None) -> dict[str, Any] | None:
 
 
 def put_metadata(target: struct_pb2.Struct, metadata: Metadata) -> None:
-    """Set the metadata of a task, a message or an artifact, exactly."""
+    """Set the metadata of a task, a message or an artifact, with the exact text if it is needed."""
     if not put_fields(target, metadata) or _believed(target, metadata) is not None:
         put_exact(target, {"metadata": metadata})
 
 
 def metadata_of(found: struct_pb2.Struct) -> Metadata:
-    """The inverse of `put_metadata`. Raises as `value_of`."""
+    """Return the metadata of a task, a message or an artifact. The inverse of `put_metadata`. Raises as `value_of`."""
     metadata = fields_of(found)
     believed = _believed(found, metadata)
     return metadata if believed is None else believed
 
 
 def _believed(found: struct_pb2.Struct, metadata: Metadata) -> Metadata | None:
-    """The exact metadata that come with `found`, which reads `metadata`; None where there are none, or where they are others."""
+    """Return the exact metadata sent with `found`, whose approximate value is `metadata`.
+
+    None if there are none, or if encoding them again does not give `found`.
+    """
     whole = exact_of(metadata)
     if whole is None or whole.keys() != {"metadata"}:
         return None

@@ -1,7 +1,7 @@
-"""What crosses the A2A operations, whatever the binding: requests as values of ours, answers as readings of a task's log.
+"""Parameters and results of the A2A operations, the same for every binding.
 
-Codecs turn what a binding brings into these and these into what it sends; operations know nothing else. Words are ours where the
-models have one: a `contextId` is a session, a `messageId` a message's id.
+Codecs convert requests of a binding into these values and these values into responses; the operations use nothing else. Where the
+models of this package have a term of their own, it is used here: a `contextId` is a session, a `messageId` the id of a message.
 """
 
 from collections.abc import Sequence
@@ -14,38 +14,39 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.push_config import PushConfig
 
 OWN_KEY = "plgrpc"
-"""Where A2A's metadata keeps what only readers of this package look at."""
+"""Key in A2A metadata for values that only this package reads."""
 
 TASK_METADATA = "task_metadata"
-"""Under that key in an update: keys of the task's metadata that have changed, null for those that were removed."""
+"""Key below `OWN_KEY` in an update: the changed keys of the task's metadata, with null for removed keys."""
 
 A2A_KEY = "a2a"
-"""Where the metadata of our tasks, messages, parts and artifacts keeps what A2A knows and the models have no field for."""
+"""Key in the metadata of our tasks, messages, parts and artifacts for A2A values that the models have no field for."""
 
 V1, V03 = "1.0", "0.3"
-"""Versions of the protocol that are spoken here."""
+"""Supported versions of the protocol."""
 
 JSONRPC, REST, GRPC = BINDINGS = ("JSONRPC", "HTTP+JSON", "GRPC")
 """A2A's bindings, as its cards name them."""
 
 IDEMPOTENCY_KEY = "idempotency-key"
-"""Header, and key of gRPC metadata, that makes a repeated request the same request."""
+"""HTTP header and gRPC metadata key. A repeated request with the same value is recognized as the same request."""
 
 PAGE_SIZE, MAX_PAGE_SIZE = 50, 100
-"""Tasks, or push configs, of one page. Source: A2A v1.0.1, ListTasksRequest."""
+"""Default and maximum number of tasks, or push configs, of one page. Source: A2A v1.0.1, ListTasksRequest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Who asks, and what came with the request besides it.
+    """The caller of a request and the service parameters of the request.
 
     Args:
-        authenticated: By credentials or a certificate; an extended card is shown to nobody else.
-        version: `A2A-Version` as it came, empty when it did not.
-        extensions: URIs of `A2A-Extensions`.
-        idempotency_key: As it came in a header or in gRPC metadata, empty when it did not.
+        authenticated: By credentials or a certificate; required for the extended card.
+        version: `A2A-Version` as received, empty if absent.
+        extensions: URIs in `A2A-Extensions`.
+        idempotency_key: Idempotency key from a header or from gRPC metadata, empty if absent.
     """
 
     principal: Principal = NOBODY
@@ -56,28 +57,15 @@ class Asked:
 
 
 @dataclass(slots=True)
-class PushConfig:
-    """Where to tell about a task. `scheme` and `credentials` make the Authorization header of each notification."""
-
-    url: str
-    id: str = ""
-    task_id: str = ""
-    token: str = field(default="", repr=False)
-    scheme: str = ""
-    credentials: str = field(default="", repr=False)
-    tenant: str = ""
-
-
-@dataclass(slots=True)
 class SendParams:
-    """SendMessage and SendStreamingMessage.
+    """Parameters of SendMessage and SendStreamingMessage.
 
     Args:
-        message: With the caller's id; its `metadata[A2A_KEY]` may hold `extensions` and `reference_task_ids`.
-        task_id: The task to continue; empty begins a new one.
-        context_id: Its session; empty lets the server infer or make one.
-        metadata: Of the request.
-        history_length: Messages of the answer at most, newest last; None means all.
+        message: Has the caller's message id; its `metadata[A2A_KEY]` may hold `extensions` and `reference_task_ids`.
+        task_id: The task to continue; empty begins a new task.
+        context_id: Session of the task; if empty, the server infers or creates one.
+        metadata: Metadata of the request.
+        history_length: Maximum number of messages in the response, newest last; None means all.
     """
 
     message: Message
@@ -93,7 +81,7 @@ class SendParams:
 
 @dataclass(slots=True)
 class ListParams:
-    """ListTasks. `page_size` None means `PAGE_SIZE`; `updated_after_micros` 0 means any time."""
+    """Parameters of ListTasks. `page_size` None means `PAGE_SIZE`; `updated_after_micros` 0 means any time."""
 
     tenant: str = ""
     context_id: str = ""
@@ -107,7 +95,7 @@ class ListParams:
 
 @dataclass(slots=True)
 class Status:
-    """Where a task stands, as A2A shows it. `message` says why, or what is asked for."""
+    """State of a task, as A2A shows it. `message` gives the reason for the state or the input that the task needs."""
 
     state: TaskState
     micros: int
@@ -116,12 +104,12 @@ class Status:
 
 @dataclass(slots=True)
 class TaskView:
-    """A task as one answer shows it.
+    """A task as a response shows it.
 
     Args:
-        history: Oldest first, cut to what was asked for; None leaves the field out.
-        artifacts: Oldest first; None leaves the field out.
-        sequence: Of the last event in this reading.
+        history: Oldest first, cut to the requested length; None omits the field.
+        artifacts: Oldest first; None omits the field.
+        sequence: Sequence of the last event that this view includes.
     """
 
     task_id: str
@@ -135,7 +123,7 @@ class TaskView:
 
 @dataclass(slots=True)
 class MessageReply:
-    """A direct answer, in place of a task."""
+    """A message as the direct response, instead of a task."""
 
     message: Message
     context_id: str = ""
@@ -144,7 +132,7 @@ class MessageReply:
 
 @dataclass(slots=True)
 class StatusUpdate:
-    """`final`: nothing follows in this stream."""
+    """A change of a task's status. `final` marks the last update of a stream."""
 
     task_id: str
     context_id: str
@@ -156,7 +144,7 @@ class StatusUpdate:
 
 @dataclass(frozen=True, slots=True)
 class TextArtifact:
-    """An artifact with nothing but texts, as a stream of them carries by the thousand; its time is not shown."""
+    """An artifact with text parts only, without its time. Streams contain thousands of them, so it is kept small."""
 
     id: str
     texts: list[str]
@@ -168,7 +156,7 @@ class TextArtifact:
 
 @dataclass(slots=True)
 class ArtifactUpdate:
-    """An artifact, or with `append` the further parts of the one with the same id."""
+    """An artifact or, with `append`, further parts of the artifact with the same id."""
 
     task_id: str
     context_id: str
@@ -185,7 +173,7 @@ class ArtifactUpdate:
 
 
 Update = TaskView | MessageReply | StatusUpdate | ArtifactUpdate
-"""One element of a stream: what a `StreamResponse` holds."""
+"""One element of a stream: the payload of a `StreamResponse`."""
 
 
 @dataclass(slots=True)
@@ -199,11 +187,11 @@ class TaskPage:
 
 
 LARGE_VALUES = 5_000
-"""JSON values that are written as protobuf messages in some 5 ms."""
+"""Number of JSON values that take about 5 ms to convert to protobuf messages."""
 
 
 def is_large(shown: Update | TaskPage) -> bool:
-    """Whether an answer holds more JSON values, in data parts and metadata, than should be written as messages on the loop."""
+    """Return whether a response has too many JSON values, in data parts and metadata, to convert them to protobuf on the loop."""
     pending = _values_in(shown)
     count = 0
     while pending:
@@ -216,7 +204,7 @@ def is_large(shown: Update | TaskPage) -> bool:
 
 
 def _values_in(shown: Update | TaskPage) -> list[Any]:
-    """The objects and arrays of an answer that are not plain text."""
+    """Return the JSON objects and arrays in the data parts and metadata of a response."""
     if isinstance(shown, TaskPage):
         return [value for view in shown.tasks for value in _values_in(view)]
     holders: list[Message | Artifact] = []
@@ -246,11 +234,11 @@ class PushPage:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What a piece of a log looks like to a webhook.
+    """Notifications of a webhook for a piece of a log.
 
     Args:
-        notifications: Sequence of the event and body, ascending; one event may make several, most make none.
-        sequence: How far the log was read; where it was asked for what is not there yet, the position that was asked from.
+        notifications: Pairs of event sequence and body, ascending. An event can have several notifications; most have none.
+        sequence: Sequence of the last event read; if there was none to read, the position where the read began.
     """
 
     notifications: Sequence[tuple[int, bytes]]
@@ -259,7 +247,7 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """An A2A extension that the agent supports; callers must name a `required` one."""
+    """An A2A extension that the agent supports; callers must name the `required` ones."""
 
     uri: str
     description: str = ""
@@ -268,12 +256,12 @@ class Extension:
 
 
 OWN_SERVICES = "https://protolink-grpc.github.io/a2a/extensions/services/v1"
-"""URI of our own extension: the services of `plgrpc.v1` answer over gRPC-Web under the base URL of this card, and a request with
-an idempotency key can be repeated. It is not required, so clients of other systems ignore it."""
+"""URI of this package's extension. It says that the services of `plgrpc.v1` are served over gRPC-Web under the base URL of the
+card, and that a request with an idempotency key can be repeated. It is not required, so clients of other systems ignore it."""
 
 
 def own_services(names: Sequence[str]) -> Extension:
-    """The extension of an agent that serves these services, by their full names."""
+    """Return the extension of an agent that serves these services, given by their full names."""
     return Extension(
         OWN_SERVICES,
         "Services of plgrpc.v1 over gRPC-Web under the base URL of this card",
@@ -283,7 +271,7 @@ def own_services(names: Sequence[str]) -> Extension:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One way in which the agent can be called: an entry of `supportedInterfaces`.
+    """One interface of the agent: an entry of `supportedInterfaces`.
 
     Args:
         protocol: "JSONRPC", "GRPC" or "HTTP+JSON".
@@ -298,7 +286,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class PublicCard:
-    """What an A2A card is made of: the agent's own card, and what only A2A asks for."""
+    """The contents of an A2A card: the agent's own card and the fields that only A2A has."""
 
     card: AgentCard
     bindings: tuple[Binding, ...] = ()

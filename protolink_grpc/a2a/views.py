@@ -1,7 +1,8 @@
-"""A task's log as A2A shows it: the reading of a whole task, and what each further event says about it.
+"""A task's log as A2A shows it: the view of a whole task, and the updates for each further event.
 
-A2A has one status where we have facts: the status message is the agent's last word of the turn, an open approval shows as a task
-that waits for its caller (or for somebody else), and a failure says why.
+A2A has a single status for facts that are separate events in the log. Its status message is the last message of the agent in the
+turn. A pending approval is shown as a task that waits for its caller (or for another person). A failure has its reason as the
+message.
 """
 
 from collections.abc import Callable, Iterable
@@ -39,28 +40,28 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
-from protolink_grpc.store.port import TaskHead
+from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.wire.events import check_understood, payload_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb
 
 REPLY_KEY, AS_MESSAGE = "reply", "message"
-"""A handler that sets `task.metadata["a2a"]["reply"] = "message"` answers with its message alone, without a task."""
+"""A handler that sets `task.metadata["a2a"]["reply"] = "message"` replies with its message only, without a task."""
 
 APPROVAL_TYPE = "approval"
-"""Kind of the data part that asks for an approval."""
+"""Type of the data part that requests an approval."""
 
 _SPEAKS = frozenset({"agent", "assistant"})
 _SETTLED = TERMINAL | INTERRUPTED
 
 MayAnswer = Callable[[ApprovalRequest], bool]
-"""Whether the caller may answer an approval."""
+"""Returns whether the caller may answer an approval."""
 
 
 def view_of(fold: TaskFold, may_answer: MayAnswer, *, history: int | None, artifacts: bool = True) -> TaskView:
-    """The task as it is now.
+    """Return the view of the current task.
 
     Args:
-        history: Messages to show at most, the newest; None means all, 0 leaves the field out.
+        history: Maximum number of messages to show, the newest ones; None means all, 0 omits the field.
     """
     status, shown = _status(fold, may_answer)
     return TaskView(
@@ -82,14 +83,14 @@ def _history(messages: list[Message], end: int, most: int | None) -> list[Messag
 
 
 def visible(metadata: dict[str, Any]) -> dict[str, Any]:
-    """A task's metadata without what is only there because of A2A."""
+    """Return a task's metadata without the key that only A2A uses."""
     if A2A_KEY not in metadata:
         return metadata
     return {key: value for key, value in metadata.items() if key != A2A_KEY}
 
 
 def head_view(head: TaskHead) -> TaskView:
-    """What a list shows of a task without reading its log."""
+    """Return the view of a task in a list, from its head only, without reading its log."""
     message = None
     if head.reason:
         message = _spoken(f"{head.task_id}/{head.sequence}", head.reason, head.update_micros)
@@ -99,7 +100,7 @@ def head_view(head: TaskHead) -> TaskView:
 
 
 def reply_of(fold: TaskFold) -> MessageReply | None:
-    """The direct answer of a turn whose handler wants one instead of a task; None where the task is the answer."""
+    """Return the direct message reply of a turn, if its handler requested one; None if the task is the response."""
     wish = fold.metadata.get(A2A_KEY)
     if fold.state is not TaskState.COMPLETED or not isinstance(wish, dict) or wish.get(REPLY_KEY) != AS_MESSAGE:
         return None
@@ -110,7 +111,7 @@ def reply_of(fold: TaskFold) -> MessageReply | None:
 
 
 def _status(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
-    """The status, and how many of the last messages it takes out of the history."""
+    """Return the status, and the number of last messages that move from the history into the status."""
     if fold.pending_approvals and not fold.is_settled:
         request = next(iter(fold.pending_approvals.values()))
         sequence, micros = fold.asked[request.request_id]
@@ -126,7 +127,7 @@ def _status(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
 
 
 def _explained(message: Message, state: TaskState, reason: str) -> Message:
-    """A failure's message in words, too: what it carries may be an error for machines only."""
+    """Add the reason as text to the message of a failure that has no text part: it may hold a machine-readable error only."""
     if state is not TaskState.FAILED or not reason or any(part.type == "text" for part in message.parts):
         return message
     return Message(
@@ -139,7 +140,7 @@ def _spoken(message_id: str, text: str, micros: int) -> Message:
 
 
 def _asking(task_id: str, request: ApprovalRequest, sequence: int, micros: int, may_answer: MayAnswer) -> Status:
-    """An open approval: the caller's to answer, or somebody else's."""
+    """Return the status of a pending approval: INPUT_REQUIRED if the caller may answer it, otherwise AUTH_REQUIRED."""
     action = request.action
     what = action.description or f"{action.kind} {action.name}"
     own, why = may_answer(request), request.policy_decision.reason
@@ -158,17 +159,17 @@ def _asking(task_id: str, request: ApprovalRequest, sequence: int, micros: int, 
 
 
 ANSWERS = ("approve", "deny")
-"""What a person may write in answer to an approval; programs send a data part of kind `approval_decision`."""
+"""Texts with which a person can answer an approval; programs send a data part of type `approval_decision`."""
 
 
 class Updates:
-    """Turns the events of one task into updates, in their order. One per stream.
+    """Converts the events of one task to updates, in order. Each stream has its own instance.
 
-    A sequence tells where a reader goes on that has seen an update and what came before it. So of several updates of one event only
-    the last one has its sequence, and none has while a message is held back.
+    The sequence of an update is the position after which a reader can resume without losing updates. So if an event has several
+    updates, only the last one has the event's sequence; and while a message is held back, the updates keep an earlier sequence.
 
     Args:
-        after: Sequence of the last event that was shown before.
+        after: Sequence of the last event already shown.
     """
 
     __slots__ = ("_context_id", "_held", "_may_answer", "_patch", "_seen", "_task_id", "questions", "waits")
@@ -179,22 +180,25 @@ class Updates:
         self._context_id = context_id
         self._may_answer = may_answer
         self._held: tuple[Message, int, int] | None = None
-        # Changes of the task's metadata that no update has shown yet.
+        # Changes of the task's metadata that no update contains yet.
         self._patch: dict[str, Any] = {}
         self.questions: dict[str, ApprovalRequest] = {}
-        """Approvals, by id, that the next events ask for: the events only refer to them."""
+        """Approval requests of the next events, by id. The events themselves contain only a reference to them."""
         self.waits = False
-        """The latest thing that was shown is that the task waits for an approval."""
+        """Whether the last status shown is that the task waits for an approval."""
 
     @property
     def holds(self) -> bool:
-        """A message was read that the next event may explain: read on, where the log goes on, or `let_go`."""
+        """Whether a message is held back until the next event. Read that event if the log has one, otherwise call `let_go`."""
         return self._held is not None
 
     def read(self, frames: Iterable[bytes]) -> list[Update]:
-        """What these events say; many say nothing, and the last message of an agent waits for the event after it."""
+        """Return the updates of these events.
+
+        Many events have none. The agent's last message is held back until the next event, because it may belong to its status.
+        """
         found: list[Update] = []
-        # Frames put end to end are a message: parsed at once, they cost half of what they cost one by one.
+        # Concatenated frames are a valid message; to parse them together takes half the time.
         for event in SubscribeTaskResponse.FromString(b"".join(frames)).events:
             kind = event.WhichOneof("payload")
             if kind is None:
@@ -218,7 +222,7 @@ class Updates:
         return found
 
     def let_go(self) -> list[Update]:
-        """The message that waits, where nothing follows it for now."""
+        """Return the update of the message that is held back, for use when no event follows it yet."""
         found: list[Update] = []
         held = self._held
         if held is not None:
@@ -254,7 +258,7 @@ class Updates:
         for message in payload.messages:
             if message.role in _SPEAKS:
                 self._let_go(found)
-                # The status that follows may be what this message explains.
+                # This message may belong to the status in the next event.
                 self._held = message, _micros(event), event.sequence
 
     def _let_go(self, found: list[Update]) -> None:
@@ -286,7 +290,7 @@ class Updates:
         )
 
     def _patched(self, event: pb.RunEvent, found: list[Update]) -> None:
-        """A2A has no update for the metadata of a task: the next update of the task brings the change along."""
+        """Store a change of the task's metadata for the next update; A2A has no update of its own for it."""
         payload = payload_from_pb(event)
         if isinstance(payload, TaskPatched):
             self._patch |= visible(payload.metadata)
@@ -335,7 +339,7 @@ class Updates:
 
 
 def _texts_of(artifact: task_pb2.Artifact) -> TextArtifact | None:
-    """The artifact where it has nothing but texts, read past the models; None for any other."""
+    """Return an artifact that has only plain text parts, without building the models (faster); None for any other artifact."""
     if (
         artifact.metadata_json
         or artifact.uri
@@ -367,4 +371,4 @@ _READERS: dict[str | None, Callable[[Updates, pb.RunEvent, list[Update]], None]]
     "approval_required": Updates._asked,
     "approval_decided": Updates._answered,
 }
-"""The kinds of events that A2A shows; all others say nothing to it."""
+"""Readers by kind of event. Events of other kinds have no A2A update."""

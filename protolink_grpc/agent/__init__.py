@@ -1,7 +1,27 @@
 """What a user writes: agents and registries."""
 
 from protolink_grpc.agent.agent import Agent
+from protolink_grpc.agent.config import (
+    MemoryConfig,
+    ModelConfig,
+    PeerConfig,
+    RuntimeConfig,
+    SafetyConfig,
+    ServingConfig,
+    ToolConfig,
+)
 from protolink_grpc.agent.peers import AgentPeer
 from protolink_grpc.agent.registry import Registry
 
-__all__ = ["Agent", "AgentPeer", "Registry"]
+__all__ = [
+    "Agent",
+    "AgentPeer",
+    "MemoryConfig",
+    "ModelConfig",
+    "PeerConfig",
+    "Registry",
+    "RuntimeConfig",
+    "SafetyConfig",
+    "ServingConfig",
+    "ToolConfig",
+]

@@ -2,14 +2,12 @@
 
 import inspect
 import ipaddress
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from protolink_grpc.client.local_agent import SCHEME
-from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.wire.address import Address
+from protolink_grpc.net.address import RUNTIME_SCHEME, Address
 
 TRANSPORTS = ("grpc", "runtime", "http", "sse", "websocket")
 ANY_PORT = "grpc://127.0.0.1:0"
@@ -17,47 +15,6 @@ ANY_PORT = "grpc://127.0.0.1:0"
 
 WEB = {"http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",)}
 """Transports of a ProtoLink URL by its scheme, the usual one first. One HTTP port serves all of them."""
-
-LATER = frozenset(
-    {
-        "context_policy",
-        "discovery_ttl",
-        "durability",
-        "execution_version",
-        "expose_chat",
-        "expose_tool_results",
-        "hooks",
-        "knowledge",
-        "llm_factory",
-        "logger",
-        "override_system_prompt",
-        "registry_heartbeat_interval",
-        "retrieval",
-        "subagent_limits",
-        "subagents",
-        "sync_execution",
-        "telemetry",
-        "yield_after_steps",
-    }
-)
-"""Constructor names that ProtoLink has and this version has not. Taking and ignoring a policy would be worse than refusing it."""
-
-MEANINGLESS = frozenset({"verbosity"})
-"""Constructor names that are accepted and ignored: nobody relies on how much an agent prints."""
-
-
-def check_later(arguments: Mapping[str, Any]) -> None:
-    """Refuse the keyword arguments that the constructor does not know.
-
-    Raises:
-        TypeError: No agent has such an argument.
-        UnimplementedError: It is for a part that does not exist yet; None is accepted.
-    """
-    for key, value in arguments.items():
-        if key not in LATER | MEANINGLESS:
-            raise TypeError(f"Agent() got an unexpected keyword argument {key!r}")
-        if key in LATER and value is not None:
-            raise UnimplementedError(f"Agent({key}=...) is not implemented by this version", argument=key)
 
 
 def check_handlers(kind: type, base: type) -> None:
@@ -144,7 +101,7 @@ def resolve_card(
     if card is None:
         if not name:
             raise InvalidArgumentError("an agent needs a card or a name", field="card")
-        given = url or (ANY_PORT if transport == "grpc" else f"{SCHEME}{name}")
+        given = url or (ANY_PORT if transport == "grpc" else f"{RUNTIME_SCHEME}{name}")
         card = {"name": name, "description": description or name, "url": given}
     elif isinstance(card, AgentCard):
         card = card.to_dict() | ({"url": url} if url else {})
@@ -157,9 +114,9 @@ def resolve_card(
 def _transport(url: str, wanted: str | None) -> str:
     if wanted is not None and wanted not in TRANSPORTS:
         raise InvalidArgumentError(f"{wanted!r} is not one of {', '.join(TRANSPORTS)}", field="transport")
-    if url.startswith(SCHEME):
+    if url.startswith(RUNTIME_SCHEME):
         found = "runtime"
-        if not url.removeprefix(SCHEME).strip("/"):
+        if not url.removeprefix(RUNTIME_SCHEME).strip("/"):
             raise InvalidArgumentError("must name the agent, like runtime://echo", field="card.url")
     elif (spoken := WEB.get(url.partition("://")[0])) is not None:
         found = wanted if wanted in spoken else spoken[0]

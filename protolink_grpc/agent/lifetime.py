@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from protolink_grpc.logs import escape
-from protolink_grpc.runtime.loops import running_loop
+from protolink_grpc.net.event_loops import running_loop
 
 
 def stop_on_signal(stopped: asyncio.Event) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
+from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.trust import PeerClients, PeerTrust, Reached
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.agent_client import answer_of
-from protolink_grpc.client.local_agent import PRINCIPAL, SCHEME
-from protolink_grpc.client.pauses import Pauses
+from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import (
     AgentNotFoundError,
@@ -31,12 +31,12 @@ from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.actions import Actions, Relay
-from protolink_grpc.runtime.background import background
-from protolink_grpc.runtime.gate import AGENT_CALL
-from protolink_grpc.runtime.parts import asked_for
+from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
+from protolink_grpc.net.background_loop import background
+from protolink_grpc.runtime.actions.delegation import Actions, Relay
+from protolink_grpc.runtime.actions.gate import AGENT_CALL
+from protolink_grpc.runtime.default_handler import asked_for
 from protolink_grpc.runtime.run import current_run
-from protolink_grpc.wire.address import comparable_url
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
@@ -46,8 +46,9 @@ log = get_logger(__name__)
 class Peers:
     """Finds and calls peers.
 
-    A name may have several instances. This agent stays with the one that it has called before while that is registered, because
-    a task waits where it was begun; where that one cannot be reached, or is draining and has not the task, another one is called.
+    A name may have several instances. This agent keeps calling the same instance while it is registered, because a waiting task
+    stays on the instance that began it. If that instance is unreachable, or is draining and does not have the task, another
+    instance is called.
 
     Args:
         clients: With and without what says who this agent is.
@@ -128,7 +129,7 @@ class Peers:
         return None
 
     async def _url_of(self, name: str, task_id: str) -> str:
-        """The URL of the instance of a name to call."""
+        """Return the URL of the instance of a name to call."""
         if self._registry is None:
             raise AgentNotFoundError(
                 f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
@@ -155,7 +156,7 @@ class Peers:
             return begun or met
 
     async def _instance(self, url: str, name: str) -> RegisteredAgent | None:
-        """The instance of a name at a URL; None where it is no longer registered there."""
+        """Return the instance of a name at a URL, or None if it is no longer registered there."""
         if self._registry is None:
             return None
         try:
@@ -179,10 +180,10 @@ class Peers:
         return self._watch is not None and not self._watch.done()
 
     async def discover(self, filter_by: dict[str, Any] | None) -> list[AgentCard]:
-        """Cards of the agents in the registry that match; none without a registry."""
+        """Return the matching cards from the registry; empty without a registry."""
         return [] if self._registry is None else await self._registry.discover(filter_by)
 
-    # -- what the runtime asks -------------------------------------------------------------------------------------------
+    # -- used by the runtime ---------------------------------------------------------------------------------------------
 
     async def cards(self) -> Sequence[AgentCard]:
         """Agents that work may be delegated to, sorted by name: asked from the registry once, and kept fresh by its watch.
@@ -197,7 +198,7 @@ class Peers:
             self._patience_ends = loop.time() + FIRST_CARDS_S
             self._watch = loop.create_task(self._follow(self._registry, self._complete))
         try:
-            # Once it was waited for in vain, nobody waits again: what it says is heard when it comes.
+            # After one timeout later calls do not wait; the reply is applied when it arrives.
             async with asyncio.timeout_at(self._patience_ends):
                 await self._complete.wait()
         except TimeoutError:
@@ -232,7 +233,7 @@ class Peers:
             self._known.pop(url, None)
 
     async def aclose(self) -> None:
-        """Stop following the registry, and let cancellations that are on their way arrive."""
+        """Stop watching the registry and wait a while for pending cancellations."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
@@ -252,8 +253,8 @@ class Peers:
         """Send a task and return it when it ends or waits. Canceling the wait because the run is canceled cancels the task.
 
         Args:
-            sending: Called when the peer is there, and before it gets the task.
-            relay: Is given the task's events.
+            sending: Called after the peer is connected and before the task is sent.
+            relay: Receives the task's events.
         """
         peer = await self.connect(target, task.id)
         if sending is not None:
@@ -277,7 +278,7 @@ class Peers:
         A session keeps its name where the peer knows its owner by the same name as we do, so that no other owner's gets there.
         """
         session = task.session_id
-        there = PRINCIPAL if peer.url.startswith(SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
+        there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
         if session is None or (owner == there and not _MARK.search(session)):
             return task
         named = {"session_id": marked_session(owner, session)}
@@ -308,13 +309,13 @@ class Peers:
 
     async def _ended(self, peer: Reached, task_id: str) -> Task:
         """Wait for the end of a task, through cuts and restarts; without sending it again, which might begin it anew."""
-        pauses = Pauses(OUTAGE_S)
+        backoff = Backoff(OUTAGE_S)
         while True:
-            pauses.begin()
+            backoff.begin()
             try:
                 return await peer.client.wait_task(task_id, agent_url=peer.url)
             except (DeadlineExceededError, UnavailableError) as error:
-                await pauses.after(error)
+                await backoff.after(error)
 
     async def _cancel(self, peer: Reached, task_id: str, reason: str | None) -> None:
         why = reason or "the work that delegated this was canceled"
@@ -350,16 +351,16 @@ MET_INSTANCES = 16
 """Instances of one name that an agent remembers to have called."""
 
 FIRST_CARDS_S = 2.0
-"""How long a question waits for the registry's first answer."""
+"""Timeout of a request that waits for the registry's first response."""
 
 FAREWELL_S = 2.0
-"""How long going down waits for cancellations that were sent to peers."""
+"""How long shutdown waits for cancellations that were sent to peers."""
 
 OUTAGE_S = 15.0
 """How long a peer that works for us may be away before its work counts as lost: a restart takes less."""
 
 ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Between attempts to cancel a task that its agent does not know yet."""
+"""Interval between attempts to cancel a task that its agent does not have yet."""
 
 RELAYED_EVENTS = 256
 """Events of a peer's task that wait for a slow reader, before the peer waits for it too."""
@@ -377,7 +378,7 @@ async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, 
 async def stream_peer(
     actions: Actions, peers: Peers, target: str, task: Task, *, deltas: bool = False
 ) -> AsyncGenerator[RunEvent, None]:
-    """As `call_peer`, and yield the task's events as they come. Whoever stops reading leaves the task alone."""
+    """Like `call_peer`, but yield the task's events as they arrive. Closing the stream does not cancel the task."""
     if current_run() is None:
         peer = await peers.find(target)
         with peer.explained():
@@ -405,7 +406,7 @@ async def stream_peer(
 
 
 async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
-    """As `call_peer`, with one message as a task of its own; returns the answer."""
+    """Like `call_peer`, with one message as a separate task; return the answer."""
     return answer_of(await call_peer(actions, peers, target, Task.create(message)))
 
 
@@ -418,7 +419,7 @@ class AgentPeer:
         self._actions = actions
 
     async def card(self) -> AgentCard:
-        """The peer's card, asked from the peer itself."""
+        """Return the peer's card, requested from the peer itself."""
         peer = await self._peers.find(self.target)
         with peer.explained():
             return await peer.client.get_agent_card(peer.url)

@@ -2,32 +2,34 @@
 
 import asyncio
 import os
-from dataclasses import replace
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Self
 
 from plgrpc.v1 import registry_service_pb2
 
-from protolink_grpc.agent.edges import http_options, reach_of
+from protolink_grpc.agent.config import ServingConfig
+from protolink_grpc.agent.edge_settings import edge_settings
 from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
+from protolink_grpc.agent.ports import WebPort
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.edges.grpc.app import GrpcServer, ServerOptions
+from protolink_grpc.edges.grpc.registry_servicer import RegistryServicer
+from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
-from protolink_grpc.gateway.options import HttpOptions
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.net.address import Address
+from protolink_grpc.net.background_loop import background as shared_loop
+from protolink_grpc.net.event_loops import run_server
+from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.registry.directory import DEFAULT_MAX_AGENTS, AgentDirectory
 from protolink_grpc.registry.names import DEFAULT_NAME_HOLD_S
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
 from protolink_grpc.registry.service import MAX_SILENT_LEASE_S, SILENT_LEASE_S, OwnerOf, RegistryService
-from protolink_grpc.runtime.background import background as shared_loop
-from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.server.app import GrpcServer, ServerOptions
-from protolink_grpc.server.registry_servicer import RegistryServicer
-from protolink_grpc.wire.address import Address
 from protolink_grpc.wire.registry import MIN_LEASE_TTL_S
-from protolink_grpc.wire.tls import TLSConfig
 
 log = get_logger(__name__)
 
@@ -84,15 +86,16 @@ class Registry:
                 field="transport",
             )
         self._address = Address.parse(url)
-        options = server or ServerOptions()
-        self._reach = reach_of(
-            replace(options, tls=options.tls or tls),
-            http_options(http, url, tls),
-            False,
-            authenticator,
+        serving = ServingConfig(
+            http=http,
+            a2a=False,
+            authenticator=authenticator,
             access=access,
-            rate=rate_limit,
+            rate_limit=rate_limit,
+            server=server,
+            tls=tls,
         )
+        self._settings = edge_settings(serving, url)
         self._path = path
         self._owner_of, self._admin_scope = owner_of, admin_scope
         self._name_hold_s, self._max_agents = name_hold_s, max_agents_per_principal
@@ -104,7 +107,7 @@ class Registry:
         self._protolink_lease_s = protolink_lease_s
         self._service: RegistryService | None = None
         self._server: GrpcServer | None = None
-        self._gateway: Any = None
+        self._http: WebPort | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._url = self._address.url
@@ -118,12 +121,12 @@ class Registry:
     @property
     def http_url(self) -> str:
         """Where its HTTP port is; empty where there is none."""
-        return str(self._gateway.url) if self._gateway is not None else ""
+        return self._http.url if self._http is not None else ""
 
     @property
     def authenticates(self) -> bool:
         """Whether it knows who registers; without an authenticator or client certificates, all callers are one owner."""
-        return self._reach.authenticate is not None
+        return self._settings.authenticate is not None
 
     @property
     def is_running(self) -> bool:
@@ -176,26 +179,15 @@ class Registry:
     async def _listen(self, service: RegistryService) -> None:
         descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
         services = [(descriptor, RegistryServicer(service))]
-        if self._reach.http is not None:
-            # Here, not above: a registry without an HTTP port needs none of it.
-            from protolink_grpc.gateway.app import Gateway
-            from protolink_grpc.gateway.door import Door
-            from protolink_grpc.gateway.grpc_web import grpc_web_routes
-            from protolink_grpc.gateway.protolink_registry import registry_routes
-            from protolink_grpc.gateway.protolink_socket import behind_guard
+        if self._settings.http is not None:
+            from protolink_grpc.agent.registry_http_port import RegistryHttpPort  # its first lines say why here
 
-            gateway = self._gateway = Gateway(
-                self._reach.http,
-                Door(self._reach.authenticate, self._reach.admit, self._reach.http.bounds),
-                about=lambda: {"transport": "http", "url": self.http_url},
-                challenges=self._reach.challenges,
+            port = RegistryHttpPort(
+                self._settings.http, self._settings, service, services, lease_ttl_s=self._protolink_lease_s
             )
-            methods = self._reach.procedures(services)
-            own = registry_routes(
-                gateway.door, service, lease_ttl_s=self._protolink_lease_s, socket=behind_guard(gateway.options)
-            )
-            await gateway.start([*own, *grpc_web_routes(gateway.door, gateway.streams, methods)])
-        server = GrpcServer(self._address, services, options=self._reach.grpc_options)
+            self._http = port
+            await port.open()
+        server = GrpcServer(self._address, services, options=self._settings.grpc_options)
         address = await server.start()
         self._server = server
         # The port stays the same over a restart: agents know it.
@@ -210,15 +202,15 @@ class Registry:
             log.info("registry is stopping")
         if self._server is not None:
             await self._server.drain()
-        if self._gateway is not None:
-            await self._gateway.begin_drain()
+        if self._http is not None:
+            await self._http.drain()
         if self._service is not None:
             await self._service.aclose()
         if self._server is not None:
             await self._server.stop(grace_s)
-        if self._gateway is not None:
-            await self._gateway.stop(grace_s)
-        self._service = self._server = self._gateway = self._loop = None
+        if self._http is not None:
+            await self._http.stop(grace_s)
+        self._service = self._server = self._http = self._loop = None
         if was_running:
             log.info("registry has stopped")
         stopped, self._stopped = self._stopped, None
@@ -230,7 +222,7 @@ class Registry:
         if background:
             shared_loop.run(self.serve())
         else:
-            run_loop(self._run())
+            run_server(self._run())
 
     def stop(self) -> None:
         """Go down, from any other thread. A stopped registry can be started again."""
@@ -250,3 +242,26 @@ class Registry:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+
+def registry_client(
+    registry: str | Registry | RegistryClient | None,
+    registry_url: str | None,
+    tls: TLSConfig | None,
+    metadata: Sequence[tuple[str, str]],
+) -> RegistryClient | None:
+    """The client of the registry that an agent is given; None where it is given none.
+
+    Raises:
+        InvalidArgumentError: The registry is named by its transport, and no URL is given.
+    """
+    if isinstance(registry, RegistryClient):
+        return registry
+    if isinstance(registry, Registry):
+        return registry.client
+    url = registry_url if registry in (None, "grpc") else registry
+    if url is None:
+        if registry is not None:
+            raise InvalidArgumentError("name the registry's url", field="registry_url")
+        return None
+    return RegistryClient(url, tls=tls, metadata=metadata, outage_s=REGISTRY_OUTAGE_S)

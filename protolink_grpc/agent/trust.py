@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.auth.confidential import is_confidential
 from protolink_grpc.client.agent_client import AgentClient
-from protolink_grpc.client.local_agent import SCHEME
-from protolink_grpc.client.recent import Recent
+from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnauthenticatedError
 from protolink_grpc.logs import get_logger
-from protolink_grpc.wire.address import comparable_url, origin_of
+from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url, origin_of
 
 log = get_logger(__name__)
 
@@ -116,7 +115,7 @@ class PeerClients:
         self.own = own
         self._plain = plain
         self._agent_name = agent_name
-        self._logged: Recent[bool] = Recent(LOGGED_PEERS)
+        self._logged: LRUMap[bool] = LRUMap(LOGGED_PEERS)
 
     @property
     def has_secrets(self) -> bool:
@@ -125,11 +124,11 @@ class PeerClients:
 
     def reach(self, url: str, *, trusted: bool) -> Reached:
         """The client for a peer; the first time that it gets no credentials, this is logged."""
-        if self._plain is None or trusted or url.startswith(SCHEME):
+        if self._plain is None or trusted or url.startswith(RUNTIME_SCHEME):
             return Reached(url, self.own)
         server = _server_of(url)
         if self._logged.get(server) is None:
-            self._logged.keep(server, True)
+            self._logged.put(server, True)
             log.warning(
                 "%s sends no credentials to %s: it is not among the agent's trusted_peers", self._agent_name, server
             )

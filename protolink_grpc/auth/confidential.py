@@ -5,7 +5,7 @@ from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.wire.address import is_loopback
+from protolink_grpc.net.address import is_loopback
 
 SECURE_SCHEMES = frozenset({"https", "wss", "grpcs", "runtime"})
 """Nobody on the way can read along: TLS, or no way at all."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 from protolink_grpc.errors import UnavailableError
-from protolink_grpc.wire.address import is_loopback
+from protolink_grpc.net.address import is_loopback
 
 T = TypeVar("T")
 

@@ -36,13 +36,13 @@ DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
 # Help is plain text: it reads the same in a pipe, and does not load rich.
 app = typer.Typer(
     name="plgrpc",
-    help="Talk to agents, run them, and find out what is wrong with them.",
+    help="Call, run and diagnose agents.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-card_app = typer.Typer(help="Agent cards.", rich_markup_mode=None)
-task_app = typer.Typer(help="Tasks of an agent.", rich_markup_mode=None)
-agents_app = typer.Typer(help="Agents in a registry.", rich_markup_mode=None)
+card_app = typer.Typer(help="Show agent cards.", rich_markup_mode=None)
+task_app = typer.Typer(help="Show, follow and cancel tasks.", rich_markup_mode=None)
+agents_app = typer.Typer(help="List and watch the agents in a registry.", rich_markup_mode=None)
 app.add_typer(card_app, name="card")
 app.add_typer(task_app, name="task")
 app.add_typer(agents_app, name="agents")
@@ -70,12 +70,12 @@ TLSCertOption = Annotated[
 ]
 TLSKeyOption = Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key of --tls-cert (PEM).")]
 TLSCaOption = Annotated[
-    str, typer.Option("--tls-ca", metavar="FILE", help="CA certificate (PEM) of clients, peers and registry.")
+    str, typer.Option("--tls-ca", metavar="FILE", help="CA certificate (PEM) to verify clients, peers and registry.")
 ]
 HttpOption = Annotated[
-    str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port beside the gRPC port: A2A, health, metrics.")
+    str, typer.Option("--http", metavar="HOST:PORT", help="HTTP address beside the gRPC address: A2A, health, metrics.")
 ]
-ClientCertOption = Annotated[bool, typer.Option("--require-client-cert", help="Refuse clients without a certificate.")]
+ClientCertOption = Annotated[bool, typer.Option("--require-client-cert", help="Reject clients without a certificate.")]
 NameOption = Annotated[str, typer.Option("--name", help="Name of the agent.")]
 RoleOption = Annotated[str, typer.Option("--role", help="Role of the agent, for instance worker.")]
 TagOption = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the agent; repeatable, all must match.")]
@@ -110,12 +110,12 @@ def root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Talk to agents, run them, and find out what is wrong with them."""
+    """Call, run and diagnose agents."""
 
 
 @card_app.callback()
 def card() -> None:
-    """Agent cards."""
+    """Show agent cards."""
 
 
 @app.command()
@@ -147,22 +147,24 @@ def send(
     agent: AgentArgument,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The message; - reads standard input.")] = None,
     *,
-    data: Annotated[list[str] | None, typer.Option("--data", metavar="JSON", help="A JSON part; repeatable.")] = None,
-    task: Annotated[str, typer.Option("--task", "--task-id", metavar="ID", help="The task to continue.")] = "",
+    data: Annotated[
+        list[str] | None, typer.Option("--data", metavar="JSON", help="Send JSON as a part; repeatable.")
+    ] = None,
+    task: Annotated[str, typer.Option("--task", "--task-id", metavar="ID", help="Task to continue.")] = "",
     session: Annotated[
-        str, typer.Option("--session", "--context-id", metavar="ID", help="The session of a new task.")
+        str, typer.Option("--session", "--context-id", metavar="ID", help="Session of a new task.")
     ] = "",
     request_id: RequestIdOption = "",
     asynchronous: Annotated[
         bool, typer.Option("--async", help="Do not wait: print the id of the task and return.")
     ] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Print the events as they come.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print the events as they arrive.")] = False,
     deltas: DeltasOption = None,
 ) -> None:
     """Send a message and wait for the result.
 
-    The wait also ends when the agent asks for more input. An approval that the task needs is shown
-    with the command that answers it.
+    The wait also ends when the agent asks for more input. If the task needs an approval, the command
+    that answers it is shown. The exit code is 0 as soon as the agent has answered, even if the task failed.
     """
     from protolink_grpc.cli.agent_commands import Sending
     from protolink_grpc.cli.agent_commands import send as run_send
@@ -179,12 +181,10 @@ def call(  # noqa: PLR0917 -- one per option
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY=VALUE|KEY:=JSON", help="Arguments: text read by the tool's schema, or JSON after :=."
+            metavar="KEY=VALUE|KEY:=JSON", help="Arguments: text, converted by the tool's schema, or JSON after :=."
         ),
     ] = None,
-    session: Annotated[
-        str, typer.Option("--session", "--context-id", metavar="ID", help="The session of the call.")
-    ] = "",
+    session: Annotated[str, typer.Option("--session", "--context-id", metavar="ID", help="Session of the call.")] = "",
     request_id: RequestIdOption = "",
 ) -> None:
     """Call a tool of an agent and print its result."""
@@ -233,10 +233,10 @@ def task_list(
         str, typer.Option("--session", "--context", metavar="ID", help="Only tasks of this session.")
     ] = "",
     since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="Only tasks changed after this ISO 8601 time.")
+        str, typer.Option("--since", metavar="TIME", help="Only tasks that changed after this time (ISO 8601).")
     ] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Tasks on one page.")] = 50,
-    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
+    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="Token of the page to show.")] = "",
 ) -> None:
     """List your tasks on an agent, last changed first."""
     from protolink_grpc.cli import task_commands
@@ -270,7 +270,8 @@ def task_subscribe(
     until: Annotated[
         Until,
         typer.Option(
-            "--until", help="When to stop: the task ended, it ended or waits for input, or no event is left now."
+            "--until",
+            help="When to stop: the task has ended, it has ended or waits for input, or all events so far were shown.",
         ),
     ] = Until.TERMINAL,
     *,
@@ -339,13 +340,13 @@ def serve(
         typer.Argument(metavar="MODULE:AGENT", help="An Agent, a subclass of Agent, or a function that returns one."),
     ],
     *,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to listen at; port 0 takes a free port.")] = "",
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to serve at; port 0 takes a free port.")] = "",
     listen: Annotated[
-        str, typer.Option("--listen", metavar="URL", help="URL to listen at, where it differs from --url.")
+        str, typer.Option("--listen", metavar="URL", help="URL to listen at, if it differs from --url.")
     ] = "",
     http: HttpOption = "",
     registry: RegistryOption = "",
-    store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks.")] = "",
+    store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks.")] = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",
     tls_ca: TLSCaOption = "",
@@ -367,10 +368,12 @@ def serve(
 @app.command("registry")
 def run_registry(
     *,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to listen at.")] = DEFAULT_REGISTRY_URL,
-    path: Annotated[str, typer.Option("--path", metavar="FILE", help="SQLite file that keeps registrations.")] = "",
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL to serve at.")] = DEFAULT_REGISTRY_URL,
+    path: Annotated[
+        str, typer.Option("--path", metavar="FILE", help="SQLite file that stores the registrations.")
+    ] = "",
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port for ProtoLink's own routes.")
+        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP address for ProtoLink's own routes.")
     ] = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",
@@ -391,7 +394,7 @@ def run_registry(
 
 
 def _log_to_stderr(debug: bool) -> None:
-    from protolink_grpc.policy.redaction import RedactingFilter  # only who serves pays for its patterns
+    from protolink_grpc.models.redaction import RedactingFilter  # only who serves pays for its patterns
 
     level = logging.DEBUG if debug else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
@@ -449,7 +452,10 @@ def _as_usage(error: Exception) -> CommandError:
     context = getattr(error, "ctx", None)
     message = getattr(error, "format_message", error.__str__)()
     path = context.command_path if context is not None else "plgrpc"
-    return usage(message.strip().rstrip("."), f"{path} --help shows what it takes")
+    hint = f"{path} --help shows the commands and options"
+    if context is not None and context.parent is None and hasattr(error, "option_name"):
+        hint += "; options of a command follow its name"
+    return usage(message.strip().rstrip("."), hint)
 
 
 def _wants_json(given: Sequence[str]) -> bool:

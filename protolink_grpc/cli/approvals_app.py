@@ -7,7 +7,7 @@ import typer
 
 from protolink_grpc.cli.settings import Settings, with_settings
 
-approvals_app = typer.Typer(help="Approvals that actions of an agent wait for.", rich_markup_mode=None)
+approvals_app = typer.Typer(help="List, show, approve and deny pending actions.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 ApprovalArgument = Annotated[str, typer.Argument(metavar="APPROVAL_ID", help="Id of the approval.")]
@@ -17,7 +17,7 @@ EtagOption = Annotated[
     typer.Option(
         "--etag",
         metavar="ETAG",
-        help="Etag of the approval as shown; if something else is asked now, the answer is refused. Without it: what is asked now.",
+        help="Etag that show printed; the answer is refused if the approval has changed since. Default: the current one.",
     ),
 ]
 
@@ -44,7 +44,7 @@ def approvals_list(
     ] = None,
     task: Annotated[str, typer.Option("--task", metavar="TASK_ID", help="Only approvals of this task.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Approvals on one page.")] = 50,
-    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="The page to show.")] = "",
+    page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="Token of the page to show.")] = "",
 ) -> None:
     """List approvals, oldest first."""
     from protolink_grpc.cli import approvals_commands
@@ -58,7 +58,7 @@ def approvals_list(
 @approvals_app.command("show")
 @with_settings
 def approvals_show(settings: Settings, agent: AgentArgument, approval_id: ApprovalArgument) -> None:
-    """Show an approval with arguments and preview."""
+    """Show an approval with its arguments and preview."""
     from protolink_grpc.cli import approvals_commands
 
     approvals_commands.show(settings, agent, approval_id)
@@ -74,7 +74,9 @@ def approvals_approve(
     reason: ReasonOption = "",
     edit: Annotated[
         str | None,
-        typer.Option("--edit", metavar="JSON", help="Run with these arguments instead, where the policy allows edits."),
+        typer.Option(
+            "--edit", metavar="JSON", help="Run the action with these arguments instead, if the policy allows edits."
+        ),
     ] = None,
     etag: EtagOption = "",
 ) -> None:

@@ -73,7 +73,7 @@ def parse_arguments(texts: Sequence[str]) -> list[tuple[str, bool, Any]]:
         raw = key.endswith(":")
         key = key.removesuffix(":") if raw else key
         if not separator or not key:
-            raise usage(f"{text!r} is no argument", "write key=value, or key:=JSON")
+            raise usage(f"{text!r} is not an argument", "write key=value, or key:=JSON")
         if key in found:
             raise usage(f"the argument {key} was given twice", "give a list as JSON: key:='[1, 2]'")
         try:

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-conformance_app = typer.Typer(help="Conformance tests for clients in any language.", rich_markup_mode=None)
+conformance_app = typer.Typer(help="Test clients in any language.", rich_markup_mode=None)
 
 VectorsOption = Annotated[
     str | None,
     typer.Option(
         "--vectors",
         metavar="DIR",
-        help="Folder of the shared vectors, tests/vectors of a checkout; default: that of the one this runs from, if any.",
+        help="Folder with the shared vectors. Default: tests/vectors of the checkout that plgrpc runs from.",
     ),
 ]
 
@@ -21,12 +21,12 @@ def conformance_serve(
     *,
     vectors: VectorsOption = None,
     http: Annotated[
-        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP port of the agent that anybody may call.")
+        str, typer.Option("--http", metavar="HOST:PORT", help="HTTP address of the agent that needs no credentials.")
     ] = "127.0.0.1:0",
 ) -> None:
     """Run scripted agents and a registry for a client under test.
 
-    Prints one JSON line with their addresses, and stops when standard input is closed.
+    It prints one JSON line with their addresses and stops when standard input is closed.
     """
     from protolink_grpc.cli import conformance_command
 
@@ -35,20 +35,21 @@ def conformance_serve(
 
 @conformance_app.command("run", context_settings={"ignore_unknown_options": True})
 def conformance_run(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]", help="The program, after --.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- COMMAND [ARGS]", help="Program and its arguments, after --.")
+    ],
     *,
     vectors: VectorsOption = None,
     timeout_s: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", help="A program that takes longer is ended, and has failed."),
+        typer.Option("--timeout", metavar="SECONDS", help="A program that takes longer is stopped and fails."),
     ] = 300.0,
 ) -> None:
     """Run a client's program against every case.
 
-    The program gets agents and a registry of its own.
-
-    The program finds the stage in its environment (PLGRPC_AGENT, ...) and prints a line per case: PASS CASE, FAIL CASE: WHY or
-    SKIP CASE: WHY. docs/polyglot.md lists the cases.
+    This command starts agents and a registry for the program and passes their addresses in
+    environment variables (PLGRPC_AGENT, ...). The program prints one line per case:
+    PASS CASE, FAIL CASE: WHY or SKIP CASE: WHY. docs/polyglot.md lists the cases.
     """
     from protolink_grpc.cli import conformance_command
 

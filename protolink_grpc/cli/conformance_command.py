@@ -13,7 +13,7 @@ from pathlib import Path
 from protolink_grpc.agent.lifetime import stop_on_signal
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import usage
-from protolink_grpc.runtime.loops import run
+from protolink_grpc.net.event_loops import run
 from protolink_grpc.testing import judge, open_stage
 
 

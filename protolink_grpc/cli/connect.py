@@ -14,9 +14,9 @@ from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ProtolinkError
-from protolink_grpc.runtime.loops import run as run_loop
-from protolink_grpc.wire.address import Address
-from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.net.address import Address
+from protolink_grpc.net.event_loops import run as run_loop
+from protolink_grpc.net.tls import TLSConfig
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ def registry_client(settings: Settings) -> RegistryClient:
         CommandError: None was named, or not by a URL.
     """
     if not settings.registry:
-        raise usage("no registry was named", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
+        raise usage("no registry is set", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
     parse_address(settings.registry)
     return RegistryClient(
         settings.registry,
@@ -95,6 +95,9 @@ def parse_address(url: str) -> Address:
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "runtime":
         raise usage(f"{url} exists inside one process only", "plgrpc serve module:agent gives an agent a gRPC URL")
+    if scheme in ("http", "https"):
+        hint = f"the card shows the gRPC address: curl {url.rstrip('/')}/.well-known/agent-card.json"
+        raise usage(f"{url} is an HTTP address, and plgrpc speaks gRPC", hint)
     try:
         return Address.parse(url)
     except InvalidArgumentError as error:
@@ -117,8 +120,8 @@ async def url_of(settings: Settings, target: str) -> str:
     if is_address(target):
         return parse_address(target).url
     if not settings.registry:
-        hint = f"name the registry that knows it with --registry or {REGISTRY_VARIABLE}, or use grpc://HOST:PORT"
-        raise usage(f"{target!r} is no URL, and there is no registry to look it up in", hint)
+        hint = f"set the registry with --registry or {REGISTRY_VARIABLE}, or use grpc://HOST:PORT"
+        raise usage(f"{target!r} is not a URL, and no registry is set to look up the name", hint)
     try:
         return (await registry_client(settings).get(target)).card.url
     except ConnectionError as error:

@@ -138,9 +138,15 @@ def task_fields(task: Task) -> list[tuple[str, str]]:
 def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
     """What the agent said since it was last asked, and everything that it made."""
     for message in _answers(task):
-        yield "Message", "\n".join(part_text(part) for part in message.parts)
+        yield "Message", "\n".join(part_text(part) for part in _without_repetition(message.parts))
     for artifact in task.artifacts:
         yield _title(artifact), "\n".join(part_text(part) for part in artifact.parts)
+
+
+def _without_repetition(parts: list[Part]) -> list[Part]:
+    """The parts without texts that repeat the message of an error part beside them."""
+    told = {part.content.get("message") for part in parts if part.type == "error" and isinstance(part.content, dict)}
+    return [part for part in parts if part.type != "text" or part.content not in told]
 
 
 def _title(artifact: Artifact) -> str:

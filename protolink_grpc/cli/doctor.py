@@ -27,7 +27,7 @@ from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnauthenticatedError, UnimplementedError
 from protolink_grpc.models.card import PROTOCOL_VERSION, AgentCard
-from protolink_grpc.wire.address import Address, is_loopback
+from protolink_grpc.net.address import Address, is_loopback
 from protolink_grpc.wire.registry import AgentFilter
 
 AGENT_SERVICE = "plgrpc.v1.AgentService"
@@ -264,7 +264,7 @@ class Examination:
         except CommandError as error:
             return self._problem("registry", str(error), error.hint)
         except ProtolinkError as error:
-            return self._problem("registry", str(error), f"plgrpc doctor {self._settings.registry} looks closer")
+            return self._problem("registry", str(error), f"plgrpc doctor {self._settings.registry} checks the registry")
         urls = [agent.card.url for agent in named]
         if card.url not in urls:
             found = f"is registered at {', '.join(urls)}, not here" if urls else "is not registered"

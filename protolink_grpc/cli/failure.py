@@ -5,7 +5,7 @@ Exit codes are those of the A2A command line: they say whether the command did i
 
 from enum import IntEnum
 
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError, UnavailableError
 
 
 class ExitCode(IntEnum):
@@ -71,36 +71,46 @@ _EXIT_CODES = {
 }
 
 _HINTS = {
-    "UNAVAILABLE": "is it running, and is the address right? plgrpc doctor {target} looks closer",
+    "UNAVAILABLE": "check that the server runs and that the address is right; plgrpc doctor {target} checks it step by step",
     "UNAUTHENTICATED": "pass credentials with --header, for instance --header 'authorization=Bearer TOKEN'",
     "PERMISSION_DENIED": "these credentials do not allow it; pass others with --header",
     "AGENT_NOT_FOUND": "plgrpc agents list shows who is registered",
     "AGENT_AMBIGUOUS": "use the URL of the one you mean",
     "TASK_NOT_FOUND": "plgrpc task list {target} shows your tasks",
-    "SESSION_NOT_FOUND": "plgrpc state describe {target} counts what it remembers of you",
-    "TASK_FINISHED": "a finished task takes no more messages; leave out --task to begin a new one",
+    "SESSION_NOT_FOUND": "plgrpc state describe {target} lists your sessions",
+    "TASK_FINISHED": "a finished task takes no more messages; leave out --task to start a new one",
     "TASK_ALREADY_RUNNING": "follow it with: plgrpc task subscribe {target} {task_id}",
     "TASK_NOT_CANCELABLE": "see how it ended with: plgrpc task get {target} {task_id}",
     "APPROVAL_NOT_FOUND": "plgrpc approvals list {target} shows what you may answer",
     "APPROVAL_CHANGED": "look at it again: plgrpc approvals show {target} {request_id}",
-    "APPROVAL_REQUIRED": "this agent has nobody to ask: its author gives it an approval_handler, or approvals for remote answers",
-    "ACTION_DENIED": "the agent's policy, or whoever was asked, does not allow it",
+    "APPROVAL_REQUIRED": "the agent cannot ask for approval: its author must set approval_handler, or approvals for remote answers",
+    "ACTION_DENIED": "the agent's policy, or the person who was asked, does not allow it",
     "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
     "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
     "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
     "POSITION_COMPACTED": "the log's beginning is gone; --after takes first_sequence - 1 or later, and the task has the rest",
-    "UNIMPLEMENTED": "is there an agent at this address? plgrpc doctor {target} looks closer",
+    "UNIMPLEMENTED": "plgrpc doctor {target} shows which services this address has",
     "RESOURCE_EXHAUSTED": "it is busy; try again later",
-    "ADDRESS_IN_USE": "choose another port with --url or --http; port 0 takes a free one",
+    "ADDRESS_IN_USE": "set the addresses with --url and --http; port 0 takes a free one",
     "STORE_READ_ONLY": "choose a file that may be written with --store or --path",
     "STORE_VERSION": "upgrade protolink-grpc, or choose another file",
 }
 
 
+NO_METHOD = "Method not found!"
+"""What a grpcio server says of a method that it does not serve."""
+
+HTTP1_MARK = "http1.x server"
+"""What gRPC's C core writes into its error when an HTTP/1 server answers."""
+
+
 def explained(error: ProtolinkError, target: str = "") -> CommandError:
     """What an error of the library means for whoever typed the command; `target` is the agent or registry as typed."""
+    said = str(error)
+    if said == NO_METHOD and target:
+        said = f"{target} does not have this service"
     return CommandError(
-        str(error),
+        said,
         hint=_hint(error, target),
         code=error.reason,
         exit_code=_EXIT_CODES.get(error.reason, ExitCode.FAILURE),
@@ -117,5 +127,7 @@ def _hint(error: ProtolinkError, target: str) -> str:
         return f"follow it with: plgrpc task subscribe {target} {task_id}"
     if isinstance(error, InvalidArgumentError):
         return ""
+    if isinstance(error, UnavailableError) and HTTP1_MARK in str(error):
+        return "an HTTP/1 server answers at this port; use the agent's gRPC address, which is in its card"
     hint = _HINTS.get(error.reason, "")
     return hint.format(target=target, task_id=task_id or "TASK", request_id=request_id or "REQUEST")

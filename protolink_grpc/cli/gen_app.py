@@ -23,14 +23,14 @@ class Lang(StrEnum):
 
 def gen(
     *,
-    lang: Annotated[Lang, typer.Option("--lang", help="The language; proto writes the contract itself.")],
+    lang: Annotated[Lang, typer.Option("--lang", help="Language of the stubs; proto writes the contract's protos.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder to write into.")],
     proto: Annotated[
         list[Path] | None,
         typer.Option(
             "--proto",
             metavar="FILE",
-            help="Your own proto, which may import plgrpc/v1; repeatable. Needs the language's protoc plugins.",
+            help="Proto of yours, which may import plgrpc/v1; repeatable. Needs the language's protoc plugins.",
         ),
     ] = None,
     include: Annotated[
@@ -39,17 +39,18 @@ def gen(
             "--include",
             "-I",
             metavar="DIR",
-            help="Where protos and what they import are looked for; repeatable. Default: the protos' own folders.",
+            help="Folder to search for protos and their imports; repeatable. Default: the folders of the protos.",
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there and differ.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ.")] = False,
     output_format: OutputOption = Output.TEXT,
     debug: DebugOption = False,
 ) -> None:
     """Generate client stubs for a language.
 
-    Of the contract, or of your own protos that import it.
+    By default these are the stubs of the contract; with --proto they are the stubs of your own protos. The contract's
+    stubs in other languages than Python come with: pip install protolink-grpc-stubs
     """
     from protolink_grpc.cli.gen_command import write_stubs
 

@@ -1,7 +1,8 @@
-"""`plgrpc gen`: the contract's stubs for a language, copied; those of somebody's own protos, generated. Nothing is fetched here.
+"""`plgrpc gen`: copies the contract's stubs for a language, or generates those of the user's own protos. It downloads nothing.
 
-The stubs and protos travel in the package (pyproject.toml says where to), so that copying needs no toolchain. Generating starts
-protoc and the language's plugins, which are the user's; a missing one is named together with the command that installs it.
+The protos and the Python stubs are in this package, the stubs in other languages in the package protolink-grpc-stubs, so copying
+needs no toolchain. Generating starts protoc and the language's plugins, which the user installs; an error names a missing package
+or program together with the command that installs it.
 """
 
 import importlib.util
@@ -15,16 +16,20 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
+from protolink_grpc import __version__
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, usage
 from protolink_grpc.cli.gen_app import Lang
 
 PACKED = Path(__file__).resolve().parent.parent / "_contract"
-"""Where an installed package keeps what this command hands out."""
+"""Where an installed package has the protos and the versions of the tools."""
 CHECKOUT = PACKED.parent.parent
-"""A checkout has it in `gen/` and `proto/`."""
+"""A checkout has them, and the stubs, in `gen/` and `proto/`."""
+STUBS_MODULE, STUBS_PACKAGE = "protolink_grpc_stubs", "protolink-grpc-stubs"
+"""The package with the stubs in other languages than Python; its version must be this package's."""
 
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules", "target", "Cargo.lock", "package-lock.json")
 """What builds leave behind in a checkout."""
@@ -50,6 +55,9 @@ class Tool:
     def name(self) -> str:
         return self.program.removeprefix("protoc-gen-")
 
+
+COPIED = (Lang.GO, Lang.TS, Lang.JAVA, Lang.RUST, Lang.BETTERPROTO)
+"""Languages whose stubs are copied as one folder."""
 
 _GO = "go install {pin}@v{version}, and have $(go env GOPATH)/bin on the PATH"
 _NPM = "npm install --global {pin}@{version}"
@@ -152,7 +160,30 @@ def contract(name: str) -> Path:
     for folder in (PACKED / name, CHECKOUT / inside):
         if folder.is_dir():
             return folder
-    raise CommandError(f"this installation has no {name}", hint="install protolink-grpc again, from its wheel")
+    if name not in COPIED:
+        raise CommandError(f"this installation has no {name}", hint="install protolink-grpc again, from its wheel")
+    return _stubs_folder(name)
+
+
+def _stubs_folder(name: str) -> Path:
+    """The folder of a language's stubs in the package protolink-grpc-stubs.
+
+    Raises:
+        CommandError: The package is not installed, or is of another version and thus perhaps of another contract.
+    """
+    spec = importlib.util.find_spec(STUBS_MODULE)
+    if spec is None or not spec.submodule_search_locations:
+        problem = "is not installed"
+    elif (found := version(STUBS_PACKAGE)) != __version__:
+        problem = f"is installed in version {found}, and this is protolink-grpc {__version__}"
+    else:
+        return Path(spec.submodule_search_locations[0]) / name
+    raise CommandError(
+        f"the {name} stubs are in the package {STUBS_PACKAGE}, which {problem}",
+        hint=f"pip install {STUBS_PACKAGE}=={__version__}; --lang python and --lang proto need no package",
+        code="STUBS_MISSING",
+        metadata={"package": STUBS_PACKAGE, "version": __version__},
+    )
 
 
 def _module_folder(module: str) -> Path:
@@ -185,10 +216,10 @@ def _check(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None
             raise usage(f"there is no {path}", _TAKES)
     for path in protos:
         if not path.is_file():
-            raise usage(f"{path} is no file", _TAKES)
+            raise usage(f"{path} is not a file", _TAKES)
     for path in includes:
         if not path.is_dir():
-            raise usage(f"{path} is no folder", _TAKES)
+            raise usage(f"{path} is not a folder", _TAKES)
 
 
 _TAKES = "--proto takes a file, -I a folder"

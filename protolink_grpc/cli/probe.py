@@ -9,8 +9,8 @@ import ssl
 from dataclasses import dataclass
 from enum import StrEnum
 
-from protolink_grpc.wire.address import Address
-from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.net.address import Address
+from protolink_grpc.net.tls import TLSConfig
 
 ANSWER_S = 3.0
 """How long a step may take. A server answers the first bytes at once, or it is not the one that was meant."""

@@ -14,7 +14,7 @@ from protolink_grpc.errors import PermissionDeniedError, ProtolinkError
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.references import References
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.models.watch import StopAt
 
 WIDTH = 80
 """Columns of a terminal that nobody has made larger."""

@@ -7,12 +7,13 @@ import typer
 
 from protolink_grpc.cli.settings import Settings, with_settings
 
-run_app = typer.Typer(help="Reports and replays of runs.", rich_markup_mode=None)
+run_app = typer.Typer(help="List, report and replay runs.", rich_markup_mode=None)
 
 StoreOption = Annotated[
-    str, typer.Option("--store", metavar="FILE", help="SQLite file that keeps the tasks, instead of an agent.")
+    str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks, instead of an agent.")
 ]
-RunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show; default: the latest.")]
+RunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show. Default: the latest.")]
+ReplayedRunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show. Default: all runs.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
@@ -22,17 +23,19 @@ def run_list(
     settings: Settings,
     agent: Annotated[
         str,
-        typer.Argument(metavar="AGENT", help="URL or name of an agent; leave it out with --store.", show_default=False),
+        typer.Argument(
+            metavar="AGENT", help="URL or name of the agent; leave it out with --store.", show_default=False
+        ),
     ] = "",
     *,
     store: StoreOption = "",
     session: Annotated[str, typer.Option("--session", metavar="ID", help="Only runs of this session.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Runs to show at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of runs to show.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
     """List the latest run of each task.
 
-    Last changed first; of your tasks on an agent, or of all tasks in a file.
+    With an agent it lists your tasks there, with --store all tasks in the file. The last changed comes first.
     """
     from protolink_grpc.cli import runs
 
@@ -43,7 +46,7 @@ def run_list(
 @with_settings
 def run_report(
     settings: Settings,
-    first: Annotated[str, typer.Argument(metavar="AGENT", help="URL or name of an agent; with --store, the TASK_ID.")],
+    first: Annotated[str, typer.Argument(metavar="AGENT", help="URL or name of the agent; with --store, the TASK_ID.")],
     second: Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.", show_default=False)] = "",
     *,
     store: StoreOption = "",
@@ -53,7 +56,7 @@ def run_report(
 ) -> None:
     """Show the report of a run.
 
-    Steps, actions, approvals, tokens, budget; by default of the latest run of the task.
+    It lists steps, actions, approvals, tokens and budget. By default it is the report of the task's latest run.
     """
     from protolink_grpc.cli import runs
 
@@ -67,18 +70,19 @@ def run_replay(
     first: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|AGENT", help="File of a report or an export, or an agent; with --store, the TASK_ID."
+            metavar="FILE|AGENT",
+            help="File with a report or an export, or URL or name of an agent; with --store, the TASK_ID.",
         ),
     ],
     second: Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.", show_default=False)] = "",
     *,
     store: StoreOption = "",
-    run_id: RunOption = "",
+    run_id: ReplayedRunOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Show the events of a run as a timeline.
 
-    Or of all runs of a task. Nothing is run again.
+    A replay executes nothing.
     """
     from protolink_grpc.cli import runs
 

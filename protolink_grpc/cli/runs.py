@@ -15,8 +15,9 @@ from protolink_grpc.cli.timeline import budget_lines, report_fields, report_tabl
 from protolink_grpc.client.port import TaskSummary
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports import RunReplay, RunReport, RunReportRecord, SQLiteRunStore
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import RunReplay, RunReportRecord, SQLiteRunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ def _in_file(path: str) -> RunReport:
         ) from None
     except InvalidArgumentError as error:
         raise CommandError(
-            f"{path} is no report and no export: {error}",
+            f"{path} is neither a report nor an export: {error}",
             hint="plgrpc run report --out writes one",
             code=error.reason,
         ) from None

@@ -15,9 +15,11 @@ from protolink_grpc.agent.lifetime import until_asked_to_stop
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import nearest, parse_address, run
 from protolink_grpc.cli.failure import CommandError, usage
-from protolink_grpc.client.local_agent import SCHEME
-from protolink_grpc.store import SQLiteStore
-from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.cli.settings import require_file
+from protolink_grpc.net.address import RUNTIME_SCHEME
+from protolink_grpc.net.event_loops import schedule_as_batch
+from protolink_grpc.net.tls import TLSConfig
+from protolink_grpc.storage import SQLiteStore
 
 FREE_PORT = "grpc://127.0.0.1:0"
 """Where an agent listens that names no gRPC URL: this machine, a free port."""
@@ -56,12 +58,16 @@ class Serving:
             raise usage("--tls-cert and --tls-key belong together", "name both files")
         if self.require_client_cert and not (self.ca_file and self.cert_file):
             raise usage("--require-client-cert needs certificates", "name them with --tls-cert, --tls-key and --tls-ca")
+        if not self.cert_file and self.url.startswith("grpcs://"):
+            raise usage(f"{self.url} needs a certificate", "name it with --tls-cert and --tls-key")
         if not (self.cert_file or self.ca_file):
             return None
         # A --listen without a scheme has that of the URL.
         for url in (self.url, self.listen if "://" in self.listen else ""):
             if self.cert_file and url and not parse_address(url).secure:
                 raise usage(f"{url} is served in the clear", "a URL with certificates begins with grpcs://")
+        for option, path in (("--tls-cert", self.cert_file), ("--tls-key", self.key_file), ("--tls-ca", self.ca_file)):
+            require_file(path, option)
         return TLSConfig(self.cert_file or None, self.key_file or None, self.ca_file or None, self.require_client_cert)
 
 
@@ -84,7 +90,10 @@ def serve(target: str, serving: Serving) -> None:
             http=serving.http or None,
         )
     except RuntimeError:
-        raise CommandError(f"{target} is running already", hint="leave starting it to plgrpc serve") from None
+        raise CommandError(
+            f"{target} is running already", hint="do not start it in its module; plgrpc serve starts it"
+        ) from None
+    schedule_as_batch()
     run(_until_stopped(agent, lambda: _announced({"name": agent.card.name}, agent), serving), url)
 
 
@@ -97,7 +106,7 @@ def _announced(about: dict[str, str], server: Agent | Registry) -> dict[str, str
 def _own_url(agent: Agent, *, secure: bool) -> str:
     """The URL to move the agent to; empty where its own will do."""
     url = agent.card.url
-    if url.startswith(SCHEME):
+    if url.startswith(RUNTIME_SCHEME):
         url = FREE_PORT
     if secure and url.startswith("grpc://"):
         url = url.replace("grpc://", "grpcs://", 1)
@@ -110,6 +119,7 @@ def serve_registry(serving: Serving) -> None:
     url = serving.url
     parse_address(url)
     registry = Registry(url=url, path=serving.file or None, http=serving.http or None, tls=tls)
+    schedule_as_batch()
     run(_until_stopped(registry, lambda: _announced({}, registry), serving), url)
 
 
@@ -184,13 +194,14 @@ def _as_agent(found: Any, target: str) -> Agent:
         return found
     kind = type(found).__name__
     raise CommandError(
-        f"{target} is no Agent but {kind}", hint="name an Agent, a class of it, or a function that makes one"
+        f"{target} is not an Agent but {kind}",
+        hint="name an Agent, a subclass of Agent, or a function that returns one",
     )
 
 
 def _made(factory: Callable[[], Any], target: str) -> Any:
     if inspect.isclass(factory) and not issubclass(factory, Agent):
-        raise CommandError(f"{target} is no Agent but another class", hint="its class must derive from Agent")
+        raise CommandError(f"{target} is a class, but not a subclass of Agent", hint="derive it from Agent")
     missing = _required(factory)
     if missing:
         hint = "write a function without arguments that makes it, and name that"

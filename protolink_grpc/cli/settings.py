@@ -69,7 +69,9 @@ OutputOption = Annotated[
 ]
 RegistryOption = Annotated[
     str,
-    typer.Option("--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that resolves names of agents."),
+    typer.Option(
+        "--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that resolves the names of agents."
+    ),
 ]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")]
 
@@ -83,7 +85,7 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
             "--timeout",
             min=0.001,
             metavar="SECONDS",
-            help="Time limit. Default: none for streams, 300 for other waits for a task, 30 otherwise.",
+            help="Time limit. Default: 300 to wait for a task, none for streams, 30 otherwise.",
         ),
     ] = None,
     header: Annotated[
@@ -92,7 +94,7 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
             "--header",
             "--svc-param",
             metavar="KEY=VALUE",
-            help="Metadata of every call, for instance x-api-key=KEY; repeatable.",
+            help="Metadata of every call (x-api-key=KEY); repeatable.",
         ),
     ] = None,
     tls_ca: Annotated[
@@ -106,6 +108,8 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
 ) -> Settings:
     # `debug` is acted upon by `app.main`, before anything is parsed.
     headers = tuple(parse_header(each) for each in header or ())
+    for option, path in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)):
+        require_file(path, option)
     return Settings(output is Output.JSON, registry, timeout, headers, tls_ca, tls_cert, tls_key)
 
 
@@ -125,6 +129,16 @@ def parse_header(text: str) -> tuple[str, str]:
             "names ending in -bin or beginning with grpc- are gRPC's own; values are printable ASCII text",
         )
     return key, value
+
+
+def require_file(path: str, option: str) -> None:
+    """Check that the file of an option exists; an empty path is an option that was not given.
+
+    Raises:
+        CommandError: There is no such file.
+    """
+    if path and not os.path.isfile(path):
+        raise usage(f"there is no file {path}", f"{option} takes a PEM file")
 
 
 def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:

@@ -8,12 +8,13 @@ import typer
 from protolink_grpc.cli.failure import usage
 from protolink_grpc.cli.settings import Settings, with_settings
 
-state_app = typer.Typer(help="Memory of an agent: describe, reset, compact.", rich_markup_mode=None)
+state_app = typer.Typer(help="Describe, reset and compact an agent's memory.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of one of your sessions.")]
 StoreOption = Annotated[
-    list[str] | None, typer.Option("--store", metavar="NAME", help="Only this part: conversation or tools; repeatable.")
+    list[str] | None,
+    typer.Option("--store", metavar="NAME", help="Only this store, conversation or tools; repeatable."),
 ]
 
 
@@ -33,11 +34,11 @@ def state_describe(
     session: SessionArgument = "",
     *,
     store: StoreOption = None,
-    data: Annotated[bool, typer.Option("--data", help="Show the content too.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Include the content.")] = False,
 ) -> None:
-    """Show what is remembered of your sessions.
+    """Show what an agent remembers of your sessions.
 
-    Of one session, or of all of yours.
+    Without SESSION it shows all your sessions.
     """
     from protolink_grpc.cli import state_commands
 
@@ -52,9 +53,9 @@ def state_reset(
     session: SessionArgument = "",
     *,
     store: StoreOption = None,
-    every: Annotated[bool, typer.Option("--all", help="All your sessions.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Delete all your sessions.")] = False,
 ) -> None:
-    """Delete what is remembered of a session."""
+    """Delete what an agent remembers of a session."""
     from protolink_grpc.cli import state_commands
 
     if every == bool(session):
@@ -72,13 +73,17 @@ def state_compact(
     strategy: Annotated[
         Strategy, typer.Option("--strategy", help="What to keep: the latest messages, the latest tokens, or a summary.")
     ] = Strategy.RECENT,
-    max_messages: Annotated[int, typer.Option("--max-messages", min=2, help="For recent: messages to keep.")] = 20,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="For tokens: tokens to keep.")] = 4000,
+    max_messages: Annotated[
+        int, typer.Option("--max-messages", min=2, help="For recent: number of messages to keep.")
+    ] = 20,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=1, help="For tokens: number of tokens to keep.")
+    ] = 4000,
     preserve_recent: Annotated[
-        int, typer.Option("--preserve-recent", min=1, help="For summary: latest messages that stay as they are.")
+        int, typer.Option("--preserve-recent", min=1, help="For summary: number of latest messages to keep unchanged.")
     ] = 6,
     summary_max_tokens: Annotated[
-        int, typer.Option("--summary-max-tokens", min=1, help="For summary: its maximum length in tokens.")
+        int, typer.Option("--summary-max-tokens", min=1, help="For summary: maximum length of the summary in tokens.")
     ] = 512,
 ) -> None:
     """Shorten the conversation of a session."""

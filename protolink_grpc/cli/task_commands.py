@@ -18,7 +18,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.lifecycle import TERMINAL, parse_state
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.models.watch import StopAt
 
 
 def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:

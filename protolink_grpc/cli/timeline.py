@@ -9,7 +9,8 @@ from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.reports import ReportedAction, RunReport
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import ReportedAction
 
 LINE_CHARS = 240
 

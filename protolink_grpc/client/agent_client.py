@@ -10,16 +10,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, get_args
 
-from protolink_grpc.a2a.values import PushConfig
 from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.approvals import follow_approvals
+from protolink_grpc.client.backoff import OUTAGE_S, Backoff, is_cut
 from protolink_grpc.client.channel import ChannelOptions
-from protolink_grpc.client.grpc_agent import GrpcAgent
-from protolink_grpc.client.local_agent import SCHEME, LocalAgent
-from protolink_grpc.client.pauses import OUTAGE_S, Pauses, is_cut
 from protolink_grpc.client.port import (
     AgentPort,
+    AgentSource,
     ApprovalAnswer,
     ApprovalFilter,
     ApprovalList,
@@ -27,7 +25,9 @@ from protolink_grpc.client.port import (
     Sent,
     TaskList,
 )
-from protolink_grpc.client.sync import SyncFacade
+from protolink_grpc.client.resumption import resumed_batches
+from protolink_grpc.client.sources import GRPC, SOURCES, WEB, SourceOptions, create_source
+from protolink_grpc.client.sync_clients import SyncAgentClient
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
@@ -46,16 +46,16 @@ from protolink_grpc.models.ids import new_request_id, new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
-from protolink_grpc.models.references import References
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolList
-from protolink_grpc.reports import RunReport
-from protolink_grpc.runtime.deltas import TextsRead
-from protolink_grpc.runtime.submission import StopAt, TaskTarget
-from protolink_grpc.runtime.tool_task import value_of
-from protolink_grpc.wire.address import Address, comparable_url
-from protolink_grpc.wire.tls import TLSConfig
+from protolink_grpc.models.tool_result import require_result
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
+from protolink_grpc.net.tls import TLSConfig
 
 Item = TypeVar("Item", Message, Artifact)
 
@@ -70,12 +70,12 @@ CONNECT_S = 2.0
 """How long `connect` looks for an agent: an answer that it is away is wanted soon, while another one may do the work."""
 
 _SETTLED = TERMINAL | INTERRUPTED
+_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: _SETTLED, StopAt.CURRENT: frozenset[TaskState]()}
+"""States with which a subscription ends."""
 
 _WEB_SCHEMES = {"a2a": "http://", "http": "http://", "sse": "http://", "websocket": "ws://"}
-_SCHEMES = {"grpc": "grpc://", "runtime": SCHEME, **_WEB_SCHEMES}
+_SCHEMES = {"grpc": "grpc://", "runtime": RUNTIME_SCHEME, **_WEB_SCHEMES}
 """The scheme of URLs that name none, by transport."""
-
-_WEB = ("http://", "https://", "ws://", "wss://")
 
 
 @checks_arguments
@@ -132,10 +132,10 @@ class AgentClient:
         self.url = url
         self.timeout = timeout
         self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
-        self._trusted = tuple(trusted_origins)
         self._insecure_ok = insecure_ok
         self._binding = binding
-        self._foreign: Any = None
+        self._source_options = SourceOptions(self._options, tuple(trusted_origins), insecure_ok, binding or "")
+        self._sources: dict[str, AgentSource] = {}
         # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
@@ -150,9 +150,9 @@ class AgentClient:
         return self._options.outage_s
 
     @property
-    def sync(self) -> SyncFacade:
+    def sync(self) -> SyncAgentClient:
         """The same verbs for code that does not await: scripts, threads, notebooks."""
-        return SyncFacade(self)
+        return SyncAgentClient(self)
 
     def _url(self, agent_url: str | None) -> str:
         url = agent_url or self.url
@@ -166,36 +166,30 @@ class AgentClient:
     def _agent(self, agent_url: str | None, *, outage_s: float | None = None) -> AgentPort:
         url = self._url(agent_url)
         check_headers(self._options.metadata, url, insecure_ok=self._insecure_ok)
-        if url.startswith(_WEB):
-            agent: AgentPort = self._web.agent(url, self.transport)
-            return agent
-        if self._binding is not None:
+        # A scheme that is not in the table is refused as an address of gRPC.
+        name = SOURCES.get(url.partition("://")[0], GRPC)
+        if self._binding is not None and name != WEB:
             raise InvalidArgumentError(
                 f"chooses among the interfaces of an A2A card, and {url} has none: use the agent's http:// URL",
                 field="binding",
             )
-        if url.startswith(SCHEME):
-            return LocalAgent(url)
-        options = self._options if outage_s is None else replace(self._options, outage_s=outage_s)
-        return GrpcAgent(Address.parse(url, field="agent_url"), options)
+        return self._source(name).open(url, self.transport, outage_s=outage_s)
 
-    @property
-    def _web(self) -> Any:
-        if self._foreign is None:
-            # Here: the official A2A client takes a second to load.
-            from protolink_grpc.client.foreign import ForeignAgents
-
-            self._foreign = ForeignAgents(self._options, self._trusted, self._insecure_ok, self._binding or "")
-        return self._foreign
+    def _source(self, name: str) -> AgentSource:
+        source = self._sources.get(name)
+        if source is None:
+            source = self._sources[name] = create_source(name, self._source_options)
+        return source
 
     def _over_a2a(self, agent_url: str | None) -> Any:
         """The agent as an A2A agent: webhooks are a matter of A2A, for our own agents, too."""
         url = self._url(agent_url)
-        if url.startswith(SCHEME):
+        if url.startswith(RUNTIME_SCHEME):
             raise UnimplementedError(
                 f"{url} is in this process and posts to no webhook: subscribe to the task", url=url
             )
-        return self._web.a2a_agent(url)
+        web: Any = self._source(WEB)
+        return web.a2a_agent(url)
 
     def has_begun(self, agent_url: str | None, task_id: str) -> bool:
         """Whether that agent has this task and has not ended it, as far as this client knows."""
@@ -364,38 +358,28 @@ class AgentClient:
         key, sent = self._key(agent_url, task.id), _Known.of(task)
         news, aim = _news(task, self._had(key, task)), self._target(key, given, task_id, target)
         # A repeated request shows the task of the first one, whatever the id of this one.
-        watched, seen, settled = task.id, 0, False
+        watched, seen = task.id, 0
 
-        def batches() -> AsyncGenerator[list[RunEvent], None]:
-            if seen:
-                return agent.watch(watched, seen, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
+        def open_stream(after: int) -> AsyncGenerator[list[RunEvent], None]:
+            if after:
+                return agent.watch(watched, after, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
             return agent.stream(news, request, target=aim, expected=expected_sequence, deltas=deltas, timeout_s=None)
 
-        pauses, texts, references = Pauses(self.outage_s, streams=True), TextsRead(), References()
-        while True:
-            pauses.begin()
-            texts.reopened()
-            try:
-                async with aclosing(batches()) as stream:
-                    async for events in stream:
-                        pauses.reset()
-                        for event in filter(None, map(texts.news, events)):
-                            if not seen and event.task_id == task.id and _last_sent(event) == sent.last_message:
-                                self._remember(key, sent)
-                            watched, seen = event.task_id or watched, event.sequence or seen
-                            settled = event.state in _SETTLED
-                            if event.state in TERMINAL:
-                                self._known.pop(key, None)
-                            yield references.whole(event)
-                return
-            except ProtolinkError as error:
-                if isinstance(error, TaskNotFoundError):
-                    self._known.pop(key, None)
-                if not is_cut(error):
-                    raise
-                if settled:
-                    return  # only the end of the stream was cut off
-                await pauses.after(error)
+        resumed = resumed_batches(open_stream, ends=_SETTLED, outage_s=self.outage_s)
+        try:
+            async with aclosing(resumed) as batches:
+                async for events in batches:
+                    watched = events[0].task_id or watched
+                    for event in events:
+                        if not seen and event.task_id == task.id and _last_sent(event) == sent.last_message:
+                            self._remember(key, sent)
+                        seen = event.sequence or seen
+                        if event.state in TERMINAL:
+                            self._known.pop(key, None)
+                        yield event
+        except TaskNotFoundError:
+            self._known.pop(key, None)
+            raise
 
     async def subscribe(
         self,
@@ -416,26 +400,15 @@ class AgentClient:
             deltas: Yield the text that models are producing, too, as `send_task_streaming` does; first what there is of it already.
         """
         agent = self._agent(agent_url)
-        ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
-        ended = False
-        pauses, texts, references = Pauses(self.outage_s, streams=True), TextsRead(), References()
-        while True:
-            pauses.begin()
-            texts.reopened()
-            try:
-                async with aclosing(agent.watch(task_id, after, stop_at, deltas=deltas, timeout_s=None)) as stream:
-                    async for events in stream:
-                        pauses.reset()
-                        for event in filter(None, map(texts.news, events)):
-                            after, ended = event.sequence or after, event.state in ends
-                            yield references.whole(event)
-                return
-            except ProtolinkError as error:
-                if not is_cut(error):
-                    raise
-                if ended and stop_at is not StopAt.CURRENT:
-                    return  # only the end of the stream was cut off
-                await pauses.after(error)
+
+        def open_stream(sequence: int) -> AsyncGenerator[list[RunEvent], None]:
+            return agent.watch(task_id, sequence, stop_at, deltas=deltas, timeout_s=None)
+
+        resumed = resumed_batches(open_stream, after=after, ends=_ENDS[stop_at], outage_s=self.outage_s)
+        async with aclosing(resumed) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
 
     async def send_message(self, agent_url: str | None, message: Message | str) -> Message:
         """Send one message as a task of its own and return the agent's answer.
@@ -522,7 +495,7 @@ class AgentClient:
         call = ToolCall(tool_name, {**(arguments or {}), **more})
         agent, request = self._agent(agent_url), request_id or new_request_id()
         called = await agent.call_tool(call, request, task_id or new_task_id(), session_id or "", self.timeout)
-        return value_of(called.output, called.task_id)
+        return require_result(called.output, called.task_id)
 
     async def list_approvals(
         self,
@@ -690,14 +663,14 @@ class AgentClient:
         Raises:
             TaskNotFoundError: No such task of the caller's, or no such run of it.
         """
-        agent, pauses = self._agent(agent_url), Pauses(self.outage_s)
+        agent, backoff = self._agent(agent_url), Backoff(self.outage_s)
         while True:
             try:
                 return await agent.report(task_id, run_id or "", self.timeout)
             except ProtolinkError as error:
                 if not is_cut(error):
                     raise
-                await pauses.after(error)
+                await backoff.after(error)
 
     async def export_task(
         self,
@@ -707,14 +680,14 @@ class AgentClient:
         format: Literal["protolink", "agentruntime"] = "protolink",  # noqa: A002 -- the field's name
     ) -> AsyncGenerator[str, None]:
         """Yield the log of a task, as it is now, as JSON lines: RunEvents, or the events of the Agent Runtime contract."""
-        agent, shown, pauses = self._agent(agent_url), 0, Pauses(self.outage_s)
+        agent, shown, backoff = self._agent(agent_url), 0, Backoff(self.outage_s)
         while True:
             again = shown  # lines of a log do not change: those that were shown before come first
             try:
                 async with aclosing(agent.export(task_id, format, None)) as batches:
                     async for lines in batches:
                         for line in lines[again:]:
-                            pauses.reset()
+                            backoff.reset()
                             shown += 1
                             yield line
                         again = max(0, again - len(lines))
@@ -722,7 +695,7 @@ class AgentClient:
             except ProtolinkError as error:
                 if not is_cut(error):
                     raise
-                await pauses.after(error)
+                await backoff.after(error)
 
     async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Wait until a task ends or waits for input, through cuts and restarts, and return it."""

@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from protolink_grpc.client.pauses import Pauses, is_cut
+from protolink_grpc.client.backoff import Backoff, is_cut
 from protolink_grpc.client.port import AgentPort, ApprovalFilter
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.action import Approval, ApprovalState
-from protolink_grpc.runtime.approvals import ApprovalChanges
+from protolink_grpc.models.watch import ApprovalChanges
 
 
 async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -> AsyncGenerator[Approval, None]:
@@ -19,21 +19,21 @@ async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -
     Args:
         outage_s: How long a cut may last.
     """
-    follower, pauses = ApprovalFollower(), Pauses(outage_s, streams=True)
+    follower, backoff = ApprovalFollower(), Backoff(outage_s, streams=True)
     while True:
-        pauses.begin()
+        backoff.begin()
         try:
             async with aclosing(agent.watch_approvals(task_id, follower.reopened())) as batches:
                 async for batch in batches:
                     if batch.approvals:
-                        pauses.reset()
+                        backoff.reset()
                     for approval in follower.news(batch):
                         yield approval
             return
         except ProtolinkError as error:
             if not is_cut(error):
                 raise
-            await pauses.after(error)
+            await backoff.after(error)
 
 
 class ApprovalFollower:

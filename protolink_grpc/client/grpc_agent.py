@@ -1,8 +1,9 @@
 """One of our agents over gRPC, or over whatever else carries the same services."""
 
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import Message
@@ -10,7 +11,8 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_input_pb2, task_pb2
 from plgrpc.v1 import control_service_pb2 as control
 
-from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, is_connected, typed_errors
+from protolink_grpc.client.channel import ChannelOptions, answers, ask, is_connected, stub_to, typed_errors
+from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
@@ -22,6 +24,7 @@ from protolink_grpc.client.port import (
     TaskSummary,
     compaction_of,
 )
+from protolink_grpc.client.sources import SourceOptions
 from protolink_grpc.errors import RemoteError, TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.card import AgentCard
@@ -31,15 +34,15 @@ from protolink_grpc.models.events import RunEvent, TextDelta
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.models.tool import ToolList
-from protolink_grpc.reports import RunReport
-from protolink_grpc.runtime.approvals import ApprovalChanges
-from protolink_grpc.runtime.submission import StopAt, TaskTarget, finished_error
-from protolink_grpc.runtime.tool_task import output_of
+from protolink_grpc.models.tool_result import find_tool_output
+from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.net.address import Address, Endpoint
 from protolink_grpc.wire.actions import APPROVAL_STATES, answer_to_pb, approval_from_pb
-from protolink_grpc.wire.address import Address, Endpoint
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.exports import export_format_to_pb, lines_from_pb
@@ -52,8 +55,11 @@ from protolink_grpc.wire.state import (
     result_from_pb,
 )
 from protolink_grpc.wire.tasks import STATES, input_to_pb, task_from_pb
-from protolink_grpc.wire.tools import tool_from_pb
+from protolink_grpc.wire.tools import TOOL
 from protolink_grpc.wire.watch import position_from_pb
+
+MAX_OPENED = 1000
+"""Agents that a client keeps open by URL; the least recently used one is dropped first."""
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -107,20 +113,19 @@ class RpcAgent:
         self.address = address
         self._options = options
 
-    @property
-    def _channel(self) -> Any:
-        """What the generated async stubs take as a channel."""
+    def _stub_of(self, kind: Callable[[Any], Any]) -> Any:
+        """The stub of that class over the channel, built once per channel."""
         raise NotImplementedError
 
     @property
     def _stub(self) -> Any:
         # The async flavour of the stub: generated types tell it from the sync one by the channel only.
-        return agent_service_pb2_grpc.AgentServiceStub(self._channel)
+        return self._stub_of(agent_service_pb2_grpc.AgentServiceStub)
 
     @property
     def _control(self) -> Any:
         # As above.
-        return control_service_pb2_grpc.ControlServiceStub(self._channel)
+        return self._stub_of(control_service_pb2_grpc.ControlServiceStub)
 
     async def _ask(self, method: Any, request: Message, timeout_s: float | None) -> Any:
         return await ask(method, request, self.address, self._options, timeout_s)
@@ -279,7 +284,7 @@ class RpcAgent:
         request = control.ListToolsRequest(page_size=page_size, page_token=page_token)
         async with typed_errors(self.address):
             response = await self._ask(self._control.ListTools, request, timeout_s)
-        tools = [tool_from_pb(tool, f"tools[{index}]") for index, tool in enumerate(response.tools)]
+        tools = TOOL.all_from_pb(response.tools, "tools")
         return ToolList(tools, response.next_page_token)
 
     async def call_tool(
@@ -291,7 +296,7 @@ class RpcAgent:
         async with typed_errors(self.address, tool=call.tool_name, task_id=task_id):
             response = await self._ask(self._control.CallTool, request, timeout_s)
         if not response.HasField("output"):  # it is too large for the answer
-            output = output_of((await self.get(response.task_id, timeout_s)).artifacts)
+            output = find_tool_output((await self.get(response.task_id, timeout_s)).artifacts)
             if output is None:
                 raise RemoteError(f"{self.address.url} did not say what the tool gave", task_id=response.task_id)
             return CalledTool(output, response.task_id)
@@ -352,13 +357,29 @@ class GrpcAgent(RpcAgent):
     def __init__(self, address: Address, options: ChannelOptions) -> None:
         super().__init__(address, options)
 
-    @property
-    def _channel(self) -> Any:
-        return channel_to(self.address, self._options)
+    def _stub_of(self, kind: Callable[[Any], Any]) -> Any:
+        return stub_to(kind, self.address, self._options)
 
     @property
     def is_connected(self) -> bool:
         return is_connected(self.address, self._options)
+
+
+class GrpcAgents:
+    """Agents at `grpc://` and `grpcs://` URLs, as an AgentSource."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options.channel
+        self._opened: LRUMap[GrpcAgent] = LRUMap(MAX_OPENED)
+
+    def open(self, url: str, transport: str, *, outage_s: float | None = None) -> GrpcAgent:
+        if outage_s is not None:
+            return GrpcAgent(Address.parse(url, field="agent_url"), replace(self._options, outage_s=outage_s))
+        agent = self._opened.get(url)
+        if agent is None:
+            agent = GrpcAgent(Address.parse(url, field="agent_url"), self._options)
+            self._opened.put(url, agent)
+        return agent
 
 
 def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -> list[RunEvent]:

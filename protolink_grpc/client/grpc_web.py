@@ -20,11 +20,11 @@ from protolink_grpc.client.channel import (
     ChannelOptions,
 )
 from protolink_grpc.client.grpc_agent import RpcAgent
-from protolink_grpc.client.http_channel import FRAMED, http_channel_to, typed_http
-from protolink_grpc.client.patience import paced
+from protolink_grpc.client.http_channel import FRAMED, http_channel_to, http_error
+from protolink_grpc.client.timeouts import limited_stream
 from protolink_grpc.errors import DeadlineExceededError, InvalidAgentResponseError, UnavailableError
-from protolink_grpc.wire.address import WebAddress
-from protolink_grpc.wire.grpc_web import (
+from protolink_grpc.net.address import WebAddress
+from protolink_grpc.net.grpc_web import (
     COMPRESSED,
     MEDIA_TYPE,
     MEDIA_TYPES,
@@ -50,10 +50,13 @@ class GrpcWebAgent(RpcAgent):
     def __init__(self, address: WebAddress, options: ChannelOptions) -> None:
         super().__init__(address, options)
         self._web_channel = GrpcWebChannel(address, options)
+        self._stubs: dict[Callable[[Any], Any], Any] = {}
 
-    @property
-    def _channel(self) -> Any:
-        return self._web_channel
+    def _stub_of(self, kind: Callable[[Any], Any]) -> Any:
+        stub = self._stubs.get(kind)
+        if stub is None:
+            stub = self._stubs[kind] = kind(self._web_channel)
+        return stub
 
     @property
     def is_connected(self) -> bool:
@@ -130,7 +133,7 @@ class GrpcWebChannel:
         url = self._address.url
         try:
             async with aclosing(
-                paced(self._exchange(method, request, timeout_s, metadata), timeout_s, url)
+                limited_stream(self._exchange(method, request, timeout_s, metadata), timeout_s, url)
             ) as messages:
                 async for message in messages:
                     yield message
@@ -204,9 +207,9 @@ def _headers(timeout_s: float | None, metadata: Metadata) -> list[tuple[str, str
 
 def _http_error(error: httpx.HTTPError | httpx.StreamError, url: str) -> grpc.aio.AioRpcError:
     """The error of an exchange that came to no gRPC-Web response: a failed connection, or an HTTP status that is no success."""
-    meant = typed_http(error, url)
+    meant = http_error(error, url)
     if isinstance(meant, UnavailableError) and not isinstance(error, httpx.HTTPStatusError):
-        # In gRPC's words, by which `channel.typed` knows that no server was reached.
+        # In gRPC's words, by which `channel.call_error` knows that no server was reached.
         reached = "unreached" not in meant.metadata
         return rpc_error(_unavailable(str(error) or type(error).__name__, "" if reached else "failed to connect: "))
     return rpc_error(to_status(meant))

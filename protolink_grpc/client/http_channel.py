@@ -30,10 +30,10 @@ from protolink_grpc.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from protolink_grpc.wire.address import WebAddress
-from protolink_grpc.wire.guarded import Guarded, Judge
-from protolink_grpc.wire.tls import TLSConfig
-from protolink_grpc.wire.tracing import joined_to_trace
+from protolink_grpc.net.address import WebAddress
+from protolink_grpc.net.pinned_connections import AddressResolver, PinnedBackend
+from protolink_grpc.net.tls import TLSConfig
+from protolink_grpc.net.tracing import joined_to_trace
 
 CONNECT_S = 10.0
 """How long a connection may take to come about."""
@@ -52,13 +52,15 @@ _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
 FRAMED = "plgrpc.framed"
 """Key of a request's extensions: the body is read frame by frame, and the reader bounds each frame; the whole has no bound."""
 
-Key = tuple[TLSConfig | None, bool, bool, Judge | None]
+Key = tuple[TLSConfig | None, bool, bool, AddressResolver | None]
 _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.AsyncClient]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
-def http_channel_to(address: WebAddress, options: ChannelOptions, judge: Judge | None = None) -> httpx.AsyncClient:
+def http_channel_to(
+    address: WebAddress, options: ChannelOptions, judge: AddressResolver | None = None
+) -> httpx.AsyncClient:
     """The client of the running loop for that address: pooled, without redirects, cookies and a bound of time.
 
     Args:
@@ -94,7 +96,7 @@ def came_from(response: httpx.Response, address: WebAddress) -> str:
         return ""
 
 
-def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: Judge | None) -> httpx.AsyncClient:
+def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: AddressResolver | None) -> httpx.AsyncClient:
     # Whatever speaks no TLS needs no authorities, and loading them takes time.
     verify = ssl_context(tls) if secure else False
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
@@ -103,7 +105,7 @@ def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: Judge | None
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
         if judge is not None:
             # httpx has no argument for it.
-            transport._pool._network_backend = Guarded(judge)
+            transport._pool._network_backend = PinnedBackend(judge)
     return httpx.AsyncClient(
         transport=transport,
         verify=verify,
@@ -220,34 +222,34 @@ def http_errors(url: str, **metadata: str) -> Iterator[None]:
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
-        raise typed_http(error, url, **metadata) from None
+        raise http_error(error, url, **metadata) from None
 
 
 _UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
-def typed_http(error: Exception, url: str, **metadata: str) -> ProtolinkError:
+def http_error(error: Exception, url: str, **metadata: str) -> ProtolinkError:
     """The error that a failed exchange means."""
     if isinstance(error, httpx.HTTPStatusError):
         response = error.response
-        return refused(response.status_code, url, said=_said(response), headers=response.headers, **metadata)
+        return status_error(response.status_code, url, said=_error_text(response), headers=response.headers, **metadata)
     why = str(error) or type(error).__name__
     if isinstance(error, _UNREACHED):
         return UnavailableError(f"{url} is not reachable: {why}", url=url, unreached="true", **metadata)
     if isinstance(error, httpx.TimeoutException):
-        return late(url, **metadata)
+        return deadline_error(url, **metadata)
     if isinstance(error, httpx.TransportError):
         return UnavailableError(f"{url} is not reachable: {why}", url=url, **metadata)
     return RemoteError(f"{url} gave no answer: {why}", **metadata)
 
 
-def late(url: str, **metadata: str) -> DeadlineExceededError:
+def deadline_error(url: str, **metadata: str) -> DeadlineExceededError:
     """The wait is over before the answer came."""
     rest = "; the task goes on there" if "task_id" in metadata else ""
     return DeadlineExceededError(f"{url} did not answer in time{rest}", url=url, **metadata)
 
 
-def _said(response: httpx.Response) -> str:
+def _error_text(response: httpx.Response) -> str:
     """What a refusal says in words: the text of `{"error": ...}`, nothing of a page."""
     try:
         error = response.json().get("error")
@@ -261,7 +263,7 @@ SAFE_TO_REPEAT = "refused"
 """Key of an error's metadata: the request was turned away before anything was done."""
 
 
-def refused(
+def status_error(
     status: int, url: str, *, said: str = "", headers: Mapping[str, str] | None = None, **metadata: str
 ) -> ProtolinkError:
     """The error for an HTTP status that is no success."""
@@ -271,7 +273,7 @@ def refused(
             metadata[SAFE_TO_REPEAT] = "true"
         return UnavailableError(f"{url} is not available: {what}", url=url, **metadata)
     if status in (408, 504):
-        return late(url, **metadata)
+        return deadline_error(url, **metadata)
     if status == 429:
         after = (headers or {}).get("retry-after", "")
         seconds = float(after[:9]) if after.isascii() and after.isdigit() else 1.0

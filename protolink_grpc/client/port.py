@@ -11,12 +11,12 @@ from protolink_grpc.models.conversation import HistoryCompactionRequest, History
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolList
-from protolink_grpc.reports import RunReport
-from protolink_grpc.runtime.approvals import ApprovalChanges
-from protolink_grpc.runtime.submission import StopAt, TaskTarget
+from protolink_grpc.models.watch import ApprovalChanges, StopAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,22 @@ class AgentPort(Protocol):
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult: ...
+
+
+class AgentSource(Protocol):
+    """Opens the agents of one kind of URL for one client: `client.sources` names the implementations."""
+
+    def open(self, url: str, transport: str, *, outage_s: float | None = None) -> AgentPort:
+        """The agent at a URL.
+
+        Args:
+            transport: As `AgentClient(transport=)`: it may say what kind of agent is there.
+            outage_s: Instead of the client's, where this kind of agent repeats its calls by itself.
+
+        Raises:
+            InvalidArgumentError: The URL is not of this kind; names `agent_url`.
+        """
+        ...
 
 
 def compaction_of(done: StateOperationResult) -> HistoryCompactionResult:

@@ -17,9 +17,9 @@ from plgrpc.v1 import registry_service_pb2_grpc
 
 from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
-from protolink_grpc.client.channel import ChannelOptions, answers, ask, channel_to, typed_errors
-from protolink_grpc.client.pauses import OUTAGE_S
-from protolink_grpc.client.sync import SyncFacade
+from protolink_grpc.client.backoff import OUTAGE_S
+from protolink_grpc.client.channel import ChannelOptions, answers, ask, stub_to, typed_errors
+from protolink_grpc.client.sync_clients import SyncRegistryClient
 from protolink_grpc.errors import (
     AgentConflictError,
     ContentTypeNotSupportedError,
@@ -31,11 +31,14 @@ from protolink_grpc.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from protolink_grpc.lazy import load
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.wire.address import Address, Endpoint, WebAddress, canonical_url, comparable_url
+from protolink_grpc.net.address import Address, Endpoint, WebAddress, canonical_url, comparable_url
+from protolink_grpc.net.exponential_delay import ExponentialDelay
+from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,
@@ -52,7 +55,6 @@ from protolink_grpc.wire.registry import (
     status_to_pb,
     target_to_pb,
 )
-from protolink_grpc.wire.tls import TLSConfig
 from protolink_grpc.wire.watch import position_from_pb
 
 log = get_logger(__name__)
@@ -96,6 +98,7 @@ class RegistryClient:
         check_headers(self._options.metadata, self.address.url, insecure_ok=insecure_ok)
         # Lease ids by canonical URL: what `unregister` and `heartbeat` need, and nobody else may know.
         self._leases: dict[str, str] = {}
+        self._web_stub: Any = None
         self._protolink: Any = None
         self._is_protolink = False
         self._believed_until = 0.0
@@ -105,18 +108,21 @@ class RegistryClient:
         return self.address.url
 
     @property
-    def sync(self) -> SyncFacade:
+    def sync(self) -> SyncRegistryClient:
         """The same verbs for code that does not await."""
-        return SyncFacade(self)
+        return SyncRegistryClient(self)
 
     @property
     def _stub(self) -> Any:
         if isinstance(self.address, Address):
-            return registry_service_pb2_grpc.RegistryServiceStub(channel_to(self.address, self._options))
-        from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_other`
+            return stub_to(registry_service_pb2_grpc.RegistryServiceStub, self.address, self._options)
+        if self._web_stub is None:
+            from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_other`
 
-        # Generated types tell the async stub from the sync one by the channel, and know gRPC's own only.
-        return registry_service_pb2_grpc.RegistryServiceStub(cast(Any, GrpcWebChannel(self.address, self._options)))
+            # Generated types tell the async stub from the sync one by the channel, and know gRPC's own only.
+            channel = cast(Any, GrpcWebChannel(self.address, self._options))
+            self._web_stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
+        return self._web_stub
 
     async def _other(self) -> Any:
         """The `ProtolinkRegistry`, where there are no services of ours; None where there are. Raises UnavailableError."""
@@ -135,9 +141,10 @@ class RegistryClient:
         if self._protolink is None:
             # Here: most registries are at grpc://, and need no HTTP client.
             from protolink_grpc.client.http_channel import Sender
-            from protolink_grpc.client.protolink_registry import ProtolinkRegistry
 
-            self._protolink = ProtolinkRegistry(Sender(self.address, self._options), self.timeout)
+            # By name: ProtoLink's wire stands above the client.
+            registry = load("protolink_grpc.compat.protolink.client.registry:ProtolinkRegistry")
+            self._protolink = registry(Sender(self.address, self._options), self.timeout)
         return self._protolink
 
     async def _ask(self, method: Any, request: Message) -> Any:
@@ -248,17 +255,16 @@ class RegistryClient:
             complete: Set once all that was there at the beginning has been yielded, and the next change is asked for.
         """
         follower = _Follower(self, wanted or AgentFilter(), after_revision)
-        pause_s = FIRST_PAUSE_S
+        delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             try:
                 async with aclosing(follower.once(complete)) as changes:
                     async for change in changes:
-                        pause_s = FIRST_PAUSE_S
+                        delay.reset()
                         yield change
             except (UnavailableError, DeadlineExceededError) as error:
                 log.debug("watch of %s cut: %s", self.url, error)
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- jitter, not a secret
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(delay.next_s())
 
     async def keep_registered(
         self,
@@ -281,7 +287,7 @@ class RegistryClient:
             InvalidArgumentError, AgentConflictError: The registry refused the card at the very first attempt. Later ones are
                 logged and tried again.
         """
-        pause_s = FIRST_PAUSE_S
+        delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         current: AgentCard | None = None
         who, first = "an agent", True
         while True:
@@ -296,8 +302,8 @@ class RegistryClient:
                     log.info("%s registered at %s", latest.name, self.url)
                 if registered is not None:
                     registered.set()
+                delay.reset()
                 # Jitter keeps a fleet that started together from beating together.
-                pause_s = FIRST_PAUSE_S
                 await asyncio.sleep(ttl_s / 3 * random.uniform(0.8, 1.0))  # noqa: S311 -- jitter, not a secret
             except LeaseNotFoundError:
                 current = None
@@ -312,8 +318,7 @@ class RegistryClient:
                     registered.clear()
                 unexpected = None if isinstance(error, ProtolinkError) else error
                 log.warning("%s is not registered at %s, will try again: %s", who, self.url, error, exc_info=unexpected)
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- same
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await asyncio.sleep(delay.next_s())
             first = False
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
-from protolink_grpc.runtime.background import background
+from protolink_grpc.net.background_loop import background
 
 
 class SyncFacade:

@@ -2,6 +2,7 @@
 
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
 from protolink_grpc.llms.port import (
     LanguageModel,
@@ -13,7 +14,6 @@ from protolink_grpc.llms.port import (
     ToolSpec,
 )
 from protolink_grpc.llms.profile import LLMModelProfile
-from protolink_grpc.llms.surroundings import InferSettings
 
 __all__ = [
     "LLM",

@@ -12,9 +12,9 @@ from protolink_grpc.errors import ModelError
 from protolink_grpc.llms.answers import without_thinking
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectSurroundings, EventCallback
 from protolink_grpc.llms.loop import Inference
+from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
-from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError, ToolRejectedError
 from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL, ActionParseError, json_in
+from protolink_grpc.llms.loop_host import ActionCall
 from protolink_grpc.llms.port import ModelToolCall, ToolSpec
-from protolink_grpc.llms.surroundings import ActionCall
 from protolink_grpc.models.card import AgentCard, AgentSkill
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
 from protolink_grpc.tools.rejection import Problem, invalid_arguments, problem

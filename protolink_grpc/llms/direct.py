@@ -18,8 +18,8 @@ from protolink_grpc.errors import (
     ToolRejectedError,
     said,
 )
+from protolink_grpc.llms.loop_host import ActionCall, Observation
 from protolink_grpc.llms.port import ToolSpec
-from protolink_grpc.llms.surroundings import ActionCall, Observation
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
@@ -53,7 +53,7 @@ AnyTool = BaseTool | Callable[..., Any]
 
 
 class DirectSurroundings:
-    """As `surroundings.Surroundings`, for one inference of `LLM.infer`."""
+    """As `surroundings.LoopHost`, for one inference of `LLM.infer`."""
 
     def __init__(
         self,

@@ -16,20 +16,20 @@ from typing import Any
 from protolink_grpc.errors import InferParseError, RepeatedActionError, ToolCorrectionLimitError, ToolRejectedError
 from protolink_grpc.llms.answers import ActionParseError, Calls, Final, action_dict, read_action, read_native
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
-from protolink_grpc.llms.manifest import ContextMeter, profile_of
-from protolink_grpc.llms.model_call import ModelCaller
-from protolink_grpc.llms.port import LanguageModel, ModelToolCall
-from protolink_grpc.llms.prompt import build_prompt, delegation_tools
-from protolink_grpc.llms.surroundings import (
+from protolink_grpc.llms.loop_host import (
     ActionCall,
     ActionKind,
     InferenceRequest,
     InferenceResult,
     InferSettings,
+    LoopHost,
     Observation,
     ReasoningLevel,
-    Surroundings,
 )
+from protolink_grpc.llms.manifest import ContextMeter, profile_of
+from protolink_grpc.llms.model_call import ModelCaller
+from protolink_grpc.llms.port import LanguageModel, ModelToolCall
+from protolink_grpc.llms.prompt import build_prompt, delegation_tools
 from protolink_grpc.llms.transcript import Transcript
 from protolink_grpc.models.events import LlmCallCompleted, LlmStep
 from protolink_grpc.models.json_value import canonical_json, to_json
@@ -42,9 +42,9 @@ __all__ = [
     "Inference",
     "InferenceRequest",
     "InferenceResult",
+    "LoopHost",
     "Observation",
     "ReasoningLevel",
-    "Surroundings",
 ]
 
 
@@ -53,7 +53,7 @@ class Inference:
 
     Args:
         model: What answers; with `native_tools` it is offered the tools, else it is told the JSON contract.
-        sleep: Waits between attempts at a model call, in seconds.
+        sleep: BoundedWaits between attempts at a model call, in seconds.
         jitter: From 0 to 1, scatters those waits.
 
     Raises:
@@ -64,7 +64,7 @@ class Inference:
         self,
         model: LanguageModel,
         request: InferenceRequest,
-        surroundings: Surroundings,
+        surroundings: LoopHost,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -257,7 +257,7 @@ class _Round:
 
     __slots__ = ("_replayed", "_surroundings", "call_id", "step")
 
-    def __init__(self, surroundings: Surroundings, step: int, call_id: str, *, replayed: bool) -> None:
+    def __init__(self, surroundings: LoopHost, step: int, call_id: str, *, replayed: bool) -> None:
         self._surroundings = surroundings
         self._replayed = replayed
         self.step = step

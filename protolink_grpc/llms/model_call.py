@@ -21,6 +21,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.llms.answers import RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
+from protolink_grpc.llms.loop_host import InferenceRequest, LoopHost
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
 from protolink_grpc.llms.port import (
     LanguageModel,
@@ -31,7 +32,6 @@ from protolink_grpc.llms.port import (
     TextChunk,
     ToolSpec,
 )
-from protolink_grpc.llms.surroundings import InferenceRequest, Surroundings
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.conversation import LLMMessage
@@ -61,7 +61,7 @@ class ModelCaller:
     """The calls of one inference.
 
     Args:
-        sleep: Waits between attempts, in seconds.
+        sleep: BoundedWaits between attempts, in seconds.
         jitter: From 0 to 1; keeps agents that failed together from coming back together.
     """
 
@@ -69,7 +69,7 @@ class ModelCaller:
         self,
         model: LanguageModel,
         request: InferenceRequest,
-        surroundings: Surroundings,
+        surroundings: LoopHost,
         *,
         system: str,
         tools: Sequence[ToolSpec],

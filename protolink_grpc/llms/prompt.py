@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL
+from protolink_grpc.llms.loop_host import InferenceRequest, ReasoningLevel
 from protolink_grpc.llms.port import ToolSpec
-from protolink_grpc.llms.surroundings import InferenceRequest, ReasoningLevel
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.json_value import canonical_json
 

@@ -22,7 +22,7 @@ from protolink_grpc.errors import (
     ProtolinkError,
 )
 from protolink_grpc.llms.providers import Provider
-from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 
 TEXT_CHARS = 300
 """Bound of what is quoted from a provider."""

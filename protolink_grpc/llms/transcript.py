@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.answers import action_text
+from protolink_grpc.llms.loop_host import Observation
 from protolink_grpc.llms.manifest import ContextMeter
 from protolink_grpc.llms.port import ModelToolCall
 from protolink_grpc.llms.prompt import data_block, escape_marks
-from protolink_grpc.llms.surroundings import Observation
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
 

@@ -1,4 +1,4 @@
-"""The values of the runtime: what tasks, cards, contexts and actions are. No I/O, and nothing that decides."""
+"""The values of the runtime, such as tasks, cards, contexts and actions. No I/O and no decisions live here."""
 
 from protolink_grpc.models.action import (
     Approval,
@@ -57,6 +57,8 @@ from protolink_grpc.models.message import Message, MessageRoleType
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult, StateStoreReport
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import StopAt
 
 __all__ = [
     "PROTOCOL_VERSION",
@@ -101,8 +103,10 @@ __all__ = [
     "StateOperationRequest",
     "StateOperationResult",
     "StateStoreReport",
+    "StopAt",
     "Task",
     "TaskState",
+    "TaskTarget",
     "ToolCall",
     "ToolOutput",
     "TransportType",

@@ -1,6 +1,6 @@
-"""Checks the arguments of public functions against their annotations, so that a wrong one is named and does not fail inside.
+"""Type checks of the arguments of public functions against their annotations, with an error that names the argument.
 
-Only the kind of a value is looked at, and that of the items of a list or a tuple; what a value may be is for the function to say.
+Only the type of a value and of the items of a list or tuple is checked; the function checks its range.
 """
 
 import collections.abc
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _Test = Callable[[Any], bool]
 _Rule = tuple[frozenset[type], _Test]
-"""How an argument is checked: classes that are right at once, and the test of all others."""
+"""The check of an argument: classes whose direct instances are accepted, and a test for all other values."""
 
 
 @overload
@@ -33,7 +33,7 @@ def checks_arguments(target: Any) -> Any:
     """
     if not isinstance(target, type):
         return _checked(target)
-    # What a data class does with its arguments before `__post_init__` is to store them.
+    # A data class without `__post_init__` only stores its arguments, so its constructor is not checked.
     stores = dataclasses.is_dataclass(target) and not hasattr(target, "__post_init__") and "__init__" in vars(target)
     for name, member in list(vars(target).items()):
         if name.startswith("_") and (name != "__init__" or stores):
@@ -45,6 +45,12 @@ def checks_arguments(target: Any) -> Any:
     return target
 
 
+def checks_fields(target: T) -> T:
+    """Decorate a data class whose constructor checks its values, as `checks_arguments` does for a function."""
+    target.__init__ = _checked(target.__init__)
+    return target
+
+
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if all(name == "return" or annotation in (Any, object) for name, annotation in function.__annotations__.items()):
         return function
@@ -53,7 +59,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     by_place: list[_Rule] = []
 
     def read_annotations() -> None:
-        # Annotations may name what is defined later: they are read at the first call.
+        # Annotations may name classes that are defined later, so they are resolved at the first call.
         by_name.update({name: (_plain_kinds(hint), _test(hint)) for name, hint in _hints(function)})
         by_place.extend(by_name.get(name, _NO_RULE) for name in (*names, ""))
 
@@ -88,7 +94,7 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 def _argument_error(
     names: Sequence[str], args: Sequence[Any], rules: Sequence["_Rule"], function: Callable[..., Any]
 ) -> InvalidArgumentError:
-    """The error of the first argument by place that is of a wrong kind."""
+    """Return the error of the first positional argument with a wrong type."""
     found = zip(names, args, rules, strict=False)
     name, value = next((name, value) for name, value, (_, test) in found if not test(value))
     return _error(name, function, value)
@@ -114,7 +120,7 @@ def _kind_error(name: str, hint: Any, value: Any) -> InvalidArgumentError:
 
 
 def _missing(hint: Any, value: Any) -> str:
-    """What an object lacks that was meant for the only protocol that is wanted."""
+    """Return the end of an error message that names the first missing member, if exactly one protocol is expected; else ""."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     wanted = [each for each in kinds if each is not type(None)]
     if value is None or isinstance(value, type) or len(wanted) != 1 or not getattr(wanted[0], "_is_protocol", False):
@@ -142,7 +148,7 @@ _NO_RULE: "_Rule" = (frozenset(), _anything)
 
 
 def _plain_kinds(hint: Any) -> frozenset[type]:
-    """Classes whose direct instances are right without a further look: the common case, and a cheap one to check."""
+    """Return the classes whose direct instances are accepted without a further test: the common case, cheap to check."""
     if hint is None:
         return frozenset((type(None),))
     if get_origin(hint) in (Union, types.UnionType):
@@ -158,7 +164,7 @@ def _plain_kinds(hint: Any) -> frozenset[type]:
 
 
 def _test(hint: Any) -> _Test:
-    """Whether a value is of the kind that an annotation says; `_anything` where that cannot be told."""
+    """Return a test of whether a value has the annotated type; `_anything` if this cannot be checked."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return lambda value: value is None
@@ -200,21 +206,21 @@ def _container(hint: Any) -> _Test:
     def test(value: Any) -> bool:
         if not isinstance(value, origin):
             return False
-        # A text is an iterable of its letters: only where texts are wanted, the function may know what is meant.
+        # A str is an iterable of its characters: it passes only if the items may be str.
         return each is _anything or not isinstance(value, list | tuple | str | bytes) or all(map(each, value))
 
     return test
 
 
 def _item_hint(hint: Any) -> Any:
-    """The annotation of each item of a container, None where items are of several kinds, or it is no container."""
+    """Return the annotation of a container's items; None if they have several annotations, or if it is not a container."""
     args = get_args(hint)
     is_container = isinstance(get_origin(hint), type) and (len(args) == 1 or args[1:] == (...,))
     return args[0] if is_container else None
 
 
 def _implements(protocol: type[Any]) -> _Test:
-    """Has what the protocol names. Its methods are not looked at any closer."""
+    """Return a test of whether a value has all members of a protocol; signatures are not checked."""
     wanted = _members(protocol)
     return lambda value: not isinstance(value, type) and all(hasattr(value, name) for name in wanted)
 

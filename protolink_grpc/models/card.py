@@ -1,4 +1,4 @@
-"""How an agent introduces itself: identity, capabilities, skills, addresses. Nothing here finds or calls an agent.
+"""The agent card: identity, capabilities, skills and addresses of an agent. Discovery and calls live elsewhere.
 
 The JSON form mixes camelCase (card) and snake_case (capabilities, skills), as its readers expect; both are read.
 """
@@ -46,10 +46,10 @@ def _snake_keys(data: object) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class AgentCapabilities:
-    """What an agent can do. `supports_inference` is None while nobody has said.
+    """The capabilities of an agent. `supports_inference` None means not stated.
 
-    `max_concurrency` tells callers how many tasks at once make sense, 0 where that is not stated; `Limits.max_concurrency` is what
-    an agent enforces.
+    `max_concurrency` is the recommended number of concurrent tasks for callers, 0 if not stated; an agent enforces
+    `Limits.max_concurrency`.
     """
 
     streaming: bool = False
@@ -70,7 +70,7 @@ class AgentCapabilities:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def enabled(self) -> list[str]:
-        """Names of what is switched on; a count reads `max_concurrency: 1`."""
+        """Return the names of the enabled capabilities; a count is written as `max_concurrency: 1`."""
         found = self.as_dict().items()
         return [name if value is True else f"{name}: {value}" for name, value in found if value]
 
@@ -93,7 +93,7 @@ _FLAGS: dict[str, bool] = {
 
 @dataclass(slots=True)
 class AgentSkill:
-    """One thing an agent can be asked for; the schemas are JSON Schema, empty when undescribed."""
+    """One skill of an agent. The schemas are JSON Schema, empty if not stated."""
 
     id: str
     description: str = ""
@@ -127,7 +127,7 @@ class AgentSkill:
 
 @dataclass(frozen=True, slots=True)
 class AgentInterface:
-    """One more address of the same agent. An empty `protocol_version` is not stated."""
+    """A further address of the same agent. An empty `protocol_version` means not stated."""
 
     url: str
     transport: str = "grpc"
@@ -186,13 +186,13 @@ class AgentCard:
     A card that was read from the wire may leave texts and lists empty: they are not stated.
 
     Args:
-        transport: How `url` is spoken to. ProtoLink defaults to "http"; here it is "grpc", which this package serves.
+        transport: Transport of `url`. ProtoLink defaults to "http"; here the default is "grpc", which this package serves.
         protocol_version: Version of the contract, not of any package.
         capabilities: A dict is read into AgentCapabilities.
         role: Place in the topology, one of AgentRoleType; others are kept.
         interfaces: Further addresses, best first.
         metadata: Free labels for registry queries.
-        features: Words of the contract's `features` that AgentCapabilities has no flag for.
+        features: Values of the contract's `features` that have no flag in AgentCapabilities.
         signatures: Kept and passed on, never verified here.
     """
 

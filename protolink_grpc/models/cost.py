@@ -1,18 +1,20 @@
 """Amounts of money, each in one currency. Nothing is converted: two currencies never add up."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
+from protolink_grpc.models.json_form import JsonForm
+from protolink_grpc.models.kinds import REQUIRED, Count
 
 MICROS = 1_000_000
 """Millionths in a unit of a currency."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(JsonForm):
     """An amount of money.
 
     Args:
@@ -20,11 +22,11 @@ class Cost:
         currency: Three capital letters of ISO 4217, for instance USD.
 
     Raises:
-        InvalidArgumentError: It is none; names the field.
+        InvalidArgumentError: A field is invalid; names the field.
     """
 
-    micros: int
-    currency: str = "USD"
+    micros: Count
+    currency: str = field(default="USD", metadata=REQUIRED)
 
     def __post_init__(self) -> None:
         if self.micros is None:
@@ -47,17 +49,6 @@ class Cost:
     def __str__(self) -> str:
         return f"{amount_text(self.micros)} {self.currency}"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"micros": self.micros, "currency": self.currency}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        micros = reader.optional_integer(source, "micros")
-        if micros is None:
-            raise InvalidArgumentError("must be an integer", field="micros")
-        return cls(micros, reader.given_text(source, "currency"))
-
 
 def is_currency(text: object) -> bool:
     return isinstance(text, str) and len(text) == 3 and text.isascii() and text.isalpha() and text.isupper()
@@ -70,14 +61,14 @@ def amount_text(micros: int) -> str:
 
 
 def micros_in(costs: Iterable[Cost], currency: str) -> int:
-    """What the costs in one currency add up to, in millionths of its unit."""
+    """Return the sum of the costs in one currency, in millionths of its unit."""
     return sum(each.micros for each in costs if each.currency == currency)
 
 
 def sum_of(*costs: Iterable[Cost]) -> tuple[Cost, ...]:
-    """The sums, one entry a currency, sorted by currency. What is known to be free has an entry of 0.
+    """Return the sums, one entry per currency, sorted by currency. Costs that are known to be free give an entry of 0.
 
-    A sum that the contract's int64 cannot carry is the largest one that it can.
+    A sum above the maximum of the contract's int64 is replaced by that maximum.
     """
     found: dict[str, int] = {}
     for each in (cost for group in costs for cost in group):
@@ -86,7 +77,7 @@ def sum_of(*costs: Iterable[Cost]) -> tuple[Cost, ...]:
 
 
 def difference(costs: Iterable[Cost], earlier: Iterable[Cost]) -> tuple[Cost, ...]:
-    """What came since `earlier`, without currencies in which nothing came."""
+    """Return the increase since `earlier`, without currencies that did not increase."""
     before = {each.currency: each.micros for each in earlier}
     rest = (Cost(max(each.micros - before.get(each.currency, 0), 0), each.currency) for each in sum_of(costs))
     return tuple(each for each in rest if each.micros)

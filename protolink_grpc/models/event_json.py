@@ -20,6 +20,7 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import COMPACTION_STRATEGIES
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import read_state
 from protolink_grpc.models.message import Message
@@ -31,12 +32,12 @@ Fields = dict[str, Any]
 
 
 def event_from_dict(data: object) -> ev.RunEvent:
-    """The event of a JSON object. A payload that cannot be read as one of its type stays a dict; an empty one is None.
+    """Read a JSON object. A payload that does not match its type stays a dict; an empty one is None.
 
     The identity of the event follows from its task and sequence; a session is read where the writer has added one.
 
     Raises:
-        InvalidArgumentError: An envelope that is none; names the field.
+        InvalidArgumentError: The envelope is invalid; names the field.
     """
     source = reader.as_object(data)
     kind = reader.required_text(source, "type")
@@ -90,7 +91,7 @@ def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | N
 
 
 def _submitted(source: Fields) -> ev.TaskSubmitted:
-    return ev.TaskSubmitted(
+    return ev.TaskSubmitted.of(
         reader.nested(source, "task", Task.from_dict),
         reader.text(source, "principal"),
         reader.text(source, "request_id"),
@@ -254,7 +255,7 @@ def _compacted(source: Fields) -> ev.ContextCompacted:
     return ev.ContextCompacted(
         reader.integer(source, "before_tokens"),
         reader.integer(source, "after_tokens"),
-        reader.text(source, "strategy"),
+        _named(source, "strategy", ("", *COMPACTION_STRATEGIES)),
         reader.text(source, "summary"),
     )
 
@@ -312,3 +313,6 @@ _NAMES = {
     for kind, _ in family
 }
 """The fields of each kind that its JSON form has."""
+
+# Its session and its context are where ProtoLink's readers look for them: in the metadata of the task.
+_NAMES[ev.TaskSubmitted] -= {"session_id", "context"}

@@ -1,11 +1,11 @@
-"""Run events: the immutable facts that a task is made of. How they become bytes is `wire.events`' business.
+"""Run events: the immutable facts that make up a task. `wire.events` encodes them.
 
-A payload is a small value, one class per kind of fact; an application's own kinds carry a plain dict. Nobody changes one that is
-made; they are not frozen only because a frozen one takes four times as long to make, four times a request. Values handed to an
-event belong to the event: whoever builds one gives the messages and artifacts away.
+A payload is a small value with one class per kind; an application's own kinds have a plain dict as payload. Payloads are never
+changed after construction. They are not frozen because constructing a frozen dataclass takes four times as long, and each request
+constructs four. An event owns the values that it is built from: after passing messages and artifacts to it, do not modify them.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -22,7 +22,7 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
-from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.cost import Cost, is_currency
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
@@ -31,35 +31,66 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_metadata import own_metadata
 
 EVENT_VERSION = "1.0"
 
 UNKNOWN_ACTION = "unknown"
-"""Kind and name of an action that an event only refers to."""
+"""Kind and name of an action that an event refers to by its id only."""
 
 Severity = Literal["info", "warning", "error"]
 
 
 @dataclass(slots=True)
 class TaskSubmitted:
-    """Sequence 1 of every log. `task` holds what was submitted; `principal` owns the task from now on.
+    """The submission of a task: sequence 1 of every log.
 
-    `encoded` are its messages as bytes, where they are at hand: `wire` keeps them here so that each is encoded once.
+    Args:
+        task: The submitted task. Its metadata has only the caller's own keys: session and context are fields here.
+        principal: The owner of the task.
+        session_id: Empty means the id of the task.
+        context: The context that the caller sent; None if it sent none.
+        encoded: The encoded messages, empty if not available. `wire` caches them here, so that each message is encoded once.
     """
 
     task: Task
     principal: str = ""
     request_id: str = ""
+    session_id: str = ""
+    context: RunContext | None = None
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, task: Task, principal: str = "", request_id: str = "") -> "TaskSubmitted":
+        """Build the submission of a task whose metadata holds session and context, as in ProtoLink.
+
+        Raises:
+            InvalidArgumentError: `metadata["run_context"]` is not a context; names its path.
+        """
+        context = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
+        if context is not None and (context.canceled or context.cancel_reason):
+            # Cancellation is recorded by later events of the log.
+            context = replace(context, canceled=False, cancel_reason=None)
+        own = replace(task, metadata=own_metadata(task.metadata))
+        return cls(own, principal, request_id, task.session_id or "", context)
+
+    def whole_task(self) -> Task:
+        """Return the task with session and context in its metadata, as ProtoLink's readers expect."""
+        task = replace(self.task, metadata=dict(self.task.metadata))
+        if self.context is not None:
+            self.context.attach_to_task(task)
+        if self.session_id:
+            task.metadata["session_id"] = self.session_id
+        return task
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The process that works on a run.
+    """The process that executes a run.
 
     Args:
-        name: Agent instance, another one for each process.
-        version: Of the software that writes the log.
+        name: Agent instance, unique for each process.
+        version: Version of the software that writes the log.
         host: Name of the machine.
     """
 
@@ -78,11 +109,11 @@ class Worker:
 
 @dataclass(slots=True)
 class TaskStatusChanged:
-    """A step of the lifecycle.
+    """A change of the task's state.
 
-    `failure` is set where the task failed or was rejected, `cancel_reason` where it was canceled. `attempt`, `cause`, `context` and
-    `worker` are set when the new state is working: a run begins. `cause` is submitted, continued or recovered, or `unknown-N` in
-    what a later version wrote. `usage` is what the task has used up so far, set when a run ends that used anything.
+    `failure` is set if the task failed or was rejected, `cancel_reason` if it was canceled. `attempt`, `cause`, `context` and
+    `worker` are set if the new state is working: a run begins. `cause` is submitted, continued or recovered, or `unknown-N` for a
+    cause of a later version. `usage` is the total usage of the task so far, set at the end of a run that used anything.
     """
 
     previous_state: TaskState
@@ -97,14 +128,14 @@ class TaskStatusChanged:
 
     @property
     def reason(self) -> str:
-        """Why the task ended without success, one sentence; empty for all other states."""
+        """Why the task ended without success, one sentence; empty in all other cases."""
         return self.failure.message if self.failure is not None else self.cancel_reason
 
     @classmethod
     def because(
         cls, previous: TaskState, new: TaskState, why: "Failure | str | None", *, usage: BudgetUsage | None = None
     ) -> "TaskStatusChanged":
-        """A step with its reason, which goes where the new state has it."""
+        """Build a state change with a reason: `cancel_reason` if the new state is canceled, `failure` otherwise."""
         if new is TaskState.CANCELED:
             return cls(previous, new, cancel_reason=why.message if isinstance(why, Failure) else why or "", usage=usage)
         return cls(previous, new, Failure.of_text(why), usage=usage)
@@ -121,7 +152,7 @@ class TaskMessagesAdded:
 
 @dataclass(slots=True)
 class TaskArtifactUpdated:
-    """An artifact, or with `append` the further parts of the one with the same id."""
+    """A new or replaced artifact; with `append`, further parts of the artifact with the same id."""
 
     artifact: Artifact
     append: bool = False
@@ -130,7 +161,7 @@ class TaskArtifactUpdated:
 
 @dataclass(slots=True)
 class TaskPatched:
-    """Keys that changed; a None value removes a key."""
+    """Changed keys of the task's metadata and flow state; a None value removes a key."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
     flow_state: dict[str, Any] = field(default_factory=dict)
@@ -138,19 +169,20 @@ class TaskPatched:
 
 @dataclass(slots=True)
 class TaskProgress:
-    """How far the work is: percent from 0 to 100 or None where that is unknown, and a sentence for people."""
+    """Progress of the work: a percentage from 0 to 100, None if unknown, and a sentence for people."""
 
     progress: float | None = None
     message: str = ""
 
     def check(self) -> None:
-        """Pass where this can be recorded. What is in a log already is read as it is.
+        """Check a report before it is recorded. Reports that are read from a log are not checked.
 
         Raises:
-            InvalidArgumentError: `progress` is no number from 0 to 100, or `message` is no text; names the field.
+            InvalidArgumentError: `progress` is not a number from 0 to 100, or `message` is not a text; names the field.
         """
         percent = self.progress
-        is_number = isinstance(percent, int | float) and not isinstance(percent, bool)
+        # Not `int | float`: that builds a union object on each call.
+        is_number = isinstance(percent, (int, float)) and not isinstance(percent, bool)
         if percent is not None and not (is_number and 0 <= percent <= 100):
             raise InvalidArgumentError("must be a percentage from 0 to 100, or None", field="progress")
         if not isinstance(self.message, str):
@@ -159,24 +191,24 @@ class TaskProgress:
 
 @dataclass(slots=True)
 class TaskErrorReported:
-    """A failure, and what it does to the run: `effect` is continues or ends, or `unknown-N` in what a later version wrote."""
+    """A failure and its effect on the run: `effect` is continues or ends, or `unknown-N` for an effect of a later version."""
 
     failure: Failure
     effect: str = "ends"
 
     @property
     def error_code(self) -> str:
-        """ProtoLink's name of the reason."""
+        """The reason, under ProtoLink's name."""
         return self.failure.reason
 
     @property
     def error_message(self) -> str:
-        """ProtoLink's name of the message."""
+        """The message, under ProtoLink's name."""
         return self.failure.message
 
     @property
     def recoverable(self) -> bool:
-        """ProtoLink's word for an error after which the run goes on."""
+        """Whether the run continues after the error, under ProtoLink's name."""
         return self.effect == "continues"
 
 
@@ -189,10 +221,10 @@ class CancelRequested:
 
 @dataclass(slots=True)
 class ActionRequested:
-    """A prepared action. `position` says where in the work it stands: the same in every run that comes to this point again.
+    """A prepared action. `position` identifies its place in the work; it is equal in every run that reaches this place.
 
-    `abridged`: it is written without the payload of its action, which is in the tool call that `action.call_id` names, and read so.
-    `models.references` puts it back for those who read a log from its beginning.
+    `abridged` means that the payload of the action is omitted, because the log already has it in the tool call `action.call_id`.
+    `models.references` restores it for readers that start at the beginning of the log.
     """
 
     action: RunAction
@@ -208,10 +240,10 @@ class ActionPolicyEvaluated:
 
 @dataclass(slots=True)
 class ApprovalRequired:
-    """A question. `etag` is that of its approval; empty means the fingerprint of the action.
+    """A request for approval. `etag` is that of the approval; empty means the fingerprint of the action.
 
-    `abridged`: action and verdict are only named, by `RunEvent.action_id`; the action has the kind and the name `UNKNOWN_ACTION`.
-    `models.references` puts them back for those who read a log from its beginning.
+    `abridged` means that action and policy decision are omitted and only `RunEvent.action_id` refers to them; kind and name of the
+    action are `UNKNOWN_ACTION`. `models.references` restores them for readers that start at the beginning of the log.
     """
 
     request: ApprovalRequest
@@ -221,7 +253,7 @@ class ApprovalRequired:
 
 @dataclass(slots=True)
 class ApprovalDecided:
-    """An answer. `request_id` is that of the request that brought it, so that a repetition is known; JSON does not show it."""
+    """The answer to an approval request. `request_id` identifies the RPC that sent it, to detect retries; JSON omits it."""
 
     decision: ApprovalDecision
     request_id: str = field(default="", compare=False, repr=False)
@@ -229,7 +261,7 @@ class ApprovalDecided:
 
 @dataclass(slots=True)
 class ActionStarted:
-    """The beginning of a side effect. `arguments` None means those of the action as it was requested."""
+    """The start of an action's execution. `arguments` None means the arguments of the requested action."""
 
     kind: str
     name: str
@@ -239,11 +271,11 @@ class ActionStarted:
 
 @dataclass(slots=True)
 class ActionEnded:
-    """The end of an action. `result` is None also when it was kept back; `usage` is what delegated work has used up.
+    """The end of an action. `result` is also None if it was withheld; `usage` is the usage of delegated work.
 
-    `error` is the failure as a JSON value, in ProtoLink's shape; `failure` is the same, typed.
+    `error` is the failure as a JSON value in ProtoLink's format; `failure` is the same as a typed value.
 
-    `outcome` is completed, failed, denied, rejected or canceled, or `unknown-N` in what a later version wrote. The event's type
+    `outcome` is completed, failed, denied, rejected or canceled, or `unknown-N` for an outcome of a later version. The event's type
     follows from it.
     """
 
@@ -258,7 +290,7 @@ class ActionEnded:
 
     @property
     def failure(self) -> Failure | None:
-        """Why it did not succeed; None where nothing is said about that."""
+        """Why the action did not succeed; None if no error is recorded."""
         return None if self.error is None else Failure.from_value(self.error)
 
 
@@ -280,10 +312,10 @@ class LlmCallStarted:
 
 @dataclass(slots=True)
 class LlmCallCompleted:
-    """A model call's outcome: what it says (`text`) and what it asks for (`tool_calls`), enough to go on from without asking again.
+    """The result of a model call: its `text` and its `tool_calls`. A recovered run continues from it without repeating the call.
 
-    None means unknown, never zero; `cost_micros` is in millionths of a unit of `currency`. `cached_input_tokens` are among
-    `input_tokens`, `reasoning_tokens` among `output_tokens`.
+    None means unknown, never zero. `cost_micros` is in millionths of a unit of `currency`. `cached_input_tokens` are part of
+    `input_tokens`, `reasoning_tokens` part of `output_tokens`.
     """
 
     call_id: str
@@ -304,14 +336,14 @@ class LlmCallCompleted:
 
     @property
     def cost(self) -> Cost | None:
-        """What it cost; None where its price, or the currency, is not known."""
+        """The cost of the call; None if the price or the currency is unknown."""
         is_known = self.cost_micros is not None and is_currency(self.currency)
         return Cost(self.cost_micros or 0, self.currency) if is_known else None
 
 
 @dataclass(slots=True)
 class LlmCallFailed:
-    """The end of an attempt at a model call. With `will_retry`, the same call begins again after the failure's `retry_delay_s`."""
+    """A failed attempt at a model call. With `will_retry`, the call is retried after the failure's `retry_delay_s`."""
 
     call_id: str
     provider: str
@@ -325,7 +357,11 @@ class LlmCallFailed:
 
 @dataclass(slots=True)
 class ContextCompacted:
-    """The conversation of the session was made shorter; `summary` took the place of messages where it is not empty."""
+    """The conversation of the session was compacted.
+
+    `strategy` is recent, tokens or summary, empty if not stated, or `unknown-N` for a strategy of a later version. A `summary` that
+    is not empty has replaced messages.
+    """
 
     before_tokens: int
     after_tokens: int
@@ -340,9 +376,9 @@ class BudgetReported:
 
 @dataclass(slots=True)
 class LlmStep:
-    """One of ProtoLink's chunks of a model's stream that no typed kind says. In the contract it is a kind of an application.
+    """A chunk of ProtoLink's model stream that no typed kind covers. The contract encodes it as an application's kind.
 
-    What follows from other facts is in no log: see `FOLLOWING_STEPS`.
+    Chunks that can be derived from other events are not recorded: see `FOLLOWING_STEPS`.
     """
 
     kind: str
@@ -353,15 +389,15 @@ class LlmStep:
 
 @dataclass(slots=True)
 class TextDelta:
-    """A piece of the text that a model call produces: volatile, shown live and never stored, so no `Payload`.
+    """A piece of the text that a model call produces. It is sent live and never stored, so it is not a `Payload`.
 
-    `offset` is its position in the call's whole text, in bytes of UTF-8. A piece at offset 0 starts the text over.
+    `offset` is its position in the call's whole text, in bytes of UTF-8. A delta at offset 0 restarts the text.
     """
 
     call_id: str
     offset: int
     text: str
-    run_id: str = field(default="", compare=False, repr=False)  # as in the event that carries it
+    run_id: str = field(default="", compare=False, repr=False)  # equal to `RunEvent.run_id`
 
 
 Payload = (
@@ -387,7 +423,7 @@ Payload = (
     | BudgetReported
     | LlmStep
 )
-"""Every typed kind of fact; `wire.events` ends its conversion of this union in `assert_never`."""
+"""Every typed kind of payload; the conversion of this union in `wire.events` ends in `assert_never`."""
 
 TYPES: dict[type, str] = {
     TaskSubmitted: "task.submitted",
@@ -410,22 +446,22 @@ TYPES: dict[type, str] = {
     ContextCompacted: "context.compacted",
     LlmStep: "llm.stream",
 }
-"""The type of each kind that has only one, where the writer names none; see `type_of` for the others."""
+"""The default event type of each payload class that has only one; see `type_of` for the others."""
 
 FOLLOWING_STEPS = frozenset({"llm_step", "llm_action", "llm_final"})
-"""Chunks of ProtoLink that follow from the facts beside them: a prepared prompt, a requested action, an output."""
+"""ProtoLink's chunks that can be derived from other events: a prepared prompt, a requested action, an output."""
 
 ERROR_EFFECTS = ("continues", "ends")
-"""What a reported error does to the run."""
+"""The effects of a reported error on the run."""
 
 OUTCOME_TYPES: dict[str, str] = {
     f"action.{outcome}": outcome for outcome in ("completed", "failed", "denied", "rejected", "canceled")
 }
-"""The types of an ActionEnded, and the outcome that each stands for."""
+"""Outcome of an ActionEnded by its event type."""
 
 
 def type_of(payload: object) -> str:
-    """The type of an event with that payload, where the writer names none."""
+    """Return the default event type for a payload."""
     if isinstance(payload, ActionEnded):
         return f"action.{payload.outcome}"
     if isinstance(payload, BudgetReported):
@@ -434,14 +470,14 @@ def type_of(payload: object) -> str:
 
 
 def check_type(kind: str, payload: object) -> None:
-    """Pass where that type may be written beside that payload.
+    """Check that an event type agrees with its payload.
 
     Raises:
-        InvalidArgumentError: It says another outcome of an action than the payload; names `type`.
+        InvalidArgumentError: The type contradicts the outcome of an ActionEnded; names `type`.
     """
     if not isinstance(payload, ActionEnded) or kind == type_of(payload):
         return
-    # An outcome of a later version has a type of that version, which is passed on as it is.
+    # An outcome of a later version has an event type of that version, which is kept unchanged.
     if unrecognized_number(payload.outcome) is None or kind in OUTCOME_TYPES:
         raise InvalidArgumentError(f"{kind} contradicts the outcome {payload.outcome}", field="type")
 
@@ -451,11 +487,11 @@ class RunEvent:
     """One fact in the log of a task.
 
     Args:
-        type: What happened, for instance `task.status`, as text for people. Empty means the type that follows from the payload.
-        payload: The facts: a typed kind, or a dict of the application's own. None when a kind is unknown to this version.
+        type: Event type as readable text, for instance `task.status`. Empty means the default type of the payload.
+        payload: A typed kind, or a dict of the application. None if this version does not know the kind.
         sequence: Position in the task's log, from 1 without gaps; None before the append.
         timestamp: ISO 8601, UTC, microseconds.
-        final: The task ends here; nothing follows.
+        final: This event ends the task; no event follows.
     """
 
     type: str = ""
@@ -486,19 +522,19 @@ class RunEvent:
 
     @property
     def event_id(self) -> str:
-        """Identity of the event: a task's log has one event per sequence."""
+        """Id of the event, `<task_id>/<sequence>`; sequence 0 before the append."""
         return f"{self.task_id}/{self.sequence or 0}"
 
     @property
     def state(self) -> TaskState | None:
-        """The state that the task enters with this event, None where it stays."""
+        """The state that the task enters with this event; None if the state does not change."""
         payload = self.payload
         if isinstance(payload, TaskStatusChanged):
             return payload.new_state
         return TaskState.SUBMITTED if isinstance(payload, TaskSubmitted) else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, sharing nothing with the event. What nobody set is null; a kind that is unknown has no payload."""
+        """Return the JSON form, which shares nothing with the event. Unset optional fields are null, a missing payload is {}."""
         payload = self.payload
         return {
             "event_id": self.event_id,
@@ -524,12 +560,12 @@ class RunEvent:
 
     @classmethod
     def from_dict(cls, data: object) -> "RunEvent":
-        """The event of a JSON object as `to_dict` writes it. A payload that cannot be read as one of its type stays a dict.
+        """Read a JSON object that `to_dict` wrote. A payload that does not match its type stays a dict.
 
         Raises:
-            InvalidArgumentError: An envelope that is none; names the field.
+            InvalidArgumentError: The envelope is invalid; names the field.
         """
-        from protolink_grpc.models.event_json import event_from_dict  # here: it needs every kind of this module
+        from protolink_grpc.models.event_json import event_from_dict  # here because that module imports this one
 
         return event_from_dict(data)
 
@@ -537,25 +573,25 @@ class RunEvent:
     def from_task_event(
         cls, event: object, context: RunContext | None = None, sequence: int | None = None
     ) -> "RunEvent":
-        """The RunEvent of what a stream yields: a RunEvent itself, its JSON form, or one of ProtoLink's stream events.
+        """Convert an item of a stream to a RunEvent: a RunEvent, its JSON form, or one of ProtoLink's stream events.
 
         Args:
             event: An event, a dict, or an object with `to_dict()`.
-            context: Fills in run and session where the event names none; by default that of the task which the event brings.
-            sequence: Place of an event that comes from no log.
+            context: Fills in run and session if the event has none; by default the context of the task in the event.
+            sequence: Sequence of an event that has none.
 
         Raises:
-            InvalidArgumentError: No event; names the path.
+            InvalidArgumentError: Not an event; names the path.
         """
         from protolink_grpc.models.stream_events import (
             event_from_task_event,
-        )  # here: it needs every kind of this module
+        )  # here because that module imports this one
 
         return event_from_task_event(event, context, sequence)
 
 
 def _detail(payload: Payload | TextDelta | dict[str, Any] | None, name: str, kind: type) -> Any:
-    """What the envelope repeats of the payload, whichever form that has."""
+    """Return a field of a typed payload or a dict; None if it is missing or of another type."""
     value = payload.get(name) if isinstance(payload, dict) else getattr(payload, name, None)
     return value if type(value) is kind else None
 
@@ -566,12 +602,18 @@ def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[
     if isinstance(payload, dict):
         copied: dict[str, Any] = plain(payload)
         return copied
-    # What does not compare repeats another field as bytes.
+    if isinstance(payload, TaskSubmitted):
+        task = payload.whole_task().to_dict()
+        return {"task": task, "principal": payload.principal, "request_id": payload.request_id}
+    # Fields with `compare=False` are not part of the JSON form.
     return {each.name: _plain_field(getattr(payload, each.name)) for each in fields(payload) if each.compare}
 
 
 def _plain_field(value: Any) -> Any:
-    """Models write themselves: `plain` would count their levels against the depth that each JSON value in them may have."""
+    """Convert a field with its own `to_dict` if it has one.
+
+    `plain` on a whole model would count the model's levels against the maximum depth of the JSON values in it.
+    """
     if isinstance(value, tuple):
         return [_plain_field(item) for item in value]
     to_dict = getattr(value, "to_dict", None)

@@ -1,31 +1,31 @@
-"""Why something did not succeed, in one shape for tasks, actions, model calls and parts."""
+"""The reason of a failure, in one format for tasks, actions, model calls and parts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from protolink_grpc.errors import RULES, ProtolinkError, ToolFailedError, said, writable
-from protolink_grpc.models import reader
+from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.open_enum import OpenEnum
-from protolink_grpc.models.payload import Payload, read_value
+from protolink_grpc.models.payload import Payload, UserValue
 
 MAX_REASON: Final = 2000
-"""Characters of a sentence that go into the log."""
+"""Maximum length in characters of a message in the log."""
 
 MAX_CAUSES: Final = 10
-"""Failures inside failures; what lies deeper is left out."""
+"""Maximum number of nested causes; deeper causes are dropped."""
 
 
 AGENT_FAILED: Final = "AGENT_FAILED"
 """Reason of a task whose agent's own code raised."""
 
 RUN_LOST: Final = "RUN_LOST"
-"""Reason of a task whose run did not end by itself, for instance because its process ended."""
+"""Reason of a task whose run was interrupted, for instance because its process ended."""
 
 
 class FailureCategory(OpenEnum):
-    """What kind of cause a failure has. Source: `plgrpc.v1.FailureCategory`."""
+    """The kind of a failure's cause. Source: `plgrpc.v1.FailureCategory`."""
 
     INVALID = "invalid"
     DENIED = "denied"
@@ -79,28 +79,28 @@ _CATEGORIES_OF_CODES: Final[dict[str, FailureCategory]] = {
 
 
 def category_of(reason: str) -> FailureCategory | None:
-    """The category that a reason of the contract has; None for any other text."""
+    """Return the category of a reason of the contract; None for any other text."""
     rule = RULES.get(reason)
     return _CATEGORIES.get(reason) or (_CATEGORIES_OF_CODES.get(rule.grpc) if rule else None)
 
 
 def is_retryable(reason: str) -> bool:
-    """Whether the same work may succeed later, as far as the reason tells."""
+    """Whether, judging by the reason alone, the same work may succeed later."""
     rule = RULES.get(reason)
     return reason == RUN_LOST or (rule is not None and rule.retryable)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(JsonForm):
     """Why something did not succeed. Source: `plgrpc.v1.Failure`.
 
     Args:
-        reason: Machine-readable; empty means that the message says all.
+        reason: Machine-readable; empty if there is only a message.
         message: One sentence for people, without secrets.
-        category: None means not known.
+        category: None means unknown.
         retry_delay_s: Seconds to wait before a retry; None means not stated.
-        origin: Agent, tool or provider where it began; empty means here.
-        details: Any JSON value or Payload; None means none.
+        origin: Agent, tool or provider that failed first; empty means the current agent.
+        details: Any JSON value or Payload; None means no details.
         cause: The failure that this one follows from.
     """
 
@@ -110,20 +110,20 @@ class Failure:
     retryable: bool = False
     retry_delay_s: float | None = None
     origin: str = ""
-    details: Any = None
+    details: UserValue = None
     cause: "Failure | None" = None
 
     @classmethod
     def of(cls, reason: str, message: str) -> Self:
-        """A failure with what its reason says about category and retry."""
+        """Build a failure with the category and the retryability of its reason."""
         return cls(reason, message, category_of(reason), is_retryable(reason))
 
     @classmethod
     def from_error(cls, error: ProtolinkError, *, origin: str = "") -> Self:
-        """A failure that says what an exception says; what a peer or another error of this package said before is its cause.
+        """Build a failure from an exception. Its cause is the failure of a peer's task, or the exception it was raised from.
 
         Args:
-            origin: Where it began, if the exception does not say it.
+            origin: Origin to use if the exception has none.
         """
         return cls._from_error(error, origin, MAX_CAUSES)
 
@@ -132,7 +132,7 @@ class Failure:
         reason, before = error.reason, error.__cause__
         cause = error.failure if isinstance(error.failure, Failure) else None
         tool = error if isinstance(error, ToolFailedError) else None
-        # What is reported says no more than its caller may see; what it was raised from may say more.
+        # The text of a reported error is safe to show to the caller; the text of its `__cause__` may not be.
         may_tell = tool is None or not tool.is_reported
         if cause is None and room > 0 and may_tell and isinstance(before, ProtolinkError):
             cause = cls._from_error(before, "", room - 1)
@@ -149,25 +149,25 @@ class Failure:
 
     @classmethod
     def of_text(cls, given: "Failure | str | None") -> "Failure | None":
-        """A failure as it is, or one that says a text and no more; None for none and for an empty text."""
+        """Return a failure unchanged, or build one from a text; None for None and for an empty text."""
         if isinstance(given, str):
             return cls(message=given) if given else None
         return given
 
     def copy(self) -> Self:
-        """A failure that shares nothing with this one that can be changed."""
+        """Return a copy that shares nothing mutable with this failure."""
         cause = None if self.cause is None else self.cause.copy()
         details = self.details if self.details is None or isinstance(self.details, Payload) else plain(self.details)
         return replace(self, details=details, cause=cause)
 
     def bounded(self, room: int = MAX_CAUSES) -> Self:
-        """The same failure with at most `room` failures inside one another."""
+        """Return the failure with at most `room` nested causes."""
         if self.cause is None:
             return self
         return replace(self, cause=self.cause.bounded(room - 1) if room > 0 else None)
 
     def cleaned(self, clean: Callable[[str], str], max_chars: int) -> Self:
-        """The same failure with each of its texts passed through `clean`, and its sentences cut off."""
+        """Return the failure with `clean` applied to messages and texts in `details`, each cut to `max_chars` characters."""
         details = self.details
         if isinstance(details, dict):
             details = {key: clean(each)[:max_chars] if isinstance(each, str) else each for key, each in details.items()}
@@ -176,9 +176,9 @@ class Failure:
 
     @classmethod
     def from_value(cls, value: Any) -> Self:
-        """The failure that a JSON value other than None describes: a text, an object with `message`, or anything else.
+        """Read a JSON value other than None: a text, an object with `message`, or any other value as `details`.
 
-        `to_value` gives an equal value back, whatever it was.
+        `to_value` of the result is equal to the value.
         """
         if isinstance(value, str):
             return cls(message=value)
@@ -187,7 +187,7 @@ class Failure:
         rest = dict(value)
         message = rest.pop("message")
         reason = rest.pop("code") if _is_filled(rest.get("code")) else ""
-        # What the reason says already stays where it was: then `to_value` need not know whether it was said.
+        # Values that equal the default of the reason stay in the details, so that `to_value` writes them again.
         category, retryable = category_of(reason), is_retryable(reason)
         if _is_filled(rest.get("category")) and rest["category"] in _NAMES and rest["category"] != category:
             category = FailureCategory(rest.pop("category"))
@@ -199,39 +199,17 @@ class Failure:
         has_details = bool(rest) or not reason
         return cls(reason, message, category, retryable, delay, origin, rest if has_details else None, cause)
 
-    def to_dict(self) -> dict[str, Any]:
-        """What is known, as a JSON object."""
-        found: dict[str, Any] = {"reason": self.reason, "message": self.message}
-        found |= {"category": self.category.value if self.category else None, "retryable": self.retryable}
-        found |= {"retry_delay_s": self.retry_delay_s, "origin": self.origin, "details": plain(self.details)}
-        return found | {"cause": None if self.cause is None else self.cause.to_dict()}
-
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The inverse of `to_dict`.
+        """Read a JSON object; more than `MAX_CAUSES` nested causes are dropped.
 
         Raises:
-            InvalidArgumentError: Another shape; names the field.
+            InvalidArgumentError: A value of the wrong type; names the field.
         """
-        return cls._from_dict(data, MAX_CAUSES)
-
-    @classmethod
-    def _from_dict(cls, data: object, room: int) -> Self:
-        source = reader.as_object(data)
-        category, cause = reader.optional_text(source, "category"), source.get("cause")
-        return cls(
-            reader.text(source, "reason"),
-            reader.text(source, "message"),
-            reader.choice(source, "category", FailureCategory) if category else None,
-            reader.flag(source, "retryable"),
-            reader.optional_double(source, "retry_delay_s"),
-            reader.text(source, "origin"),
-            read_value(reader.copied(source.get("details"), "details")),
-            None if cause is None or room <= 0 else cls._from_dict(cause, room - 1),
-        )
+        return cls(**read_fields(cls, data)).bounded()
 
     def to_value(self) -> Any:
-        """A JSON value: the text of one that has no more, else an object with `message`, `code` and the details beside them."""
+        """Return a JSON value: the message if there is nothing else, otherwise an object with `message`, `code` and details."""
         found: dict[str, Any] = {}
         if self.reason:
             found["code"] = self.reason
@@ -264,7 +242,7 @@ def _is_filled(value: Any) -> bool:
 
 
 def _is_delay(value: Any) -> bool:
-    """Whether the contract's Duration can carry it, to the microsecond."""
+    """Whether the value is a delay in seconds, 0 <= value < 1e9, in whole microseconds, as the contract's Duration requires."""
     return (
         isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e9 and round(value, 6) == value
     )

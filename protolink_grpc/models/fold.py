@@ -1,7 +1,7 @@
-"""The current reading of a task: what its events add up to. Pure; where events come from and go to is decided elsewhere.
+"""The fold: the state of a task, computed from its events. No I/O lives here.
 
-A fold owns the values of the events that it has seen and never changes them; a Task that is made from it gets copies, made when
-somebody looks at them, so that a turn on a task with a long history costs what the turn costs.
+A fold owns the values of the applied events and never changes them. A Task made from a fold gets copies, each made on first access,
+so the cost of a turn does not grow with the history of the task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,38 +35,17 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import copied
-from protolink_grpc.models.references import References
+from protolink_grpc.models.references import REFERRING, References
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_metadata import HISTORY_KEY, USAGE_KEY
 
 T = TypeVar("T")
 
-USAGE_KEY = "budget_usage"
-"""Where a task's metadata says what it has used up."""
-
-DERIVED_KEYS = frozenset(
-    {
-        "state_history",
-        "run_context",
-        "run_id",
-        "session_id",
-        "trace_id",
-        "workspace_uri",
-        "parent_run_id",
-        "canceled",
-        "cancel_reason",
-        "error",
-        "reject_reason",
-        USAGE_KEY,
-    }
-)
-"""Keys of `Task.metadata` that are readings of typed facts; what is written there by hand is not kept."""
-
-
 _LASTING = (ActionRequested, ActionEnded, LlmCallCompleted, ApprovalRequired)
-"""What a run that takes over finds done, and does not do again."""
+"""Payloads that record completed work, which a recovered run does not repeat."""
 
 _BEGINNINGS = (ActionStarted, ContextPrepared, LlmCallStarted, CancelRequested, TaskStatusChanged)
-"""What a run that takes over writes once more when it comes to the same point, or what others write about it."""
+"""Payloads that a recovered run writes again at the same point, or that are not written by the run itself."""
 
 
 class TaskFold:
@@ -74,23 +53,23 @@ class TaskFold:
 
     Attributes:
         messages, artifacts: Oldest first; read only.
-        encoded: Each message as bytes, None where they are not at hand; `wire` reads it.
-        metadata, flow_state: Free facts, without `DERIVED_KEYS`; read only.
-        flow_from_caller: Keys of `flow_state` whose value a caller has sent; a run of the agent has set the others.
+        encoded: Encoded form of each message, None if not available; used by `wire`.
+        metadata, flow_state: Values of the caller and the agent, without `task_metadata.DERIVED_KEYS`; read only.
+        flow_from_caller: Keys of `flow_state` that a caller has set; a run of the agent has set the others.
         history: (previous state, new state, microseconds) of each change.
         failure, cancel_reason: Why the task ended without success; `reason` is the sentence of either.
-        usage: What the task had used up when its latest run ended, delegated work included; None means nothing.
-        pending_approvals: Questions that wait for an answer, by request id, oldest first; none once the task has ended.
-        asked: (sequence, microseconds) of each of them.
+        usage: Usage of the task at the end of its latest run, delegated work included; None means no usage.
+        pending_approvals: Unanswered approval requests by request id, oldest first; empty after the task has ended.
+        asked: (sequence, microseconds) of each pending approval, by request id.
         decided: Answers by request id.
-        turn_message, turn_artifact, turn_change: Where the latest turn's own messages, artifacts and state changes begin.
+        turn_message, turn_artifact, turn_change: Index of the latest turn's first message, artifact and state change.
         turn_sequence: Sequence of the last event before the latest turn.
-        run_id: The latest run; `run_ids` are all of them, oldest first.
-        context: The envelope as the caller sent it; see `run_context`.
-        suspended: The latest thing that the run did was to ask for an approval: nothing is under way.
-        references: What later events of the log can refer to.
-        stalled: Recovered runs in a row, up to the latest, that have written nothing new; what begins again is not new.
-        restarted: Recovered runs in a row, up to the latest, that have done nothing that a further one would find done.
+        run_id: The latest run; `run_ids` are all runs, oldest first.
+        context: The context as the caller sent it; see `run_context`.
+        suspended: The latest action event is an approval request: no action is being executed.
+        references: Values of the log that later events may refer to.
+        stalled: Number of recovered runs in a row, including the latest, that wrote nothing new; repeated starts are not new.
+        restarted: Number of recovered runs in a row, including the latest, that completed no work (see `_LASTING`).
     """
 
     __slots__ = (
@@ -172,7 +151,7 @@ class TaskFold:
 
     @property
     def reason(self) -> str:
-        """Why the task ended without success, one sentence; empty for all others."""
+        """Why the task ended without success, one sentence; empty in all other cases."""
         return self.failure.message if self.failure is not None else self.cancel_reason
 
     @property
@@ -181,11 +160,11 @@ class TaskFold:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing will happen without a further request."""
+        """Whether the task is terminal or interrupted: it does not change without a further request."""
         return self.state in TERMINAL or self.state in INTERRUPTED
 
     def artifact(self, artifact_id: str) -> Artifact | None:
-        """The artifact with that id, as it is now; read only."""
+        """Return the current artifact with this id, or None; read only."""
         at = self._artifact_at.get(artifact_id)
         return None if at is None else self.artifacts[at]
 
@@ -197,75 +176,60 @@ class TaskFold:
         run_id: str,
         action_id: str = "",
     ) -> None:
-        """Take in the next event. Kinds that do not bear on the task's state only move the sequence."""
-        payload = self.references.resolve(payload, action_id)
+        """Apply the next event. Kinds that do not affect the task's state update only the sequence, the time and the run."""
         self.sequence = sequence
         self.update_micros = micros
         if run_id and run_id != self.run_id:
             self.run_id = run_id
             self.run_ids.append(run_id)
+        # Two look-ups by class: most events of a long log, such as progress reports, are in neither table.
+        kind = payload.__class__
+        if kind in REFERRING:
+            payload = self.references.resolve(payload, action_id)
         if self.restarted:
             self._note_progress(payload)
-        match payload:
-            case TaskStatusChanged():
-                self._change_state(payload, micros)
-            case TaskMessagesAdded():
-                self._begin_turn()
-                self._add_messages(payload.messages, payload.encoded)
-            case TaskArtifactUpdated():
-                self._update_artifact(payload)
-            case TaskPatched(metadata=metadata, flow_state=flow_state):
-                self.metadata = _patched(self.metadata, metadata)
-                if flow_state:
-                    self._patch_flow_state(flow_state)
-            case TaskSubmitted():
-                self._open(payload)
-            case CancelRequested():
-                self.cancel_requested = payload
-            case ActionStarted() | ActionEnded():
-                self.suspended = False
-            case ApprovalRequired(request=request):
-                self.suspended = True
-                self.pending_approvals[request.request_id] = request
-                self.asked[request.request_id] = (sequence, micros)
-            case ApprovalDecided(decision=decision):
-                self.pending_approvals.pop(decision.request_id, None)
-                self.asked.pop(decision.request_id, None)
-                # The first answer counts; a log has no second one.
-                self.decided.setdefault(decision.request_id, decision)
+        read = _READERS.get(kind)
+        if read is not None:
+            read(self, payload)
 
     def _open(self, payload: TaskSubmitted) -> None:
         task = payload.task
         self.principal = payload.principal
         self.create_micros = micros_from_iso(task.created_at)
-        self.metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS}
+        self.metadata = task.metadata
         self.flow_state = task.flow_state
         self.flow_from_caller = frozenset(task.flow_state)
-        if "run_context" in task.metadata:
-            self.context = RunContext.from_task(task)
-        self.session_id = task.session_id or self.task_id
+        self.context = payload.context
+        self.session_id = payload.session_id or self.task_id
         self._add_messages(task.messages, payload.encoded)
         for artifact in task.artifacts:
             self._put_artifact(artifact)
 
-    def _patch_flow_state(self, patch: dict[str, Any]) -> None:
-        self.flow_state = _patched(self.flow_state, patch)
-        # A run records while the task is working; what a caller adds comes before the turn begins.
-        by_run = self.state is TaskState.WORKING
-        self.flow_from_caller = self.flow_from_caller - patch.keys() if by_run else self.flow_from_caller | patch.keys()
-
-    def _begin_turn(self) -> None:
+    def _continue(self, payload: TaskMessagesAdded) -> None:
         if self.state in INTERRUPTED:
             self.turn_message, self.turn_artifact = len(self.messages), len(self.artifacts)
             self.turn_change = len(self.history)
             self.turn_sequence = self.sequence - 1
+        self._add_messages(payload.messages, payload.encoded)
 
-    def _change_state(self, payload: TaskStatusChanged, micros: int) -> None:
+    def _patch(self, payload: TaskPatched) -> None:
+        self.metadata = _patched(self.metadata, payload.metadata)
+        if payload.flow_state:
+            self._patch_flow_state(payload.flow_state)
+
+    def _patch_flow_state(self, patch: dict[str, Any]) -> None:
+        self.flow_state = _patched(self.flow_state, patch)
+        # A run patches the flow state only while the task is working; a caller's patch is written before the turn begins.
+        by_run = self.state is TaskState.WORKING
+        self.flow_from_caller = self.flow_from_caller - patch.keys() if by_run else self.flow_from_caller | patch.keys()
+
+    def _change_state(self, payload: TaskStatusChanged) -> None:
         before, self.state = self.state, payload.new_state
-        self.history.append((payload.previous_state, payload.new_state, micros))
+        self.history.append((payload.previous_state, payload.new_state, self.update_micros))
         self.failure, self.cancel_reason = payload.failure, payload.cancel_reason
         if payload.attempt:
-            # One that waits for an answer does nothing that could end its process; one that was only submitted had no run before.
+            # Not counted: a task that waits for an approval executes nothing that could crash its process, and a task that was only
+            # submitted had no run before.
             if payload.cause == "recovered" and before is TaskState.WORKING and not self.asked:
                 self.stalled, self.restarted = self.stalled + 1, self.restarted + 1
             else:
@@ -282,6 +246,25 @@ class TaskFold:
             self.pending_approvals.clear()
             self.asked.clear()
 
+    def _request_cancel(self, payload: CancelRequested) -> None:
+        self.cancel_requested = payload
+
+    def _resume(self, payload: ActionStarted | ActionEnded) -> None:
+        self.suspended = False
+
+    def _ask(self, payload: ApprovalRequired) -> None:
+        request = payload.request
+        self.suspended = True
+        self.pending_approvals[request.request_id] = request
+        self.asked[request.request_id] = (self.sequence, self.update_micros)
+
+    def _decide(self, payload: ApprovalDecided) -> None:
+        decision = payload.decision
+        self.pending_approvals.pop(decision.request_id, None)
+        self.asked.pop(decision.request_id, None)
+        # The first answer counts; a log has no second one.
+        self.decided.setdefault(decision.request_id, decision)
+
     def _note_progress(self, payload: Payload | dict[str, Any] | None) -> None:
         if isinstance(payload, _LASTING):
             self.stalled = self.restarted = 0
@@ -289,7 +272,7 @@ class TaskFold:
             self.stalled = 0
 
     def _canceled_context(self) -> RunContext:
-        """The context says it, too, and with the same words; also of a task that came without one."""
+        """Return the context, canceled with the task's reason; a task without a context gets a new one."""
         known = self.context
         if known is None:
             begun = iso_from_micros(self.create_micros)
@@ -318,9 +301,9 @@ class TaskFold:
 
     @property
     def run_context(self) -> RunContext | None:
-        """The envelope of the latest run: under its id, in the task's session, with the agent at the end of its chain.
+        """The context of the latest run, with its run id, the task's session, and the agent at the end of the chain.
 
-        What the caller sent as long as there is no run; None where the caller sent none.
+        Before the first run, the context as the caller sent it; None if the caller sent none.
         """
         known, name = self.context, self.agent_name
         if not self.run_id:
@@ -339,11 +322,11 @@ class TaskFold:
         return 0 if latest is None else max(0, len(self.history) - latest)
 
     def to_task(self, *, changes: int | None = None, turn: bool = False) -> Task:
-        """A Task that shares nothing with the fold.
+        """Return a Task that shares nothing with the fold.
 
         Args:
-            changes: How many of the latest state changes its `state_history` has; None means all.
-            turn: Only the messages, artifacts and state changes of the latest turn.
+            changes: Number of latest state changes in its `state_history`; None means all.
+            turn: Include only the messages, artifacts and state changes of the latest turn.
         """
         metadata: dict[str, Any] = plain(self.metadata) if self.metadata else {}
         task = Task(
@@ -355,7 +338,7 @@ class TaskFold:
             flow_state=plain(self.flow_state) if self.flow_state else {},
             created_at=iso_from_micros(self.create_micros),
         )
-        metadata["state_history"] = [
+        metadata[HISTORY_KEY] = [
             {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
             for before, after, micros in self.history[self._first_change(changes, turn) :]
         ]
@@ -367,7 +350,7 @@ class TaskFold:
             context = self.run_context
             if context is not None:
                 context.attach_to_task(task)
-            metadata["session_id"] = self.session_id  # a context that no run has taken up may name another
+            metadata["session_id"] = self.session_id  # before the first run, the context may name another session
         task.failure = None if self.failure is None else self.failure.copy()
         if self.reason:
             metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
@@ -375,6 +358,20 @@ class TaskFold:
             metadata[USAGE_KEY] = self.usage.to_dict()
         return task
 
+
+_READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
+    TaskSubmitted: TaskFold._open,
+    TaskStatusChanged: TaskFold._change_state,
+    TaskMessagesAdded: TaskFold._continue,
+    TaskArtifactUpdated: TaskFold._update_artifact,
+    TaskPatched: TaskFold._patch,
+    CancelRequested: TaskFold._request_cancel,
+    ActionStarted: TaskFold._resume,
+    ActionEnded: TaskFold._resume,
+    ApprovalRequired: TaskFold._ask,
+    ApprovalDecided: TaskFold._decide,
+}
+"""The method that applies each kind of payload to the fold."""
 
 _REASON_KEYS = {TaskState.CANCELED: "cancel_reason", TaskState.REJECTED: "reject_reason"}
 
@@ -401,17 +398,17 @@ def copy_part(part: Part) -> Part:
 
 
 _UNCHANGING = (str, int, float, bytes, FileContent, type(None))
-"""Contents that need no copy. Of anything else, `plain` makes what a reader of the log gets."""
+"""Immutable contents, which need no copy. `copied` converts all other contents to the form that a reader of the log gets."""
 
 
 def copy_message(message: Message) -> Message:
-    """A deep copy."""
+    """Return a deep copy."""
     metadata = None if message.metadata is None else plain(message.metadata)
     return Message(message.id, message.role, [copy_part(part) for part in message.parts], message.timestamp, metadata)
 
 
 def copy_artifact(artifact: Artifact) -> Artifact:
-    """A deep copy."""
+    """Return a deep copy."""
     return Artifact(  # not `replace`, which takes three times as long
         artifact.id,
         [copy_part(part) for part in artifact.parts],
@@ -426,11 +423,11 @@ def copy_artifact(artifact: Artifact) -> Artifact:
 
 
 class CopyOnRead(list[T], Generic[T]):
-    """A list whose elements are copied when they are first looked at.
+    """A list whose elements are copied on first access.
 
-    It holds somebody else's values until then, so making one costs a pointer per element. Everything that reads elements
-    through Python goes through here; `json.dumps` and other C code that walks lists directly would see the originals, so a
-    Task is encoded by `to_dict` and `wire`, which iterate.
+    Until then it refers to the original values, so its construction costs one pointer per element. Every read of an element from
+    Python makes the copy. `json.dumps` and other C code that reads lists directly would see the originals; therefore `to_dict` and
+    `wire`, which iterate, encode a Task.
     """
 
     __slots__ = ("_copy", "_limit", "_owned", "_source")
@@ -438,23 +435,23 @@ class CopyOnRead(list[T], Generic[T]):
     def __init__(self, originals: Iterable[T], copy: Callable[[T], T]) -> None:
         super().__init__(originals)
         self._copy = copy
-        # The list that this one was made from by adding to it; None means itself, which would be a cycle.
+        # The list that this one extends, if it is the result of `+`; None otherwise.
         self._source: CopyOnRead[T] | None = None
-        # Positions below the limit hold originals unless they are owned; what is appended later is the user's own.
+        # Positions below the limit hold originals unless they are in `_owned`; later positions hold elements that were added.
         self._limit = super().__len__()
         self._owned: set[int] = set()
 
     def extends(self, other: object) -> bool:
-        """Whether this is `other`, or `other + more`: the elements that nobody has looked at are then still those of `other`."""
+        """Whether this list is `other` or the result of `other + more`. Elements without a copy are then those of `other`."""
         return self is other or (self._source is not None and self._source is other)
 
     @property
     def first_added(self) -> int:
-        """Where the elements begin that were added since; 0 when elements were moved about."""
+        """Index of the first added element; 0 after an operation that moved or replaced elements."""
         return self._limit
 
     def looked_at(self) -> list[int]:
-        """Positions, ascending, of elements that somebody has looked at or added: all others are as they were."""
+        """Return the ascending positions of elements that were read or added; all others are unchanged."""
         return [*sorted(self._owned), *range(self._limit, len(self))] if self._limit else list(range(len(self)))
 
     def _own(self, index: int) -> T:
@@ -462,7 +459,7 @@ class CopyOnRead(list[T], Generic[T]):
         if index < self._limit and index not in self._owned:
             value = self._copy(value)
             super().__setitem__(index, value)
-            self._owned.add(index)  # last: what could not be copied is still somebody else's
+            self._owned.add(index)  # last: if the copy fails, the position still holds the original
         return value
 
     def _own_all(self) -> None:
@@ -488,14 +485,14 @@ class CopyOnRead(list[T], Generic[T]):
 
     def __reversed__(self) -> Iterator[T]:
         for index in range(len(self) - 1, -1, -1):
-            if index >= len(self):  # shrunk meanwhile: lists stop then, too
+            if index >= len(self):  # the list has shrunk during the iteration; a plain list also stops here
                 return
             yield self._own(index)
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, list):
             raise TypeError(f'can only concatenate list (not "{type(other).__name__}") to list')
-        # `task.messages + [reply]` is a common way to answer: it must not copy a long history.
+        # `task.messages + [reply]` is common in agents and must not copy a long history.
         joined = CopyOnRead([*super().__iter__(), *other], self._copy)
         joined._limit, joined._owned = self._limit, set(self._owned)
         joined._source = self if self._source is None else self._source
@@ -505,7 +502,7 @@ class CopyOnRead(list[T], Generic[T]):
         return [*other, *self] if isinstance(other, list) else NotImplemented
 
     def extend(self, items: Iterable[T]) -> None:
-        if items is self:  # the one case in which a list reads another without iterating
+        if items is self:  # `list.extend` reads itself without iterating, and would add the originals
             self._own_all()
         super().extend(items)
 
@@ -530,7 +527,7 @@ class CopyOnRead(list[T], Generic[T]):
     def count(self, value: Any) -> int:
         return list(self).count(value)
 
-    # What moves elements about first makes them all the user's own: positions mean nothing afterwards.
+    # Methods that move or replace elements first copy all of them, because positions no longer match the originals afterwards.
 
     def _moving(self, name: str, *args: Any, **kwargs: Any) -> Any:
         self._own_all()

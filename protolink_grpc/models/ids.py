@@ -1,8 +1,8 @@
-"""Identifiers: time-ordered UUIDv7 text, unguessable and local in an index. Nothing here knows what an id names.
+"""Identifiers: UUIDv7 text, ordered by time, so that ids created together are close in an index, and unguessable.
 
 Layout (RFC 9562 section 5.7, monotonic by method 3 of section 6.2): 48 bits of milliseconds, 12 bits of the fraction of
 that millisecond, 62 random bits. Ids of one process ascend strictly, across threads too; when the clock stands still or
-steps back, the time part counts on from the last id.
+steps back, the time part is incremented from that of the last id.
 """
 
 import os
@@ -15,16 +15,18 @@ _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
 
 def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes] = os.urandom) -> Callable[[], str]:
-    """A function that makes UUIDv7 text, each greater than the one before; any thread may call it, and forked children.
+    """Return a function that generates UUIDv7 text, each id greater than the previous one.
+
+    The function is safe to call from several threads and in forked child processes.
 
     Args:
-        now: Nanoseconds since the epoch.
-        random: Unpredictable bytes; asked for many ids at once, because the call is the slow part.
+        now: Returns nanoseconds since the epoch.
+        random: Returns the given number of unpredictable bytes; called once for 256 ids, because the call is slow.
     """
-    # A closure, not a class: names of an enclosing function cost half of what attributes do, and this runs per message.
+    # A closure, not a class: access to enclosing variables costs half as much as to attributes, and this runs for every message.
     lock = threading.Lock()
     last = 0
-    millisecond, head = -1, ""  # the text of the millisecond is shared by the ids made in it
+    millisecond, head = -1, ""  # ids of the same millisecond share its text
     tails: list[str] = []
 
     def new() -> str:
@@ -42,7 +44,7 @@ def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes]
             return f"{head}{tick & 0xFFF:03x}{tails.pop()}"
 
     def forget() -> None:
-        """In a child: the tails are its parent's too, and a thread that is gone may hold the lock."""
+        """Reset the state in a forked child: the parent has the same tails, and a thread of the parent may hold the lock."""
         nonlocal lock
         lock = threading.Lock()
         tails.clear()
@@ -53,7 +55,7 @@ def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes]
 
 
 def _tails(digits: str) -> Iterator[str]:
-    """`-vxxx-xxxxxxxxxxxx` from each 16 hex digits, two of whose bits become the variant."""
+    """Yield `-vxxx-xxxxxxxxxxxx` for each 16 hex digits; two bits of the first digit are replaced by the variant."""
     for at in range(0, len(digits), 16):
         yield f"-{_VARIANT[digits[at]]}{digits[at + 1 : at + 4]}-{digits[at + 4 : at + 16]}"
 
@@ -76,7 +78,7 @@ def _named(prefix: str | None) -> str:
 
 
 class IDGenerator:
-    """Ids under their ProtoLink names; with a `prefix`, `<prefix>_<uuid>`."""
+    """Id generation under ProtoLink's method names; with a `prefix`, an id is `<prefix>_<uuid>`."""
 
     @staticmethod
     def generate_uuid(prefix: str | None = None) -> str:

@@ -1,10 +1,10 @@
-"""The one place where values become JSON text and back. It knows no model.
+"""Conversion of values to JSON text and back. No code for a particular model lives here.
 
 Integers keep every digit, however long. NaN and the infinities have no JSON form and become null. Text that is not
 valid Unicode and values nested deeper than `MAX_DEPTH` are refused in both directions, so that what was written can be
 read.
 
-Work is bounded before objects are made: `json_complexity` tells what a text will cost without parsing it.
+The cost of a text is bounded before it is parsed: `json_complexity` estimates it without parsing.
 """
 
 import base64
@@ -39,7 +39,7 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
 
 def to_json(value: object) -> str:
-    """JSON text of anything that a tool may sensibly return.
+    """Return the JSON text of a value, for instance of a tool's result.
 
     Besides JSON's own types: tuples, sets (sorted, so that equal sets give equal text), bytes (base64), dates, times,
     UUIDs, enums (their value), Decimals (text), dataclasses, mappings, and objects with `to_dict()` or `model_dump()`.
@@ -82,12 +82,12 @@ def from_json(text: str | bytes, *, field: str = "", max_complexity: int | None 
 
 
 def json_complexity(raw: bytes, most: int) -> int:
-    """What a JSON text costs who reads it: 10 for each object and array, 4 for each key, 1 for each further value.
+    """Return the cost of reading a JSON text: 10 for each object and array, 4 for each key, 1 for each further value.
 
-    Needs no parser, only searches at the speed of memory, so it is known before anything is made of the text.
+    It only searches bytes and does not parse, so it is fast and allocates no objects for the values.
 
     Args:
-        most: The caller's bound. A result above it may be too high, where counting further has no use.
+        most: The caller's bound. A result above it may be too high, because exact counting then has no use.
 
     Returns:
         The complexity of a well-formed text; any number for another.
@@ -114,7 +114,7 @@ def check_complexity(found: int, most: int, field: str = "") -> None:
 
 
 def normalize(value: object) -> JsonValue:
-    """What a reader of `to_json(value)` gets."""
+    """Return the value after conversion to JSON text and back."""
     return from_json(to_json(value))
 
 

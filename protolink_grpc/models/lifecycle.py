@@ -1,4 +1,4 @@
-"""The life of a task: its states and every move between them. This table is the only state machine; all ask it."""
+"""The lifecycle of a task: its states and the allowed moves between them. This table is the only state machine."""
 
 from types import MappingProxyType
 
@@ -42,12 +42,12 @@ INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 
 
 def is_terminal(state: TaskState) -> bool:
-    """Nothing will happen to the task any more."""
+    """Whether the state is final."""
     return state in TERMINAL
 
 
 def is_interrupted(state: TaskState) -> bool:
-    """The task waits for its sender."""
+    """Whether the task waits for its sender."""
     return state in INTERRUPTED
 
 
@@ -80,10 +80,10 @@ def _not_a_state(field: str) -> InvalidArgumentError:
 
 
 def check_transition(current: TaskState, target: TaskState) -> None:
-    """Pass when the move is in the table.
+    """Check that the table allows a move.
 
     Raises:
-        InvalidTransitionError: It is not; staying where one is counts as a move.
+        InvalidTransitionError: The move is not allowed; a move to the same state must be in the table too.
     """
     if target not in TRANSITIONS.get(current, _NOWHERE):
         raise InvalidTransitionError(

@@ -1,14 +1,14 @@
 """One turn of a conversation between a caller and an agent. Which turns a task accepts is decided elsewhere."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models import reader
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
+from protolink_grpc.models.json_form import JsonForm
 from protolink_grpc.models.json_schema import SchemaLike
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.kinds import ONLY_IF_SET, Facts, Kind, Time, check_text
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.payload import Payload
 
@@ -17,15 +17,24 @@ MessageRoleType = Literal["user", "agent", "assistant", "system", "tool"]
 ROLES = frozenset({"user", "agent", "assistant", "system", "tool"})
 
 
+def _check_role(value: object) -> str:
+    if check_text(value) not in ROLES:
+        raise InvalidArgumentError("must be one of user, agent, assistant, system, tool")
+    return str(value)
+
+
+_ROLE = Kind("role", _check_role)
+
+
 @dataclass(slots=True)
-class Message:
+class Message(JsonForm):
     """Parts from one speaker. `role` is one of `ROLES`, checked when read, never when constructed; `metadata` None means none."""
 
     id: str = field(default_factory=new_message_id)
-    role: str = "user"
+    role: Annotated[str, _ROLE] = "user"
     parts: list[Part] = field(default_factory=list)
-    timestamp: str = field(default_factory=utc_now)
-    metadata: dict[str, Any] | None = None
+    timestamp: Time = field(default_factory=utc_now)
+    metadata: Facts | None = field(default=None, metadata=ONLY_IF_SET)
 
     @property
     def text(self) -> str:
@@ -39,36 +48,6 @@ class Message:
     def add_part(self, part: Part) -> Self:
         self.parts.append(part)
         return self
-
-    def to_dict(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            "id": self.id,
-            "role": self.role,
-            "parts": [part.to_dict() for part in self.parts],
-            "timestamp": self.timestamp,
-        }
-        if self.metadata:
-            found["metadata"] = plain(self.metadata)
-        return found
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """The message of a JSON object; a missing id or timestamp is made, unknown keys are skipped.
-
-        Raises:
-            InvalidArgumentError: A value of the wrong kind; names its path, for instance `parts[0].type`.
-        """
-        source = reader.as_object(data)
-        role = reader.text(source, "role") or "user"
-        if role not in ROLES:
-            raise InvalidArgumentError("must be one of user, agent, assistant, system, tool", field="role")
-        return cls(
-            id=reader.text(source, "id") or new_message_id(),
-            role=role,
-            parts=reader.items(source, "parts", Part.from_dict),
-            timestamp=reader.moment(source, "timestamp"),
-            metadata=reader.mapping(source, "metadata") or None,
-        )
 
     @classmethod
     def user(cls, text: str) -> Self:
@@ -94,7 +73,7 @@ class Message:
         output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Self:
-        """A user's message that asks the agent's model."""
+        """Build a user's message with a request to the agent's model."""
         return cls(role="user", parts=[Part.infer(prompt, user, output_schema, metadata)])
 
     @classmethod
@@ -105,12 +84,12 @@ class Message:
         confidence: float | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Self:
-        """An agent's message that tells a router where to go."""
+        """Build an agent's message with a routing decision."""
         return cls(role="agent", parts=[Part.route(route_key, reason, confidence, metadata)])
 
     @classmethod
     def tool_call(
         cls, tool_name: str, args: dict[str, Any] | Payload | None = None, call_id: str | None = None
     ) -> Self:
-        """A user's message that calls a tool by name."""
+        """Build a user's message that calls a tool by name."""
         return cls(role="user", parts=[Part.tool_call(tool_name, args, call_id)])

@@ -1,4 +1,4 @@
-"""Enums of the contract are open: a later version may add values, and readers keep those that they do not know."""
+"""Open enums of the contract: a later version may add values, and readers keep unknown values."""
 
 import re
 from enum import StrEnum

@@ -1,17 +1,19 @@
-"""One piece of content, and the typed contents that a part may carry. What happens to a part is decided elsewhere."""
+"""Part: one piece of content of a message or artifact, and the typed contents of parts. Parts are processed elsewhere."""
 
 import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.payload import MARK, Payload, PayloadRef, json_of, read_value
+from protolink_grpc.models.kinds import Filled, Kind, check_object
+from protolink_grpc.models.payload import MARK, Payload, PayloadRef, UserValue, json_of, read_value
 
 
 class PartType:
@@ -39,96 +41,64 @@ class PartType:
     CONFIDENCE: Final = "confidence"
     SCHEMA: Final = "schema"
     UNKNOWN: Final = "unknown"
-    """Of a kind that only a later version knows: `{fallback_text, encoded}`, what to show, and the protobuf Part in base64."""
+    """A part of a later version: `{fallback_text, encoded}`, a text to show and the encoded protobuf Part in base64."""
+
+
+_ARGUMENTS: Final = Kind("arguments", lambda value: read_value(check_object(value)))
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A wish to call a tool; `call_id` names the call and is repeated by its output.
+class ToolCall(JsonForm):
+    """A request to call a tool. `call_id` identifies the call; its ToolOutput repeats it.
 
-    `args` is a JSON object, or a Payload in another form, which only some tools can read.
+    `args` is a JSON object, or a Payload in another form that only some tools accept.
     """
 
-    tool_name: str
-    args: dict[str, Any] | Payload = field(default_factory=dict)
+    tool_name: Filled
+    args: Annotated[dict[str, Any] | Payload, _ARGUMENTS] = field(default_factory=dict)
     call_id: str = field(default_factory=new_call_id)
 
     def json_args(self) -> dict[str, Any]:
-        """The arguments of a call that is to be run by something that reads JSON.
+        """Return the arguments as a JSON object.
 
         Raises:
-            InvalidArgumentError: They have another form; names `arguments`.
+            InvalidArgumentError: The arguments have another form; names `arguments`.
         """
         args = json_of(self.args, "arguments")
         if not isinstance(args, dict):
             raise InvalidArgumentError("must be a JSON object", field="arguments")
         return args
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"tool_name": self.tool_name, "args": plain(self.args), "call_id": self.call_id}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            tool_name=reader.filled_text(source, "tool_name"),
-            args=read_value(reader.mapping(source, "args")),
-            call_id=reader.text(source, "call_id") or new_call_id(),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ToolOutput:
-    """The answer to one ToolCall. The call succeeded when `error` is None.
+class ToolOutput(JsonForm):
+    """The result of one ToolCall. The call succeeded if `error` is None.
 
     `result` is any JSON value or a Payload, `error` any JSON value.
     """
 
     call_id: str
-    result: Any = None
+    result: UserValue = None
     error: Any = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"call_id": self.call_id, "result": plain(self.result), "error": plain(self.error)}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            call_id=reader.given_text(source, "call_id"),
-            result=read_value(reader.copied(source.get("result"), "result")),
-            error=reader.copied(source.get("error"), "error"),
-        )
 
 
 @dataclass(frozen=True, slots=True)
-class RouteDecision:
-    """Which way a flow goes on: `route_key` is one of the keys of its router."""
+class RouteDecision(JsonForm):
+    """The next step of a flow: `route_key` is one of the keys of its router."""
 
-    route_key: str
+    route_key: Filled
     reason: str | None = None
     confidence: float | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "route_key": self.route_key,
-            "reason": self.reason,
-            "confidence": plain(self.confidence),
-            "metadata": plain(self.metadata),
-        }
-
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """Reads `route` and `key` too, the names that models like to write."""
+        """Read a JSON object; `route` and `key` are accepted instead of `route_key`, because models often write them."""
         source = reader.as_object(data)
         name = next((name for name in ("route_key", "route", "key") if source.get(name) is not None), "route_key")
-        return cls(
-            route_key=reader.filled_text(source, name),
-            reason=reader.optional_text(source, "reason"),
-            confidence=reader.optional_double(source, "confidence"),
-            metadata=reader.mapping(source, "metadata"),
-        )
+        if name != "route_key":
+            reader.filled_text(source, name)
+        return cls(**read_fields(cls, {**source, "route_key": source.get(name)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +106,7 @@ class FileContent:
     """A file by value (`data`) or by reference (`uri`).
 
     Args:
-        payload: Set where these fields do not say all: the size or digest of a reference, a preview, a codec, another form.
+        payload: Set if the other fields cannot hold everything: size or digest of a reference, a preview, a codec, another form.
     """
 
     data: bytes | None = None
@@ -147,7 +117,7 @@ class FileContent:
 
     @classmethod
     def of(cls, payload: Payload, name: str | None = None) -> Self:
-        """The file of a payload; `data` and `uri` are set where the payload has them."""
+        """Build the file of a payload; `data` and `uri` are set if the payload has them."""
         payload = replace(payload, media_type=payload.content_type)
         value = payload.value
         data = value if isinstance(value, bytes) and not payload.encoding else None
@@ -155,7 +125,7 @@ class FileContent:
         return cls(data, uri, name, payload.media_type, payload)
 
     def to_dict(self) -> dict[str, Any]:
-        """`data` is standard base64 text and is left out when there is none; a payload is written as `$payload`, instead of it."""
+        """Return the JSON form. `data` is standard base64, omitted if None; a payload is `$payload` instead of `data`."""
         found: dict[str, Any] = {"name": self.name, "media_type": self.media_type, "uri": self.uri}
         if self.payload is not None:
             return found | self.payload.to_dict()
@@ -195,7 +165,7 @@ def _read_text(content: object) -> str:
 
 
 def _read_file(content: object) -> FileContent:
-    """A FileContent when the content has exactly its shape: less is free here."""
+    """Return a FileContent if the content has exactly the keys of its JSON form; raise InvalidArgumentError otherwise."""
     if isinstance(content, dict) and content.keys() - {"data"} == _FILE_KEYS:
         return FileContent.from_dict(content)
     if isinstance(content, dict) and content.keys() - {MARK} == _FILE_KEYS:
@@ -206,20 +176,21 @@ def _read_file(content: object) -> FileContent:
 
 
 def _read(kind: str, content: object) -> Any:
-    """The content in the class of its type where it has its shape. Else it stays what it is, as it does on the wire: a log can be
-    read back whatever was put into it.
+    """Return the content as an instance of its type's class, or unchanged if it does not match.
+
+    The wire format keeps such contents too, so a log with any content can be read back.
     """
     typed = _READERS.get(kind)
     if typed is not None:
         try:
             return typed(content)
         except InvalidArgumentError:
-            pass  # said with its field by whoever asks for the typed content
+            pass  # `as_tool_call` and the like raise this error with its field
     return read_value(plain(content))
 
 
 def typed_content(kind: str, content: Any) -> Any:
-    """A JSON object in the class of its part type, where that loses nothing of it."""
+    """Return a JSON object as an instance of its part type's class if the conversion loses nothing; otherwise unchanged."""
     typed = _READERS.get(kind) if isinstance(content, dict) else None
     if typed is not None:
         try:
@@ -257,8 +228,8 @@ class Part:
     `content` by type: text is str; tool_call, tool_output, route, decision are their classes here; infer is an object
     of `prompt`, `user`, `output_schema`, `metadata`; error is `{code, message, retryable}`, warning `{code, message}`,
     status `{state, message}`; unknown `{fallback_text, encoded}`; json and every other type are any value that `to_json`
-    takes, or a Payload. Contents are checked where they are used, by `as_tool_call` and its kin, never when constructed: a part
-    carries whatever its sender put into it.
+    takes, or a Payload. Contents are checked on use, by `as_tool_call` and similar methods, not on construction: a part keeps any
+    content of its sender.
     """
 
     type: str
@@ -278,10 +249,10 @@ class Part:
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The part of a JSON object; a content that is not of its type's shape, or of no known type, stays as it is.
+        """Read a JSON object; content that does not match its type, or has an unknown type, is kept unchanged.
 
         Raises:
-            InvalidArgumentError: No object, no `type`, or a content that is too deep; names the field.
+            InvalidArgumentError: Not an object, no `type`, or content nested too deeply; names the field.
         """
         source = reader.as_object(data)
         kind = reader.filled_text(source, "type")
@@ -306,7 +277,7 @@ class Part:
         name: str | None = None,
         media_type: str = "application/octet-stream",
     ) -> Self:
-        """A file by value or by reference: exactly one of `data` and `uri`."""
+        """Build a file part by value or by reference. Raises InvalidArgumentError unless exactly one of `data` and `uri` is set."""
         return cls("file", _file_content(data, uri, name, media_type))
 
     @classmethod
@@ -345,7 +316,7 @@ class Part:
         output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> Self:
-        """A wish to ask the agent's model; what is None is left out.
+        """Build a request to the agent's model; arguments that are None are omitted.
 
         Args:
             output_schema: JSON Schema of the answer, or a type that has one: a pydantic model, a dataclass, a TypedDict.
@@ -393,19 +364,19 @@ class Part:
         return cls("decision", RouteDecision(route_key, reason, confidence, {} if metadata is None else metadata))
 
     def as_tool_call(self) -> ToolCall:
-        """The content as a ToolCall, read from a dict if need be.
+        """Return the content as a ToolCall; a dict is converted.
 
         Raises:
-            InvalidArgumentError: Another type, or a content that is no such thing; names the field.
+            InvalidArgumentError: The part has another type, or its content is not a tool call; names the field.
         """
         return _typed(self, ToolCall, "tool_call")
 
     def as_tool_output(self) -> ToolOutput:
-        """The content as a ToolOutput. Raises as `as_tool_call`."""
+        """Return the content as a ToolOutput. Raises like `as_tool_call`."""
         return _typed(self, ToolOutput, "tool_output")
 
     def as_route_decision(self) -> RouteDecision:
-        """The content as a RouteDecision. Raises as `as_tool_call`."""
+        """Return the content as a RouteDecision. Raises like `as_tool_call`."""
         return _typed(self, RouteDecision, "route", "decision")
 
 

@@ -7,11 +7,12 @@ Where the models have a value of a user (arguments, results, data), plain JSON i
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeAlias
+from typing import Annotated, Any, Final, Self, TypeAlias
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.kinds import Kind
 
 MARK: Final = "$payload"
 """In JSON a payload is an object with this one key."""
@@ -52,13 +53,13 @@ PayloadForm: TypeAlias = TypedMessage | PayloadRef | UnknownForm | bytes | Any
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One value of a user with what has to be known to read it.
+    """One value of a user, with the metadata that is needed to read it.
 
     Args:
         value: A TypedMessage, a PayloadRef, bytes, or any JSON value.
         media_type: Empty means the usual one of the form.
         encoding: Codec that encoded the value; empty means none.
-        preview: What is shown instead of the value, at most 1 KiB.
+        preview: Text to show instead of the value, at most 1 KiB.
     """
 
     value: PayloadForm
@@ -86,7 +87,7 @@ class Payload:
 
     @property
     def description(self) -> str:
-        """What is shown instead of the value: the preview, else its form and size."""
+        """Text to show instead of the value: the preview, otherwise a description of its form; plain JSON is written out."""
         match self.value:
             case _ if self.preview:
                 return self.preview
@@ -155,14 +156,18 @@ def read_value(value: Any) -> Any:
             payload = Payload.from_dict(value)
         except InvalidArgumentError:
             return value
-        # Else it is a user's own object that looks like one.
+        # Otherwise it is a user's own object that looks like a payload.
         if payload.to_dict() == value and not (payload.is_json and payload == Payload(payload.value)):
             return payload
     return value
 
 
+UserValue = Annotated[Any, Kind("user value", lambda value: read_value(plain(value)))]
+"""A JSON value, or a Payload."""
+
+
 def copied(value: Any) -> Any:
-    """A copy that shares nothing mutable: `plain`, but a payload, which nobody changes, is itself."""
+    """Return a copy that shares nothing mutable. A Payload is never modified and is returned as it is."""
     return value if isinstance(value, Payload) else plain(value)
 
 

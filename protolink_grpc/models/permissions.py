@@ -1,7 +1,7 @@
-"""The permissions of a run as their JSON form has them, read name by name. Which of them decides is for `policy` to say.
+"""Reading of the permissions of a run from their JSON form. `policy` selects the permission that applies.
 
-They map names of capabilities to rules, at the top or under `capabilities`, or both; `default` is for the names that none speaks
-for. A value that is neither a word nor an object with an effect, such as `{"paths": [...]}`, grants in the application's own words.
+They map names of capabilities to rules, at the top level, under `capabilities`, or both; `default` applies to all other names. A
+value that is neither a word nor an object with an effect, such as `{"paths": [...]}`, is a grant in the application's own format.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ from protolink_grpc.models.rules import EFFECT_KEYS, RULE_KEYS, Rule, read_effec
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What permissions say about one name. Without a rule it is a grant in the application's own words, and allows."""
+    """The permission for one name. Without a rule it is a grant in the application's own format, and allows."""
 
     rule: Rule | None
     data: Any = None
 
 
 def read_permissions(permissions: Mapping[str, Any]) -> tuple[dict[str, Permission], Permission | None]:
-    """The permissions by name, and that of the names without one. What was meant to restrict and cannot be read denies."""
+    """Return the permissions by name, and the default permission. An invalid rule denies."""
     return _read(permissions, None)
 
 

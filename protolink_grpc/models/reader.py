@@ -46,7 +46,7 @@ def required_text(data: dict[str, Any], key: str) -> str:
 
 
 def filled_text(data: dict[str, Any], key: str) -> str:
-    """A text that somebody wrote, if only spaces: what the contract's fields can carry."""
+    """Return a required text that is not empty; it may be blank."""
     value = given_text(data, key)
     if not value:
         raise InvalidArgumentError("must be a non-empty string", field=key)
@@ -54,7 +54,7 @@ def filled_text(data: dict[str, Any], key: str) -> str:
 
 
 def given_text(data: dict[str, Any], key: str) -> str:
-    """A text that must be there; it may be empty."""
+    """Return a required text; it may be empty."""
     value = optional_text(data, key)
     if value is None:
         raise InvalidArgumentError("must be a string", field=key)
@@ -62,7 +62,7 @@ def given_text(data: dict[str, Any], key: str) -> str:
 
 
 def moment(data: dict[str, Any], key: str) -> str:
-    """A point in time, kept as its writer spelled it; now when absent."""
+    """Return an ISO 8601 time in its original spelling; the current time if it is missing or empty."""
     value = optional_text(data, key)
     if not value:
         return utc_now()
@@ -229,7 +229,7 @@ def texts(data: dict[str, Any], key: str) -> list[str]:
 
 
 def items(data: dict[str, Any], key: str, read: Callable[[object], T]) -> list[T]:
-    """Each element of an array through `read`; an error names `key[index]`."""
+    """Return the elements of an array, each converted by `read`; an error names `key[index]`."""
     found: list[T] = []
     source = array(data, key)
     try:
@@ -241,7 +241,7 @@ def items(data: dict[str, Any], key: str, read: Callable[[object], T]) -> list[T
 
 
 def nested(data: dict[str, Any], key: str, read: Callable[[object], T]) -> T:
-    """The value of `key` through `read`, null included; an error names `key`."""
+    """Return the value of `key`, converted by `read`, null included; an error names `key`."""
     try:
         return read(data.get(key))
     except InvalidArgumentError as error:

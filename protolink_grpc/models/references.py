@@ -1,7 +1,7 @@
-"""What events of a log refer to instead of copying it: arguments of tool calls, and the actions of approvals.
+"""References between events of a log, which avoid copies of tool call arguments and of the actions of approvals.
 
-A log has each value once. Those who read it from the beginning, or from the beginning of a turn, get whole payloads back; those who
-begin in the middle see what they have.
+A log has each value once. Readers that start at the beginning of the log or of a turn get complete payloads. For readers that start
+elsewhere, the referenced values may be missing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,9 +36,9 @@ class _Open:
 
 
 class References:
-    """Tool calls that no action has named yet, and actions that have not ended, of one log.
+    """The tool calls of one log that no action refers to yet, and its actions that have not ended.
 
-    All are forgotten when the task ends or waits for input, so this is as large as what a run is doing.
+    All are removed when the task ends or waits for input, so the size is bounded by the current work of a run.
     """
 
     __slots__ = ("_actions", "_calls")
@@ -48,25 +48,25 @@ class References:
         self._actions: dict[str, _Open] = {}
 
     def whole(self, event: RunEvent) -> RunEvent:
-        """The next event of the log, with what it refers to. An event without references is returned as it is."""
+        """Return the next event of the log with its references resolved. An event without references is returned unchanged."""
         payload = event.payload
         found = self.resolve(payload, event.action_id)
         return event if found is payload else replace(event, payload=found)
 
     def resolve(self, payload: Any, action_id: str) -> Any:
-        """The payload of the next event of the log, with what it refers to.
+        """Return the payload of the next event of the log with its references resolved.
 
         Args:
-            action_id: That of the event.
+            action_id: The event's action id.
         """
         read = _READERS.get(payload.__class__)
         return payload if read is None else read(self, payload, action_id)
 
     def abridged(self, payload: ActionRequested, before: Sequence[Any]) -> ActionRequested:
-        """What to write for a request: one whose payload is left out where the log has that already.
+        """Return the payload to write for a request, marked as abridged if the log already has the arguments.
 
         Args:
-            before: Payloads that come after those that this has seen, and before the request.
+            before: Payloads between the last resolved one and the request.
         """
         call_id = payload.action.call_id
         if not call_id or set(payload.action.payload) != {"arguments"}:
@@ -158,13 +158,16 @@ _READERS: dict[Any, Callable[[References, Any, str], Any]] = {
     ActionEnded: References._ended,
 }
 
+REFERRING = frozenset(_READERS)
+"""Kinds of payloads that `References.resolve` must process; all others neither have references nor are referred to."""
+
 
 def _calls_in(messages: Iterable[Message]) -> list[ToolCall]:
     found = []
     for message in messages:
         for part in message.parts:
             if part.type == PartType.TOOL_CALL:
-                # One that cannot be read is none: no action names it.
+                # An invalid tool call is ignored: no action refers to it.
                 with suppress(InvalidArgumentError):
                     found.append(part.as_tool_call())
     return found

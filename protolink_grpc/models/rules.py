@@ -10,7 +10,7 @@ from protolink_grpc.models.action import PolicyEffect
 T = TypeVar("T")
 
 EFFECT_KEYS = ("effect", "decision", "mode")
-"""Where an object says its effect; the first that is there counts."""
+"""Keys of an object's effect; the first key that is present counts."""
 
 RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
 """The keys of an object that say its rule; what it has besides is the application's."""
@@ -108,7 +108,7 @@ def read_seconds(value: object, *, field: str) -> float | None:
 
 
 def strictest(rules: Iterable[Rule]) -> Rule:
-    """What holds when all of them do: deny before require_approval before allow.
+    """Return the rule that is as strict as all of them: deny before require_approval before allow.
 
     Among approvals, arguments are editable only if each allows it, and the shortest time counts.
     """

@@ -1,4 +1,4 @@
-"""What is asked of an agent's memory over the control plane, and what comes back: the values. Nothing here remembers."""
+"""Requests and results of operations on an agent's memory over the control plane. No storage lives here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from protolink_grpc.models.json_value import plain
 
 StateOperation = Literal["describe", "reset", "compact"]
 COMPACTION_KEY = "compaction"
-"""Where a report's metadata has what a compaction did."""
+"""Metadata key of a report's HistoryCompactionResult."""
 
 NOT_ENABLED = "state store is not enabled"
 """The error in the report of a store that the agent does not have, in ProtoLink's words."""
@@ -22,11 +22,11 @@ _OPERATIONS: tuple[StateOperation, ...] = ("describe", "reset", "compact")
 
 @dataclass(frozen=True, slots=True)
 class StateOperationRequest:
-    """Which part of an agent's memory, and what to do with it.
+    """The stores of an agent's memory to operate on, and the parameters of the operation.
 
     Args:
         session_id: None means all sessions of the caller, where the operation allows it.
-        stores: For instance `("conversation",)`; none means all that the agent has, for compact the conversation.
+        stores: For instance `("conversation",)`; empty means all stores of the agent, for compact the conversation.
         include_data: For describe: return the content too.
         strategy, max_messages, max_tokens, preserve_recent, summary_max_tokens: For compact, as in HistoryCompactionRequest.
         metadata: For the application itself; it stays in the process.
@@ -46,7 +46,7 @@ class StateOperationRequest:
     def of(
         cls, request: "StateOperationRequest | HistoryCompactionRequest | Mapping[str, Any] | str | None", **fields: Any
     ) -> "StateOperationRequest":
-        """The request that is meant by a request, its JSON object, or a session's id; fields that are not None replace its own.
+        """Build a request from a request, its JSON object, or a session id; `fields` that are not None replace its values.
 
         Raises:
             InvalidArgumentError: A field is wrong; names it.
@@ -123,7 +123,7 @@ class StateOperationRequest:
 
 @dataclass(slots=True)
 class StateStoreReport:
-    """One store: what it holds in the scope that was asked for, or what was done to it.
+    """The content of one store in the requested scope, or the effect of an operation on it.
 
     Args:
         enabled: The agent has such a store.
@@ -197,7 +197,7 @@ class StateStoreReport:
 
 @dataclass(slots=True)
 class StateOperationResult:
-    """What became of an operation, store by store, in ProtoLink's shape; the tuples of names follow from the reports."""
+    """The result of an operation, with one report per store, in ProtoLink's format; the tuples of names are computed."""
 
     operation: StateOperation
     session_id: str | None = None
@@ -214,12 +214,12 @@ class StateOperationResult:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The stores that were named, and that the agent does not have."""
+        """The requested stores that the agent does not have."""
         return tuple(store.name for store in self.stores if not store.enabled)
 
     @property
     def errors(self) -> tuple[dict[str, str], ...]:
-        """What went wrong with stores that the agent has."""
+        """The errors of stores that the agent has."""
         return tuple(
             {"store": store.name, "message": store.error}
             for store in self.stores

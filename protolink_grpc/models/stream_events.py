@@ -58,7 +58,7 @@ def _context_of(metadata: Fields) -> RunContext | None:
     try:
         return None if context is None else RunContext.from_dict(context)
     except InvalidArgumentError:
-        return None  # somebody else's key
+        return None  # a key of the application
 
 
 def _promoted(source: Fields, kind: str) -> ev.RunEvent:
@@ -69,7 +69,7 @@ def _promoted(source: Fields, kind: str) -> ev.RunEvent:
     try:
         payload = read(source, metadata)
     except InvalidArgumentError:
-        # A shape of another version: told as it came, what would be promoted beside the rest.
+        # The format of another version: kept as a dict, with the metadata merged in.
         payload = reader.copied(source, "") | metadata
     return ev.RunEvent(
         type=name,

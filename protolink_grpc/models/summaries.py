@@ -11,7 +11,7 @@ MAX_SUMMARY = 140
 
 
 def summary_of(payload: ev.Payload | ev.TextDelta | dict[str, Any] | None) -> str:
-    """What an event says, in one line of at most `MAX_SUMMARY` characters; empty for kinds of an application."""
+    """Summarise a payload in one line of at most `MAX_SUMMARY` characters; empty for kinds of an application."""
     write = _WRITERS.get(payload.__class__)
     return "" if write is None else _on_one_line(write(payload))
 

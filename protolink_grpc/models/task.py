@@ -1,4 +1,4 @@
-"""The unit of work between agents: its conversation, its output, where it stands. Nothing here runs a task."""
+"""Task: the unit of work between agents, with its conversation, output and state. Tasks are executed elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _REASONS = {
     TaskState.CANCELED: "cancel_reason",
     TaskState.REJECTED: "reject_reason",
 }
-"""Where a task without success keeps the reason, by state."""
+"""Metadata key of the reason, for each state that ends a task without success."""
 
 
 @checks_arguments
@@ -32,16 +32,16 @@ class Task:
     """A unit of work.
 
     Args:
-        state: Moves along `lifecycle.TRANSITIONS` only; use the methods.
-        messages: The conversation, oldest first. Read by index and iteration only, so a lazy list subclass does.
-        artifacts: The output, oldest first; lazy like `messages`.
-        metadata: Free; the library writes `state_history`, `run_context` and its mirrors, and the reason of an end.
-        flow_state: What a flow keeps between its steps.
+        state: Change it with the methods only; they allow the moves in `lifecycle.TRANSITIONS`.
+        messages: The conversation, oldest first. It may be a lazy list subclass: read it by index and iteration only.
+        artifacts: The output, oldest first; may be lazy like `messages`.
+        metadata: Free keys; the library writes `state_history`, `run_context` and its mirrored keys, and the reason of an end.
+        flow_state: State of a flow between its steps.
         created_at: ISO 8601 UTC.
-        failure: Why the task failed or was rejected, with all that is known: category, whether a retry may help, where it began,
-            its cause. Its message is the text in the metadata. Not in the JSON form, and not compared.
+        failure: Why the task failed or was rejected: category, retryability, origin and cause. Its message is also in the metadata.
+            Not in the JSON form, and not compared.
 
-    Methods that change the task return it. Messages and artifacts may be added in any state: the server is stricter.
+    Methods that change the task return it. Messages and artifacts may be added in any state; the server is stricter.
     """
 
     id: str = field(default_factory=new_task_id)
@@ -52,7 +52,7 @@ class Task:
     flow_state: dict[str, Any] = field(default_factory=dict)
     created_at: str = field(default_factory=utc_now)
     failure: Failure | None = field(default=None, repr=False, compare=False)
-    # Set by add_*: (an artifact came last, number of messages, number of artifacts). Void when the lists changed since.
+    # Set by add_*: (an artifact was added last, number of messages, number of artifacts). Invalid if the lists changed since.
     _newest: tuple[bool, int, int] | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
@@ -64,7 +64,7 @@ class Task:
         budget: RunBudget | None = None,
         context: RunContext | None = None,
     ) -> Self:
-        """A submitted task with its first message; text becomes a user's message.
+        """Build a submitted task with its first message; a text becomes a user's message.
 
         Args:
             session_id: Overrides the session of `context`.
@@ -82,7 +82,7 @@ class Task:
 
     @classmethod
     def of(cls, given: "Task | Message | str") -> "Task":
-        """The task itself, or a new one with that message or text of a user."""
+        """Return a task unchanged, or build one from a message or a user's text."""
         return given if isinstance(given, Task) else cls.create(given)
 
     @classmethod
@@ -97,7 +97,7 @@ class Task:
         budget: RunBudget | None = None,
         context: RunContext | None = None,
     ) -> Self:
-        """A task that asks the agent's model; `metadata` goes with the infer part."""
+        """Build a task that sends a request to the agent's model; `metadata` belongs to the infer part."""
         message = Message.infer(prompt, user, output_schema, metadata)
         return cls.create(message, session_id=session_id, budget=budget, context=context)
 
@@ -112,7 +112,7 @@ class Task:
         budget: RunBudget | None = None,
         context: RunContext | None = None,
     ) -> Self:
-        """A task that calls one tool."""
+        """Build a task that calls one tool."""
         message = Message.tool_call(name, args, call_id)
         return cls.create(message, session_id=session_id, budget=budget, context=context)
 
@@ -127,10 +127,10 @@ class Task:
         return self
 
     def update_state(self, state: TaskState | str) -> Self:
-        """Move to `state` and record the move; the current state again changes nothing.
+        """Move to `state` and record the change in `state_history`; moving to the current state does nothing.
 
         Raises:
-            InvalidTransitionError: The lifecycle has no such move.
+            InvalidTransitionError: The lifecycle does not allow the move.
             InvalidArgumentError: No such state.
         """
         target = state if isinstance(state, TaskState) else parse_state(state)
@@ -140,7 +140,7 @@ class Task:
         check_transition(current, target)
         self.state = target
         history = self.metadata.setdefault("state_history", [])
-        if isinstance(history, list):  # otherwise the key is the application's
+        if isinstance(history, list):  # otherwise the application uses the key
             history.append(
                 {"previous_state": str(current), "new_state": str(target), "timestamp": utc_now()},
             )
@@ -150,27 +150,27 @@ class Task:
         return self.update_state(TaskState.WORKING)
 
     def require_input(self, message: Message | str | None = None) -> Self:
-        """Wait for the sender, who is asked `message`; through `working` where the lifecycle asks for it."""
+        """Wait for input of the sender, optionally with a question; moves through `working` where the lifecycle requires it."""
         return self._reach(TaskState.INPUT_REQUIRED, Message.agent(message) if isinstance(message, str) else message)
 
     def require_auth(self, message: Message | str | None = None) -> Self:
-        """Wait for credentials of the sender, through `working` where the lifecycle asks for it."""
+        """Wait for credentials of the sender; moves through `working` where the lifecycle requires it."""
         return self._reach(TaskState.AUTH_REQUIRED, Message.agent(message) if isinstance(message, str) else message)
 
     def complete(self, response_text: str) -> Self:
-        """Finish with an agent's message, through `working` where the lifecycle asks for it."""
+        """Complete with an agent's message; moves through `working` where the lifecycle requires it."""
         return self._reach(TaskState.COMPLETED, Message.agent(response_text))
 
     def fail(self, error_message: str | Failure) -> Self:
-        """Finish with an error; its sentence is kept in `metadata["error"]`."""
+        """Fail with an error; its message is stored in `metadata["error"]`."""
         return self._end(TaskState.FAILED, error_message)
 
     def reject(self, reason: str | Failure | None = None) -> Self:
-        """Finish without having done anything; the reason is kept in `metadata["reject_reason"]`."""
+        """Reject the task without doing any work; the reason is stored in `metadata["reject_reason"]`."""
         return self._end(TaskState.REJECTED, reason)
 
     def cancel(self, reason: str | None = None) -> Self:
-        """Move to `canceled`. This changes the value only; it stops nobody who works on the task."""
+        """Move to `canceled`. This changes only this object; it does not stop a run of the task."""
         return self._end(TaskState.CANCELED, reason)
 
     def _reach(self, state: TaskState, message: Message | None) -> Self:
@@ -190,7 +190,7 @@ class Task:
         return self
 
     def known_failure(self) -> Failure | None:
-        """Why the task failed or was rejected: `failure`, or what the metadata says where that is all, or newer."""
+        """Return why the task failed or was rejected: `failure`, unless the reason in the metadata is a different text."""
         text = self.metadata.get(_REASONS.get(self.state, ""))
         if self.state is TaskState.CANCELED or not isinstance(text, str):
             return self.failure
@@ -203,7 +203,7 @@ class Task:
 
     @property
     def session_id(self) -> str | None:
-        """The session in the metadata, loose or in the run context."""
+        """The session id in the metadata: the top-level key, otherwise that of the run context."""
         context = self.metadata.get(CONTEXT_KEY)
         for source in (self.metadata, context if isinstance(context, dict) else {}):
             value = source.get("session_id")
@@ -212,10 +212,10 @@ class Task:
         return None
 
     def raise_for_status(self) -> Self:
-        """The task itself, unless it ended without success.
+        """Return the task, or raise if it ended without success.
 
         Raises:
-            TaskExecutionError: failed, canceled or rejected; carries the task and its failure.
+            TaskExecutionError: The task failed, was canceled or rejected; carries the task and its failure.
         """
         key = _REASONS.get(self.state)
         if key is None:
@@ -230,17 +230,17 @@ class Task:
 
     @property
     def _agent_name(self) -> str:
-        """The agent that has worked on it; empty where the task does not say so."""
+        """Name of the last agent in the task's `agent_chain`; empty if there is none."""
         context = self.metadata.get(CONTEXT_KEY)
         chain = context.get("agent_chain") if isinstance(context, dict) else None
         return str(chain[-1]) if isinstance(chain, list) and chain else ""
 
     def get_last_item(self) -> Message | Artifact | None:
-        """The newest message or artifact, in O(1).
+        """Return the newest message or artifact, in O(1).
 
-        `add_message` and `add_artifact` decide it by their order. For lists that were filled otherwise, as after a
-        transport, it is the last artifact unless the last message is later: instants are compared, not their spelling,
-        and a tie goes to the artifact, because it was made from the message.
+        After `add_message` or `add_artifact`, it is the item added last. If the lists were filled in another way, for instance by
+        decoding, it is the last artifact unless the last message has a later timestamp. Timestamps are compared as points in time;
+        if they are equal, the artifact counts as newer, because it was made from the message.
         """
         if not self.artifacts:
             return self.messages[-1] if self.messages else None
@@ -255,7 +255,7 @@ class Task:
         made, said = self.artifacts[-1].timestamp, self.messages[-1].timestamp
         try:
             return made == said or micros_from_iso(made) >= micros_from_iso(said)
-        except InvalidArgumentError:  # built by hand with a time that is none: nothing to compare
+        except InvalidArgumentError:  # an application has set an invalid timestamp
             return True
 
     def get_last_part(self) -> Part | None:
@@ -263,15 +263,16 @@ class Task:
         return item.parts[-1] if item is not None and item.parts else None
 
     def get_last_part_content(self) -> Any:
-        """The content of the last part of the last item, None without one."""
+        """Return the content of the last part of the last item; None if there is none."""
         part = self.get_last_part()
         return None if part is None else part.content
 
     def get_output(self, default: Any = None) -> Any:
-        """What the task is for: the newest result, unwrapped.
+        """Return the content of the newest result, or `default`.
 
-        Looks at artifacts of kind `result` and at agent or assistant messages, newest first, the kind of the last item
-        before the other; the last part that is output counts: text, json, infer_output, a tool_output without error.
+        Results are artifacts of kind `result` and messages with the role agent or assistant, searched newest first. If the newest
+        item is an artifact, all artifacts are searched before the messages; otherwise all messages first. The last output
+        part of an item counts: text, json, infer_output, or a tool_output without error, whose result is returned.
         """
         first = isinstance(self.get_last_item(), Artifact)
         found = find_output(self.messages, self.artifacts, artifacts_first=first)
@@ -281,7 +282,7 @@ class Task:
         return part.as_tool_output().result if part.type == "tool_output" else part.content
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-compatible copy that shares nothing with the task."""
+        """Return the JSON form, which shares nothing with the task."""
         return {
             "id": self.id,
             "state": str(self.state),
@@ -294,7 +295,7 @@ class Task:
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The task of a JSON object, sharing nothing with it; what is missing is made, unknown keys are skipped.
+        """Read a JSON object; the task shares nothing with it. Missing fields get defaults, unknown keys are ignored.
 
         Raises:
             InvalidArgumentError: A value of the wrong kind; names its path, for instance `messages[2].parts[0].type`.
@@ -319,11 +320,11 @@ def find_output(
     artifacts_first: bool,
     since: tuple[int, int] = (0, 0),
 ) -> tuple[Message | Artifact, Part] | None:
-    """The item that is the answer, and its part that says it; `Task.get_output` says how both are found.
+    """Return the newest result and its output part, or None; `Task.get_output` describes the search.
 
     Args:
         artifacts_first: Whether the newest item is an artifact.
-        since: Where to stop looking: indexes of the first message and the first artifact that count.
+        since: Indexes of the first message and the first artifact to search.
     """
     for looks_at_artifacts in (artifacts_first, not artifacts_first):
         items: Sequence[Message | Artifact] = artifacts if looks_at_artifacts else messages
@@ -337,7 +338,7 @@ def find_output(
 
 
 def _output(parts: Sequence[Part]) -> Part | None:
-    """The last part that is output."""
+    """Return the last output part, or None."""
     return next((part for part in reversed(parts) if _is_output(part)), None)
 
 

@@ -1,17 +1,19 @@
-"""What callers are told about a tool of an agent: the value. The function behind it is in `tools`."""
+"""The description of an agent's tool for callers. The tools themselves are in `tools`."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models.json_form import JsonForm
+from protolink_grpc.models.kinds import Filled, Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class ToolDescription:
+class ToolDescription(JsonForm):
     """A tool as its agent describes it.
 
-    `read_only`, `idempotent`, `destructive` and `streaming` are statements of its author, which nobody checks; False means that it
-    is not so, or not known.
+    `read_only`, `idempotent`, `destructive` and `streaming` are statements of the tool's author and are not verified; False means
+    no or unknown.
 
     Args:
         title: Name for people; empty means `name`.
@@ -22,7 +24,7 @@ class ToolDescription:
         timeout_s: How long a call may take; None where the agent states no limit.
     """
 
-    name: str
+    name: Filled
     title: str = ""
     description: str = ""
     input_schema: dict[str, Any] = field(default_factory=dict)
@@ -35,28 +37,8 @@ class ToolDescription:
     streaming: bool = False
     capabilities: tuple[str, ...] = ()
     effect: PolicyEffect | None = None
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
     tags: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """A JSON object with all fields."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "description": self.description,
-            "input_schema": self.input_schema,
-            "output_schema": self.output_schema,
-            "request_type": self.request_type,
-            "response_type": self.response_type,
-            "read_only": self.read_only,
-            "idempotent": self.idempotent,
-            "destructive": self.destructive,
-            "streaming": self.streaming,
-            "capabilities": list(self.capabilities),
-            "effect": None if self.effect is None else str(self.effect),
-            "timeout_s": self.timeout_s,
-            "tags": list(self.tags),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
-"""Where a reader of a watch is: watch.proto has the rules."""
+"""Watches: the position of a reader, where a watch ends, and batches of approvals. watch.proto has the rules."""
 
 from dataclasses import dataclass
+from enum import Enum
+
+from protolink_grpc.models.action import Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +21,19 @@ class WatchPosition:
     head: int = 0
     caught_up: bool = False
     reset: bool = False
+
+
+class StopAt(Enum):
+    """Where a watch ends by itself."""
+
+    TERMINAL = "terminal"
+    INTERRUPTED = "interrupted"
+    CURRENT = "current"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalChanges:
+    """Approvals that a watch shows, and up to where they inform its reader. There may be none: then it is the position alone."""
+
+    approvals: list[Approval]
+    position: WatchPosition

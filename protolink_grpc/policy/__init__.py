@@ -1,8 +1,8 @@
 """What is allowed: capabilities, budgets, redaction. Pure decisions, without I/O; whoever acts on them lives above."""
 
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactingFilter, RedactionPolicy
 from protolink_grpc.policy.budget import BudgetEnforcer, BudgetPolicy, BudgetPolicyLike, Reservation, effective
 from protolink_grpc.policy.capabilities import CapabilityPolicy, Policy, decide, narrow, permissions_effect
-from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactingFilter, RedactionPolicy
 
 __all__ = [
     "DEFAULT_REDACTION_POLICY",

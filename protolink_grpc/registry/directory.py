@@ -41,12 +41,12 @@ from protolink_grpc.errors import (
     StoreError,
 )
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.net.address import canonical_url, comparable_url
 from protolink_grpc.registry.changes import DEFAULT_RING_SIZE, ChangeBatch, ChangeRing, Record, snapshot_of
 from protolink_grpc.registry.entries import Entry, Mutation, Registration, StoredAgent
 from protolink_grpc.registry.index import AgentIndex
 from protolink_grpc.registry.names import DEFAULT_NAME_HOLD_S, NameOwners, NameRecord, check_name, name_key
 from protolink_grpc.registry.pages import MAX_PAGE_BYTES, Page, checked_page_size, position_of, token_of
-from protolink_grpc.wire.address import canonical_url, comparable_url
 from protolink_grpc.wire.cards import card_from_bytes, card_to_bytes
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,

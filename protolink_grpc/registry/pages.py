@@ -15,7 +15,9 @@ MAX_PAGE_SIZE = 1_000
 # Source of both: ListAgentsRequest.page_size in plgrpc/v1/registry_service.proto.
 
 MAX_PAGE_BYTES = 1 << 20
-"""Encoded cards in one answer, its last card not counted. Source: a quarter of what gRPC receives by default."""
+"""Bound of the encoded cards of one answer, its last card not counted; with it they have less than 2 MiB.
+
+Source: the comment of ListAgents in plgrpc/v1/registry_service.proto; a quarter of what gRPC receives by default."""
 
 _DIGEST_BYTES = 8
 

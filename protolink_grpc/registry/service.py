@@ -17,13 +17,13 @@ from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.net.address import canonical_url
 from protolink_grpc.registry.changes import ChangeBatch
 from protolink_grpc.registry.directory import AgentDirectory
 from protolink_grpc.registry.entries import Mutation, Registration
 from protolink_grpc.registry.names import name_key
 from protolink_grpc.registry.pages import Page
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
-from protolink_grpc.wire.address import canonical_url
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,
     MAX_LEASE_TTL_S,

@@ -1,17 +1,17 @@
 """What runs leave behind for people and tests: sinks, reports, replays, exports, and a view over stored runs. It only reads."""
 
-from protolink_grpc.reports.assertions import assert_budget_under, assert_no_denied_actions, assert_run_events
-from protolink_grpc.reports.builder import ReportBuilder
-from protolink_grpc.reports.export import RunExport
-from protolink_grpc.reports.records import (
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.report_records import (
     ReportedAction,
     ReportedApproval,
     ReportedCall,
     ReportedStep,
     ReportTotals,
 )
+from protolink_grpc.reports.assertions import assert_budget_under, assert_no_denied_actions, assert_run_events
+from protolink_grpc.reports.builder import ReportBuilder
+from protolink_grpc.reports.export import RunExport
 from protolink_grpc.reports.replay import RunReplay
-from protolink_grpc.reports.report import RunReport
 from protolink_grpc.reports.run_store import RunReportRecord, RunStore, SQLiteRunStore, TaskRecord
 from protolink_grpc.reports.sinks import EventSink, InMemoryEventSink, RunRecorder
 

@@ -11,6 +11,7 @@ from typing import Any
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 
 SCHEMA_VERSION = "protolink-grpc-0.1"
@@ -80,7 +81,7 @@ def _own(event: RunEvent, payload: Any) -> Mapped:
 
 
 def _submitted(event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
-    yield "task.created", {"payload": {"status": "accepted", "task": submitted.task.to_dict()}}
+    yield "task.created", {"payload": {"status": "accepted", "task": submitted.whole_task().to_dict()}}
     yield "turn.submitted", {"payload": {"status": "accepted", "source": submitted.principal}}
 
 
@@ -130,7 +131,7 @@ def _status(event: RunEvent, status: ev.TaskStatusChanged) -> Mapped:
 def _category(status: ev.TaskStatusChanged) -> str:
     if status.new_state is not TaskState.FAILED:
         return str(status.new_state)
-    return "run_lost" if status.reason.startswith("run lost:") else "agent_failed"
+    return "run_lost" if status.failure is not None and status.failure.reason == RUN_LOST else "agent_failed"
 
 
 def _artifact(event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:

@@ -7,8 +7,8 @@ from typing import Any
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import BudgetUsage, PolicyEffect
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports.replay import RunReplay
-from protolink_grpc.reports.report import RunReport
 
 
 def assert_run_events(source: Any, types: Sequence[str], *, ordered: bool = True, allow_extra: bool = True) -> None:

@@ -18,9 +18,15 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.references import References
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.report_records import (
+    ReportedAction,
+    ReportedApproval,
+    ReportedCall,
+    ReportedStep,
+    ReportTotals,
+)
 from protolink_grpc.models.task import Task
-from protolink_grpc.reports.records import ReportedAction, ReportedApproval, ReportedCall, ReportedStep, ReportTotals
-from protolink_grpc.reports.report import RunReport
 from protolink_grpc.wire.events import check_understood, event_from_pb, unframe
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
-from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.models.report import hidden, json_text
 from protolink_grpc.reports.agentruntime import AgentRuntimeView
-from protolink_grpc.reports.report import hidden, json_text
 from protolink_grpc.wire.events import event_from_frame
 
 BATCH_BYTES = 256 << 10

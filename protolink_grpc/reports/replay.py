@@ -8,7 +8,7 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.reports.report import RunReport, json_object
+from protolink_grpc.models.report import RunReport, json_object
 
 
 @checks_arguments

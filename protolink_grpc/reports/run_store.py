@@ -5,27 +5,23 @@ read connection of its own per question, and may be used from any thread, while 
 """
 
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from protolink_grpc.errors import StoreReadOnlyError, StoreVersionError, TaskNotFoundError, UnimplementedError
+from protolink_grpc.errors import StoreReadOnlyError, TaskNotFoundError, UnimplementedError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import iso_from_micros
-from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState, parse_state
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task import Task
-from protolink_grpc.policy.redaction import RedactionPolicy
 from protolink_grpc.reports.builder import ReportBuilder
-from protolink_grpc.reports.report import RunReport
-from protolink_grpc.store.database import connect, explain
-from protolink_grpc.store.sqlite import SQLiteStore
-from protolink_grpc.store.task_table import MIGRATIONS, split_row
+from protolink_grpc.storage.port import TaskHead
+from protolink_grpc.storage.sqlite.history import TaskHistory, task_history
+from protolink_grpc.storage.sqlite.store import SQLiteStore
 from protolink_grpc.wire.events import event_from_frame, replay
 
 
@@ -147,8 +143,8 @@ class SQLiteRunStore:
         Raises:
             TaskNotFoundError: It is not: a task gets here by being run.
         """
-        with self._reading() as db:
-            if db is None or not _heads(db, "task_id = ?", [task.id], 1):
+        with task_history(self.path) as history:
+            if history is None or history.head(task.id) is None:
                 raise TaskNotFoundError(
                     f"task {task.id} was not run by an agent that keeps its tasks in {self.path}", task_id=task.id
                 )
@@ -160,11 +156,11 @@ class SQLiteRunStore:
 
     def get_task_record(self, task_id: str) -> TaskRecord | None:
         """The task's record, with the task."""
-        with self._reading() as db:
-            heads = [] if db is None else _heads(db, "task_id = ?", [task_id], 1)
-            if db is None or not heads:
+        with task_history(self.path) as history:
+            head = None if history is None else history.head(task_id)
+            if history is None or head is None:
                 return None
-            return self._record(db, heads[0], self._redacted_task(_task(db, task_id)))
+            return _record(history, head, self._redacted_task(_task(history, task_id)))
 
     def list_task_records(
         self,
@@ -182,18 +178,16 @@ class SQLiteRunStore:
             run_id: Tasks whose latest run has that id, several where a caller has given it to several; where there is none, the
                 first task that has an earlier run of that id.
         """
-        where, values = _conditions(session_id=session_id, agent_name=agent_name)
+        wanted = {"session_id": session_id, "agent_name": agent_name}
+        where = {name: value for name, value in wanted.items() if value is not None}
         if state is not None:
-            where.append("state = ?")
-            values.append(parse_state(state).value)
-        with self._reading() as db:
-            if db is None:
+            where["state"] = parse_state(state).value
+        with task_history(self.path) as history:
+            if history is None:
                 return []
             if run_id is not None:
-                named, value = _of_run(db, run_id)
-                where.append(named)
-                values.append(value)
-            return [self._record(db, head) for head in _heads(db, " AND ".join(where) or "1", values, limit)]
+                where |= _of_run(history, run_id)
+            return [_record(history, head) for head in history.heads(where, limit)]
 
     def delete_task(self, task_id: str) -> bool:
         """Refused: request ids name the tasks that they began, so that a task cannot go alone.
@@ -226,18 +220,18 @@ class SQLiteRunStore:
 
     def get_report_record(self, run_id: str) -> RunReportRecord | None:
         """The run's record, with the report; `run_id` as in `get_report`."""
-        with self._reading() as db:
-            if db is None:
+        with task_history(self.path) as history:
+            if history is None:
                 return None
-            whole = bool(_heads(db, "task_id = ?", [run_id], 1))
-            task_id = run_id if whole else _task_of(db, run_id)
-            if task_id is None:
+            whole = history.head(run_id) is not None
+            task_id = run_id if whole else _task_of(history, run_id)
+            head = None if task_id is None else history.head(task_id)
+            if task_id is None or head is None:
                 return None
-            report = _report(db, task_id, "" if whole else run_id)
+            report = _report(history, task_id, "" if whole else run_id)
             if self._redaction is not None:
                 report = report.redacted(self._redaction)
-            (head,) = _heads(db, "task_id = ?", [task_id], 1)
-            return _run_record(self._record(db, head), head["run_id"] if whole else run_id, report)
+            return _run_record(_record(history, head), head.run_id if whole else run_id, report)
 
     def list_report_records(
         self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
@@ -246,50 +240,25 @@ class SQLiteRunStore:
         records = self.list_task_records(limit, session_id, agent_name=agent_name)
         return [_run_record(record, record.run_id) for record in records]
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection for one question; None where the file, or its schema, does not exist yet."""
-        if not self.path.exists():
-            yield None  # SQLite would create it
-            return
-        db = connect(self.path, MIGRATIONS, read_only=True)
-        try:
-            db.row_factory = sqlite3.Row
-            # One moment for everything that is read: a log must not grow between its head and its events.
-            db.execute("BEGIN")
-            found: int = db.execute("PRAGMA user_version").fetchone()[0]
-            if found > len(MIGRATIONS):
-                raise StoreVersionError(
-                    f"{self.path} was written by a newer version of protolink_grpc; upgrade the package",
-                    found=str(found),
-                    known=str(len(MIGRATIONS)),
-                )
-            yield db if found else None
-        except sqlite3.Error as error:
-            raise explain(error, self.path) from error
-        finally:
-            db.close()
-
-    def _record(self, db: sqlite3.Connection, head: sqlite3.Row, task: Task | None = None) -> TaskRecord:
-        return TaskRecord(
-            task_id=head["task_id"],
-            state=TaskState(head["state"]),
-            run_id=head["run_id"],
-            session_id=head["session_id"],
-            trace_id=_trace_of(db, head["task_id"]),
-            agent_name=head["agent_name"],
-            principal=head["principal"],
-            created_at=iso_from_micros(head["create_micros"]),
-            updated_at=iso_from_micros(head["update_micros"]),
-            reason=head["reason"],
-            sequence=head["sequence"],
-            task=task,
-        )
-
     def _redacted_task(self, task: Task) -> Task:
         return task if self._redaction is None else Task.from_dict(self._redaction.redact(task.to_dict()))
+
+
+def _record(history: TaskHistory, head: TaskHead, task: Task | None = None) -> TaskRecord:
+    return TaskRecord(
+        task_id=head.task_id,
+        state=head.state,
+        run_id=head.run_id,
+        session_id=head.session_id,
+        trace_id=_trace_of(history, head.task_id),
+        agent_name=head.agent_name,
+        principal=head.principal,
+        created_at=iso_from_micros(head.create_micros),
+        updated_at=iso_from_micros(head.update_micros),
+        reason=head.reason,
+        sequence=head.sequence,
+        task=task,
+    )
 
 
 def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None) -> RunReportRecord:
@@ -307,57 +276,42 @@ def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None
     )
 
 
-def _conditions(**wanted: str | None) -> tuple[list[str], list[Any]]:
-    found = {name: value for name, value in wanted.items() if value is not None}
-    return [f"{name} = ?" for name in found], list(found.values())
+def _of_run(history: TaskHistory, run_id: str) -> dict[str, str]:
+    """What the heads of a run's tasks have in common."""
+    if history.heads({"run_id": run_id}, 1):
+        return {"run_id": run_id}
+    return {"task_id": _task_of(history, run_id) or ""}
 
 
-def _heads(db: sqlite3.Connection, where: str, values: list[Any], limit: int) -> list[sqlite3.Row]:
-    sql = f"SELECT * FROM tasks WHERE {where} ORDER BY update_micros DESC, task_id DESC LIMIT ?"  # noqa: S608 -- fixed words only
-    return db.execute(sql, [*values, max(0, limit)]).fetchall()
-
-
-def _of_run(db: sqlite3.Connection, run_id: str) -> tuple[str, str]:
-    """A condition that the heads of a run's tasks fulfil, and its value."""
-    if _heads(db, "run_id = ?", [run_id], 1):
-        return "run_id = ?", run_id
-    return "task_id = ?", _task_of(db, run_id) or ""
-
-
-def _task_of(db: sqlite3.Connection, run_id: str) -> str | None:
+def _task_of(history: TaskHistory, run_id: str) -> str | None:
     """The task that has that run: by its head, or an earlier one by its events."""
-    latest = _heads(db, "run_id = ?", [run_id], 1) if run_id else []
+    if not run_id:
+        return None
+    latest = history.heads({"run_id": run_id}, 1)
     if latest:
-        return str(latest[0]["task_id"])
-    sql = "SELECT frames, lengths FROM events WHERE instr(frames, ?)"
-    for row in db.execute(sql, (run_id.encode(),)) if run_id else ():
-        for frame in split_row(*row):
-            # An id may also be mentioned.
-            event = event_from_frame(frame)
-            if event.run_id == run_id:
-                return event.task_id
+        return latest[0].task_id
+    for frame in history.events_with(run_id):
+        # An id may also be mentioned.
+        event = event_from_frame(frame)
+        if event.run_id == run_id:
+            return event.task_id
     return None
 
 
-def _trace_of(db: sqlite3.Connection, task_id: str) -> str | None:
-    frame = next(_log(db, task_id), None)
+def _trace_of(history: TaskHistory, task_id: str) -> str | None:
+    frame = next(history.log(task_id), None)
     opening = None if frame is None else event_from_frame(frame).payload
-    return RunContext.from_task(opening.task).trace_id if isinstance(opening, TaskSubmitted) else None
+    context = opening.context if isinstance(opening, TaskSubmitted) else None
+    return None if context is None else context.trace_id
 
 
-def _log(db: sqlite3.Connection, task_id: str) -> Iterator[bytes]:
-    """The task's events as they come from the file, one at a time."""
-    rows = db.execute("SELECT frames, lengths FROM events WHERE task_id = ? ORDER BY sequence", (task_id,))
-    return (frame for row in rows for frame in split_row(*row))
-
-
-def _task(db: sqlite3.Connection, task_id: str) -> Task:
+def _task(history: TaskHistory, task_id: str) -> Task:
     fold = TaskFold(task_id)
-    replay(fold, _log(db, task_id))
+    replay(fold, history.log(task_id))
     return fold.to_task()
 
 
-def _report(db: sqlite3.Connection, task_id: str, run_id: str) -> RunReport:
+def _report(history: TaskHistory, task_id: str, run_id: str) -> RunReport:
     builder = ReportBuilder(run_id)
-    builder.add_frames(_log(db, task_id))
+    builder.add_frames(history.log(task_id))
     return builder.report()

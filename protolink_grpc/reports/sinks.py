@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import RunEvent, TextDelta
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task import Task
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports.report import RunReport
 
 
 class EventSink(Protocol):

@@ -1,11 +1,11 @@
 """What makes a run happen. No transport is known here."""
 
-from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.actions.approvals import Approvals
+from protolink_grpc.runtime.actions.outside import ActionAuthorization, ActionAuthorizer
 from protolink_grpc.runtime.cancellation import CancellationToken
-from protolink_grpc.runtime.detached import ActionAuthorization, ActionAuthorizer
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits, StopAt, Submission, TaskTarget
+from protolink_grpc.runtime.submission import Limits, Submission
 
 __all__ = [
     "ActionAuthorization",
@@ -14,9 +14,7 @@ __all__ = [
     "CancellationToken",
     "Limits",
     "Run",
-    "StopAt",
     "Submission",
     "TaskService",
-    "TaskTarget",
     "current_run",
 ]

@@ -1,4 +1,4 @@
-"""The live signal that a run should stop. The durable wish is an event; this is how code that is running now hears of it."""
+"""The in-memory signal that a run should stop. The durable cancellation request is an event in the log."""
 
 import asyncio
 import threading

@@ -33,7 +33,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame
 
 UNCERTAIN = "uncertain"

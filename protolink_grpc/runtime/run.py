@@ -1,179 +1,533 @@
-"""What a handler may do while it works: report, publish, look at its cancellation. The engine owns everything else about a run."""
+"""One run of a task, from its first event to its last, and the interface that the run offers to the handler.
+
+Theory of operation. Each run is one asyncio task that belongs to the service, not to the call that caused it. It appends the
+opening facts itself, so a caller that disconnects cannot leave a submitted task without a run. Then it waits for a slot, calls the
+handler with a copy of the task, and appends the handler's additions together with the final state. Exactly one status ends the run,
+whether the handler returns, raises, or is canceled, or the service stops. There are two exceptions: after a lost lease only the
+other process may write the log, and a service that stops leaves tasks unchanged if its next start will continue them.
+"""
 
 import asyncio
 import concurrent.futures
 import hashlib
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from protolink_grpc.errors import ApprovalRequiredError, InvalidArgumentError, InvalidTransitionError, ToolFailedError
+from protolink_grpc.errors import (
+    ApprovalRequiredError,
+    InternalError,
+    InvalidTransitionError,
+    LeaseLostError,
+    ProtolinkError,
+    StoreError,
+    ToolFailedError,
+    UnavailableError,
+    said,
+)
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
-from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.events import (
-    ActionEnded,
-    LlmCallCompleted,
-    LlmCallFailed,
-    LlmCallStarted,
-    Payload,
-    RunEvent,
-    TaskArtifactUpdated,
-    TaskMessagesAdded,
-    TaskPatched,
-    TaskProgress,
-    TaskStatusChanged,
-    TaskSubmitted,
-    check_type,
-)
-from protolink_grpc.models.failure import MAX_REASON, Failure
-from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message
-from protolink_grpc.models.ids import new_uuid
-from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskStatusChanged, Worker
+from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, Failure
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.ids import new_run_id, new_uuid
+from protolink_grpc.models.json_value import canonical_json
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.references import References
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
+from protolink_grpc.net.tracing import set_waiting_runs, waiting_run
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
-from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
-from protolink_grpc.runtime.asking import ApprovalHandler, decided, first_answer, seconds_left
+from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
+from protolink_grpc.runtime.admission import Place, RunAdmission
 from protolink_grpc.runtime.cancellation import CancellationToken
-from protolink_grpc.runtime.deltas import LiveTexts
+from protolink_grpc.runtime.endings import closing_status, lost_status
 from protolink_grpc.runtime.journal import ActionRecord, Journal
-from protolink_grpc.runtime.live import Fact, LiveTask
+from protolink_grpc.runtime.live_text import LiveTexts
+from protolink_grpc.runtime.log import Fact, LiveTask
+from protolink_grpc.runtime.reporting import Reporting
+from protolink_grpc.runtime.task_changes import FLOW_PROMPT, Given, find_changes, find_last_output
+from protolink_grpc.storage.port import RequestRecord
 from protolink_grpc.tools.tool import log_tool_failure
-from protolink_grpc.wire.events import event_from_frame
 
 log = get_logger(__name__)
 
-GROUP = 64
-"""Facts that one append takes at most while a handler reports faster than the store writes."""
+Handler = Callable[[Task, "Run"], Awaitable[Task | None]]
+"""Works on a task and returns the changed task. None means the task that was passed in."""
+
+LATEST_CHANGES = 16
+"""Number of state changes in the `state_history` of a handler's task; the log has all of them."""
 
 DEFAULT_STEPS = 10
-"""Steps of one inference where neither the task's caller nor its agent has limited them."""
+"""Limit of steps per inference if neither the caller nor the agent sets one."""
 
 CANCEL_CHECK_S = 0.02
-"""How often a thread that waits for its run looks whether the run was canceled."""
-
-FLOW_PROMPT = "prompt"
-"""Key of `Task.flow_state` under which a flow tells a step where it stands."""
+"""Interval at which a thread in `wait_for` checks whether the run was canceled."""
 
 T = TypeVar("T")
-
-# Not `A | B` where it is asked: that makes a union for each event that a handler emits.
-_CALL_EVENTS = (LlmCallStarted, LlmCallCompleted, LlmCallFailed)
-_OUTPUTS = (TaskMessagesAdded, TaskArtifactUpdated)
 
 _current: ContextVar["Run | None"] = ContextVar("plgrpc_run", default=None)
 
 
 def current_run() -> "Run | None":
-    """The run in which the calling code works; None outside of one."""
+    """Return the run of the calling code, or None outside of a run."""
     return _current.get()
 
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """What an agent imposes on all of its runs.
+    """Settings of an agent that apply to all of its runs.
 
     Args:
         budget: Limits that no caller can raise.
         approval_handler: Answers approvals in this process.
-        remote_approvals: Approvals can be answered from outside, too.
-        expose_errors: Whether the text of an exception that the agent's own code raises is shown to the task's owner.
-        redaction: What is struck out of such texts.
+        remote_approvals: Callers may answer approvals, too.
+        expose_errors: Show the texts of exceptions of the agent's own code to the task's owner.
+        redaction: Policy for secrets in these texts.
     """
 
-    budget: RunBudget = RunBudget()  # noqa: RUF009 -- frozen, and nobody writes into its metadata
+    budget: RunBudget = RunBudget()  # noqa: RUF009 -- frozen, and its metadata is never written
     approval_handler: ApprovalHandler | None = None
     remote_approvals: bool = False
     expose_errors: bool = True
     redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
 
 
-class Run:
-    """One attempt at a task, from its handler's point of view. Used from the event loop that the handler runs in.
+@dataclass(frozen=True, slots=True)
+class RunHost:
+    """Settings and objects that all runs of one service share.
+
+    Args:
+        resumable: States in which a stopping service leaves a task to its next start.
+        own_entry: Prefix of this agent's entries in a list of waiting runs; see `net.tracing`.
+        worker: Identifies this process in the log.
+        on_end: Called with each run at its end.
+    """
+
+    handler: Handler
+    admission: RunAdmission
+    controls: Controls
+    texts: LiveTexts
+    resumable: frozenset[TaskState]
+    own_entry: str
+    worker: Worker
+    on_end: Callable[["Run"], None]
+
+
+class Run(Reporting):
+    """One run of a task: its lifecycle for the service, and its interface for the handler. Used from one event loop.
+
+    Args:
+        live: The task's log and its current state.
+        opening: Facts to append before the run begins; empty for a run that takes over from an earlier one.
+        place: A place in the host's admission; released at the end of the run.
+        run_id: Must be new to the task; empty generates one.
+        request_id: Stored with the opening facts.
+        expected_sequence: Required last sequence of the log before the opening facts; 0 means any.
+        cause: Why this run begins.
+        scopes: Scopes of this turn's caller; None takes those in the log.
+        waiting_runs: Runs, of any agent, that wait for this one; entries of `net.tracing`.
 
     Attributes:
-        journal: What earlier runs of the same turn have done; None where there were none.
-        failed_action: Why the last action of this run that did not succeed failed; None where all did.
-        last_output: The last artifact, or message of an agent, that the handler has published; None before the first.
-        texts: Where readers find the text that models are producing; None before the run begins and after its end.
+        journal: Work of earlier runs of the same turn; None if there were none.
+        record: The stored record of an earlier, identical request; None if this run has appended its opening facts.
+        refusal: The error that refused the opening facts.
+        failure: The error because of which the end of the run is not recorded, or `refusal`.
+        unwritten: The facts that end the run, until the store has committed them.
+        is_abandoned: The service is stopping.
+        is_taken: Another process has taken the task.
+        is_left: The service stopped and left the task unchanged; the next start continues it.
     """
+
+    # Class-level defaults: an attribute that a run never sets costs nothing.
+    journal: Journal | None = None
+    record: RequestRecord | None = None
+    refusal: BaseException | None = None
+    failure: BaseException | None = None
+    unwritten: Sequence[Fact] = ()
+    is_accepted = False
+    has_ended = False
+    is_abandoned = False
+    is_taken = False
+    is_left = False
+    _is_entered = False
+    _rested_at_stop = False
+    _resting = 0
+    _given: Given | None = None
+    _context: RunContext | None = None
+    _budget: BudgetEnforcer | None = None
+    _calls: dict[str, int] | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
+    _thread = 0
+    _task: asyncio.Task[None] | None = None
+    _confirming: asyncio.Task[None] | None = None
+    _accept_waiters: list[asyncio.Future[None]] | None = None
+    _end_waiters: list[asyncio.Future[None]] | None = None
 
     def __init__(
         self,
         live: LiveTask,
-        run_id: str,
+        opening: list[Fact],
+        host: RunHost,
+        place: Place,
+        *,
         principal: str,
-        controls: Controls,
-        rest: Callable[[], AbstractAsyncContextManager[None]],
+        run_id: str = "",
+        request_id: str = "",
+        expected_sequence: int = 0,
+        cause: str = "submitted",
+        scopes: frozenset[str] | None = None,
+        waiting_runs: tuple[str, ...] = (),
     ) -> None:
-        self.run_id = run_id
-        self.principal = principal
+        super().__init__(live, run_id or new_run_id(), principal)
         self.token = CancellationToken()
-        self.journal: Journal | None = None
-        self.last_output: Message | Artifact | None = None
-        self.texts: LiveTexts | None = None
-        self._live = live
-        self._controls = controls
-        self._rest = rest
-        self._given: Given | None = None
-        self._context: RunContext | None = None
-        self._budget: BudgetEnforcer | None = None
+        self.place = place
+        self._host = host
+        self._opening = opening
+        self._request_id = request_id
+        self._expected_sequence = expected_sequence
+        self._cause = cause
+        self._scopes = scopes
+        self._waiting_runs = waiting_runs
         self._since = time.monotonic()
-        self._calls: dict[str, int] = {}
-        self._pending: list[Fact] = []
-        self._recording = 0
-        self._flushing: asyncio.Task[None] | None = None
-        self._scheduled: asyncio.Handle | None = None
-        self._failure: BaseException | None = None
-        self.failed_action: Failure | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+
+    # -- lifecycle, for the service ----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self.texts = self._host.texts
+        # The name identifies the task in the watchdog's log and in debuggers.
+        self._task = asyncio.get_running_loop().create_task(self._main(), name=f"run of task {self.task_id}")
+
+    async def wait_accepted(self) -> RequestRecord | None:
+        """Wait until the opening facts are committed, then return None; or return the record of an earlier identical request.
+
+        Raises:
+            ProtolinkError: The opening facts were refused, or the run ended first.
+        """
+        await self.wait_decided()
+        if self.refusal is not None:
+            raise self.refusal
+        return self.record
+
+    async def wait_decided(self) -> None:
+        """Wait until the request is accepted or refused. Canceling the wait does not affect the run."""
+        if not self.is_accepted:
+            if self._accept_waiters is None:
+                self._accept_waiters = []
+            await _added_waiter(self._accept_waiters)
+
+    async def wait_ended(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of the run, at most `timeout_s`, and return whether it has ended.
+
+        Canceling the wait does not affect the run.
+        """
+        if not self.has_ended:
+            if self._end_waiters is None:
+                self._end_waiters = []
+            waiter = _added_waiter(self._end_waiters)
+            if timeout_s is None:
+                await waiter
+            else:
+                await asyncio.wait([waiter], timeout=timeout_s)
+        return self.has_ended
+
+    def cancel(self, reason: str | None) -> None:
+        """Interrupt the handler. The request to cancel must already be in the log."""
+        if self.token.cancel(reason):
+            self._interrupt()
+
+    def notice_foreign_append(self) -> None:
+        """Check whether another process, which appended to this task, has requested its cancellation or taken it."""
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.get_running_loop().create_task(self._read_foreign_append())
+
+    async def _read_foreign_append(self) -> None:
+        try:
+            if not await self.confirm():
+                return
+        except StoreError as error:
+            log.warning("task %s: cannot look at what another process appended: %s", self.task_id, error)
+            return
+        request = self.live.fold.cancel_requested
+        if request is not None:
+            self.cancel(request.reason)
+
+    async def confirm(self) -> bool:
+        """Read from the store whether the task still belongs to this run. If another process has taken it, interrupt the run.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        try:
+            await self.live.refresh()
+        except LeaseLostError:
+            self.is_taken = True
+            self._interrupt()
+        return not self.is_taken
 
     @property
-    def task_id(self) -> str:
-        return self._live.fold.task_id
+    def is_resting(self) -> bool:
+        """True while the run waits for a person, so that a stop would interrupt no work."""
+        return self._resting > 0
+
+    def abandon(self) -> None:
+        """Interrupt the handler because the service is stopping. The run is recorded as lost, or left to the next start.
+
+        With a durable store, a run that waits for a person is always left: its approval stays pending.
+        """
+        self.is_abandoned = True
+        self._rested_at_stop = self._rested_at_stop or self._resting > 0
+        self._interrupt()
+
+    def _stays(self, state: TaskState) -> bool:
+        """Return whether the next start continues a task in this state."""
+        resumable = self._host.resumable
+        return state in resumable or (bool(resumable) and self._rested_at_stop and state is TaskState.WORKING)
+
+    def _interrupt(self) -> None:
+        # An asyncio task that is canceled before its first step never executes, so `_main` could not end the run.
+        if self._task is not None and self._is_entered:
+            self._task.cancel()
+
+    @asynccontextmanager
+    async def _rest(self) -> AsyncIterator[None]:
+        """Release the slot while this run waits for a person, and queue for a slot again afterwards."""
+        admission, place = self._host.admission, self.place
+        self._resting += 1
+        # The task has grown since it was weighed, and it stays in memory while the run rests.
+        admission.weigh(place, self.live.size)
+        admission.rest(place)
+        try:
+            yield
+        finally:
+            self._resting -= 1
+            if not self._resting and not (self.token.is_cancelled or self.is_abandoned or self.is_taken):
+                admission.resume(place)
+                if place.turn is not None:
+                    # Shielded: a handler may rest in several tasks, and each waits for the same turn.
+                    await asyncio.shield(place.turn)
+
+    async def _main(self) -> None:
+        self._is_entered = True
+        turn = self.place.turn
+        failure: BaseException | None = None
+        try:
+            if self.is_abandoned:
+                raise asyncio.CancelledError
+            record = await self._open(held=turn is None)
+            # Set before the wait for a slot, too: the run keeps the epoch under which it was accepted.
+            self.live.running = record is None
+            self._decide(record)
+            if record is None:
+                if turn is not None:
+                    self._host.admission.weigh(self.place, self.live.size)
+                    await turn
+                    await self.live.record([self._begin()], run_id=self.run_id, claim=not self._opening)
+                await self._work()
+        except asyncio.CancelledError:
+            failure = await self._interrupted()
+        except LeaseLostError as error:
+            log.warning("task %s was taken by another process, run %s ends here", self.task_id, self.run_id)
+            failure = None if self.is_accepted else error
+        except Exception as error:
+            failure = error
+        finally:
+            self._end(failure)
+
+    def _decide(self, record: RequestRecord | None, refusal: BaseException | None = None) -> None:
+        """Set the result of the opening facts (committed, found as `record`, or refused) and wake the waiters."""
+        self.is_accepted = True
+        self.record, self.refusal = record, refusal
+        if self._accept_waiters is not None:
+            _wake(self._accept_waiters)
+
+    def _end(self, failure: BaseException | None) -> None:
+        self.live.running = False
+        self._host.admission.leave(self.place)
+        if not self.is_accepted:
+            self._decide(None, failure or UnavailableError("the agent was stopped before it accepted the request"))
+        self.has_ended = True
+        self.failure = failure
+        if self._end_waiters is not None:
+            _wake(self._end_waiters)
+        self._host.on_end(self)
+        # The run and its asyncio task refer to each other. Without this cycle both are freed at once, without garbage collection.
+        self._task = None
+
+    async def _open(self, *, held: bool) -> RequestRecord | None:
+        facts = [*self._opening, self._begin()] if held else self._opening
+        if not facts:
+            return None
+        return await self.live.record(
+            facts,
+            run_id=self.run_id,
+            request_id=self._request_id,
+            claim=True,
+            expected=self._expected_sequence,
+        )
+
+    def _begin(self) -> TaskStatusChanged:
+        fold = self.live.fold
+        return TaskStatusChanged(
+            fold.state,
+            TaskState.WORKING,
+            attempt=fold.attempt + 1,
+            cause=self._cause,
+            context=self._narrowed(fold),
+            worker=self._host.worker,
+        )
+
+    def _narrowed(self, fold: TaskFold) -> RunContext | None:
+        """Return the context with the scopes of this turn's caller; None if they equal those of the previous turn."""
+        known, scopes = fold.context, self._scopes
+        if scopes is None or tuple(sorted(scopes)) == (known.scopes if known is not None else ()):
+            return None
+        base = known or RunContext(self.run_id, fold.session_id)
+        return replace(base, principal=self.principal, scopes=tuple(sorted(scopes)))
+
+    async def _work(self) -> None:
+        fold = self.live.fold
+        task = self.hand_out(changes=LATEST_CHANGES)
+        try:
+            if not self._opening:  # this run takes over from an earlier one
+                self.journal = await Journal.of_turn(self.live.store, fold)
+            self._enter()
+            answer = await self._host.handler(task, self)
+            if answer is None:
+                answer = task
+            if not isinstance(answer, Task):
+                raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
+            self.token.raise_if_cancelled()
+            if self.has_unrecorded:
+                await self.flush()
+            facts = self.changes(answer, last=answer.state not in INTERRUPTED)
+            end = closing_status(
+                fold.state, answer, find_last_output(facts) or self.last_output, self.usage, self.failed_action
+            )
+            if end.new_state in INTERRUPTED and answer.state not in INTERRUPTED:
+                facts = self.changes(answer)  # the task will be continued: copy objects that the handler may still hold
+            await self._close([*facts, end])
+        except (asyncio.CancelledError, LeaseLostError):
+            raise
+        except StoreError as error:
+            log.error("task %s: %s", self.task_id, error)
+            raise
+        except Exception as error:
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        failure = self._describe(error)
+        fold = self.live.fold
+        if fold.state in TERMINAL:
+            return
+        facts: list[Fact] = [
+            TaskErrorReported(failure),
+            TaskMessagesAdded((Message(role="agent", parts=[Part.error(failure.reason, failure.message)]),)),
+            TaskStatusChanged(fold.state, TaskState.FAILED, failure, usage=self.usage),
+        ]
+        await self._close([*self.unrecorded(), *facts])
+
+    async def _close(self, facts: list[Fact]) -> None:
+        self.unwritten = facts
+        await self.live.record(facts, run_id=self.run_id)
+        self.unwritten = []
+
+    def _describe(self, error: Exception) -> Failure:
+        """Return the failure to record for an error. Exceptions of the agent's own code are logged with their trace."""
+        if isinstance(error, ToolFailedError):
+            error = self.reported(error)
+        clean = self._host.controls.redaction.redact_text
+        if isinstance(error, ProtolinkError):
+            return Failure.from_error(error).cleaned(clean, MAX_REASON)
+        if self._host.controls.expose_errors:
+            log.exception("task %s failed", self.task_id, exc_info=error)
+            return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON])
+        incident = new_uuid()
+        log.error("task %s failed, incident %s", self.task_id, incident, exc_info=error)
+        return Failure.of(InternalError.reason, f"the agent failed, incident {incident}")
+
+    async def _interrupted(self) -> ProtolinkError | None:
+        """Record why the run was interrupted.
+
+        Returns:
+            None if that is recorded or nothing is to be recorded; the StoreError that prevented it; or UnavailableError for a
+            task that is left to the next start.
+        """
+        fold = self.live.fold
+        if not fold.sequence or fold.state in TERMINAL:
+            return None
+        if self.is_taken:
+            log.warning("task %s was taken by another process, run %s ends here", self.task_id, self.run_id)
+            return None
+        token = self.token
+        if token.is_cancelled:
+            ending = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.usage)
+        elif self.is_abandoned and self._stays(fold.state):
+            await self._record_rest([])
+            self.is_left = True
+            return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")
+        elif self.is_abandoned:
+            ending = lost_status(fold.state, "the agent was stopped before the task was done")
+        else:
+            failure = Failure.of(AGENT_FAILED, "the handler canceled itself")
+            ending = TaskStatusChanged(fold.state, TaskState.FAILED, failure)
+        try:
+            await self._record_rest([ending])
+        except StoreError as error:
+            return error
+        return None
+
+    async def _record_rest(self, facts: list[Fact]) -> None:
+        """Record the facts that the handler emitted before it was interrupted, and then `facts`."""
+        facts = [*self.unrecorded(), *facts]
+        try:
+            if facts:
+                await self._close(facts)
+        except InvalidTransitionError:
+            pass  # the handler's last append was committed: the task has already ended
+
+    # -- properties, for the handler ---------------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> str:
-        return self._live.fold.session_id
+        return self.live.fold.session_id
 
     @property
     def agent_name(self) -> str:
-        return self._live.agent_name
+        return self.live.agent_name
 
     @property
     def attempt(self) -> int:
         """Number of this run in its task, from 1."""
-        return self._live.fold.attempt
+        return self.live.fold.attempt
 
     @property
     def context(self) -> RunContext:
-        """The envelope of this run; read only."""
+        """The context of this run; read only."""
         if self._context is None:
             self._context = self._made_context()
         return self._context
 
     def _made_context(self) -> RunContext:
-        base = self._live.fold.run_context or RunContext(self.run_id, self.session_id).with_agent(self.agent_name)
+        base = self.live.fold.run_context or RunContext(self.run_id, self.session_id).with_agent(self.agent_name)
         return base.copy(run_id=self.run_id, principal=self.principal)
 
     @property
     def budget(self) -> BudgetEnforcer:
-        """What this run may use up, and has: the agent's limits and the caller's, whichever is smaller.
+        """Limits and usage of this run. For each limit the smaller of the agent's and the caller's applies.
 
-        Where nobody has limited the steps, each inference may take `DEFAULT_STEPS`.
+        If neither limits the steps, each inference may take `DEFAULT_STEPS`.
         """
         if self._budget is None:
-            limits = effective(self._controls.budget, self.context.budget)
-            spent = self._live.fold.usage if self.journal is None else self.journal.usage
-            # The clock has run since the run began, though nobody has looked at it.
+            limits = effective(self._host.controls.budget, self.context.budget)
+            spent = self.live.fold.usage if self.journal is None else self.journal.usage
+            # The budget is created on first use, but its time counts from the start of the run.
             so_far = BudgetUsage(runtime_seconds=time.monotonic() - self._since)
             self._budget = BudgetEnforcer(limits, default_steps=DEFAULT_STEPS)
             warned = self.journal.warned if self.journal is not None else ()
@@ -182,22 +536,23 @@ class Run:
 
     @property
     def usage(self) -> BudgetUsage | None:
-        """What the task has used up so far; None where nothing was ever counted."""
+        """Usage of the task so far; None if nothing was ever counted."""
         if self._budget is None:
             return None if self.journal is None else self.journal.usage
         return self._budget.usage
 
-    def enter(self) -> None:
-        """Make this the current run of the calling task, which is the run's own: nothing has to be undone."""
+    def _enter(self) -> None:
+        """Make this the current run of the calling asyncio task. Only this run uses that task, so no reset is needed."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
+        set_waiting_runs((*self._waiting_runs, waiting_run(self._host.own_entry, self.run_id)))
         self._since = time.monotonic()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something as a part of this run and wait for it, from a thread that works for it; canceled with the run.
+        """Execute a coroutine on the run's event loop and wait for its result, from another thread. Canceled with the run.
 
         Raises:
-            RuntimeError: Called on the loop of the run, which would wait for itself forever.
+            RuntimeError: Called on the run's own event loop, which would block forever.
         """
         loop = self._loop
         if loop is None or threading.get_ident() == self._thread:
@@ -213,10 +568,10 @@ class Run:
         return future.result()
 
     def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
-        """A tool's failure as the task's owner may see it; it is logged with its trace, once."""
+        """Return a tool's failure as the task's owner may see it. It is logged with its trace, once."""
         if error.is_reported:
             return error
-        controls = self._controls
+        controls = self._host.controls
         shown = error
         if controls.expose_errors:
             clean = controls.redaction.redact_text
@@ -236,43 +591,48 @@ class Run:
         return shown
 
     def is_own_flow_prompt(self, task: Task) -> bool:
-        """Whether the agent's own code has set the flow prompt of `task`: on the task that its handler got, in this run or before.
+        """Return whether the agent's own code, in this or an earlier run, has set the flow prompt of `task`.
 
-        What a caller sent is not, however often a handler passes it on, and neither is anything on another task: that may come
-        from a peer.
+        This is possible only for the task that the handler received. A caller's flow prompt stays the caller's when a handler
+        passes it on. The flow prompt of any other task may come from a peer.
         """
         if self._given is None or task is not self._given.task:
             return False
-        fold = self._live.fold
+        fold = self.live.fold
         unchanged = task.flow_state.get(FLOW_PROMPT) == fold.flow_state.get(FLOW_PROMPT)
         return not unchanged or FLOW_PROMPT not in fold.flow_from_caller
 
     # -- actions ---------------------------------------------------------------------------------------------------------
 
     def position(self, kind: str, name: str, asked: Any) -> str:
-        """A name for the next action that a handler asks for: the same in every run that asks for the same things in turn."""
+        """Return the position of the handler's next action.
+
+        It is the same in every run that requests the same actions in the same order.
+        """
         digest = hashlib.sha256(canonical_json([kind, name, asked]).encode()).hexdigest()[:32]
+        if self._calls is None:
+            self._calls = {}
         nth = self._calls[digest] = self._calls.get(digest, 0) + 1
         return f"{digest}/{self.turn}/{nth}"
 
     @property
     def turn(self) -> int:
-        """Sequence of the event after which the turn began that this run works on."""
-        return self._live.fold.turn_sequence
+        """Sequence of the last event before the turn of this run."""
+        return self.live.fold.turn_sequence
 
     def recorded(self, position: str) -> ActionRecord | None:
         return None if self.journal is None else self.journal.actions.get(position)
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Wait for somebody to answer a request that is in the log. Holds no slot meanwhile, and the budget's clock stands.
+        """Wait for the answer to a request that is in the log. Meanwhile the run holds no slot and its budget's clock is paused.
 
         Raises:
-            ApprovalRequiredError: There is nobody to ask.
-            Exception: Whatever the approval handler raises.
+            ApprovalRequiredError: The agent has neither an approval handler nor remote approvals.
+            Exception: Any exception of the approval handler.
         """
-        controls, live = self._controls, self._live
+        controls, live = self._host.controls, self.live
         if controls.approval_handler is None and not controls.remote_approvals:
-            raise nobody_to_ask(request)
+            raise no_approver_error(request)
         async with self._rest():
             with self.budget.paused():
                 decision, recorded = await first_answer(
@@ -287,320 +647,57 @@ class Run:
         return decision
 
     async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
-        """Record an answer; returns the one that counts, which may have come from outside meanwhile."""
+        """Record an answer. Return the answer in the log, which may be a remote one that was recorded first."""
         try:
-            await self._live.record([decided(request, decision)], run_id=self.run_id)
+            await self.live.record([decided(request, decision)], run_id=self.run_id)
         except InvalidTransitionError:
             self.token.raise_if_cancelled()
-            return await self._live.decision(request.request_id)
+            return await self.live.decision(request.request_id)
         return decision
 
-    # -- reporting -------------------------------------------------------------------------------------------------------
-
-    async def progress(self, percent: float | None, message: str = "") -> None:
-        """Say how far the work is: percent from 0 to 100, or None where that is unknown.
-
-        Raises:
-            InvalidArgumentError: Another value; names `progress`.
-        """
-        await self.emit(TaskProgress(percent, message))
-
-    async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> None:
-        """Publish an artifact now; with `append`, further parts of one with the same id."""
-        await self.emit(TaskArtifactUpdated(copy_artifact(artifact), append, last_chunk))
-
-    def has_artifact(self, artifact_id: str) -> bool:
-        """Whether an artifact of that id is in the log; what was emitted is there after `flush`."""
-        return self._live.fold.artifact(artifact_id) is not None
-
-    def has_message(self, message_id: str) -> bool:
-        """Whether a message of that id is in the log."""
-        return message_id in self._live.fold.message_ids
-
-    async def message(self, message: Message) -> None:
-        """Publish a message now."""
-        await self.emit(TaskMessagesAdded((copy_message(message),)))
+    # -- the task --------------------------------------------------------------------------------------------------------
 
     def hand_out(self, *, changes: int | None = None) -> Task:
-        """The task for the handler to work on. What it returns is compared with this one.
+        """Return the task for the handler to work on. `changes` compares the handler's result with this task.
 
         Args:
-            changes: How many of the latest state changes its `state_history` has; None means all.
+            changes: Number of latest state changes in its `state_history`; None means all.
         """
-        task = self._live.fold.to_task(changes=changes)
+        task = self.live.fold.to_task(changes=changes)
         self._given = Given(task, task.messages, task.artifacts)
         return task
 
     def changes(self, task: Task, *, last: bool = False) -> list[Fact]:
-        """The facts by which `task`, as the handler left it, goes beyond the log; see `changes`."""
-        return changes(self._live.fold, task, given=self._given, last=last)
+        """Return the differences between the handler's `task` and the log, as facts; see `find_changes`."""
+        return find_changes(self.live.fold, task, given=self._given, last=last)
 
     async def publish(self, task: Task) -> None:
-        """Publish what was added to `task` since the handler got it, or since the last call."""
+        """Publish the additions to `task` since the handler received it, or since the last call."""
         await self.flush()
         facts = self.changes(task)
         if facts:
-            self.last_output = last_output(facts) or self.last_output
-            await self._live.record(facts, run_id=self.run_id)
-
-    async def emit(self, item: Any) -> None:
-        """Record a fact soon: at the next turn of the loop, together with what else is emitted until then.
-
-        Args:
-            item: A payload of `models.events`, a RunEvent, a Message, an Artifact, or a dict for a kind of the application.
-
-        Raises:
-            InvalidArgumentError: Something else, or a fact that only the engine may record.
-            StoreError: An earlier fact could not be recorded.
-        """
-        fact = as_fact(item)
-        if isinstance(fact, RunEvent) and fact.task_id and fact.task_id != self.task_id:
-            fact = _without_flow_prompt(fact)
-        self._pending.append(fact)
-        payload = fact.payload if isinstance(fact, RunEvent) else fact
-        if isinstance(payload, _OUTPUTS):
-            self.last_output = last_output((payload,)) or self.last_output
-        elif isinstance(payload, _CALL_EVENTS):
-            self.end_delta(payload.call_id)
-        elif isinstance(payload, ActionEnded):
-            self.failed_action = payload.failure or self.failed_action
-        if self._failure is not None:
-            raise self._failure
-        if len(self._pending) >= GROUP:
-            await self.flush()
-            # A handler that never awaits would starve the readers of what it reports.
-            await asyncio.sleep(0)
-        elif self._scheduled is None:
-            self._scheduled = asyncio.get_running_loop().call_soon(self._flush_soon)
-
-    def _flush_soon(self) -> None:
-        self._scheduled = None
-        if self._pending and (self._flushing is None or self._flushing.done()):
-            self._flushing = asyncio.ensure_future(self._flush_quietly())
-
-    async def _flush_quietly(self) -> None:
-        try:
-            await self.flush()
-        except Exception as error:
-            self._failure = error
-
-    async def flush(self) -> None:
-        """Wait until everything emitted so far is recorded."""
-        flushing = self._flushing
-        if flushing is not None and flushing is not asyncio.current_task() and not flushing.done():
-            await asyncio.shield(flushing)
-        if self._failure is not None:
-            raise self._failure
-        while self._pending:
-            facts, self._pending = self._pending[: 4 * GROUP], self._pending[4 * GROUP :]
-            self._recording += len(facts)
-            try:
-                await self._live.record(facts, run_id=self.run_id)
-            except Exception as error:
-                self._failure = error
-                raise
-            finally:
-                self._recording -= len(facts)
-        if self._recording:
-            # Another task of this run has taken what we emitted along.
-            await self._live.at_rest()
-            if self._failure is not None:
-                raise self._failure
-
-    def has_recorded(self, event: RunEvent) -> bool:
-        """Whether the event is one of this task's log, as `recorded_during` yields them."""
-        return event.sequence is not None and event.task_id == self.task_id
-
-    async def recorded_during(self, work: "asyncio.Task[Any]") -> AsyncGenerator[RunEvent, None]:
-        """Yield the events that are recorded until `work`, a part of this run, has ended: each once, in the order of the log.
-
-        Closing the generator cancels `work` and waits for its end. What `work` raises is raised after the last event.
-
-        Raises:
-            StoreError: The log cannot be read, or a fact could not be recorded.
-        """
-        live, store = self._live, self._live.store
-        after, growth, references = live.fold.sequence, None, References()
-        try:
-            while True:
-                if work.done():
-                    await self.flush()
-                for frame in await store.read(live.fold.task_id, after, 4 * GROUP):
-                    after += 1
-                    yield references.whole(event_from_frame(frame))
-                if after < live.fold.sequence:
-                    continue
-                if work.done():
-                    break
-                growth = asyncio.ensure_future(store.wait(live.fold.task_id, after))
-                await asyncio.wait([work, growth], return_when=asyncio.FIRST_COMPLETED)
-                growth.cancel()
-            work.result()
-        finally:
-            pending = [each for each in (work, growth) if each is not None and not each.done()]
-            for each in pending:
-                each.cancel()
-            if pending:
-                await asyncio.wait(pending)
-
-    def delta(self, call_id: str, offset: int, text: str) -> None:
-        """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
-
-        The call's LlmCallStarted comes first. A further one, for another try, makes what was shown void, and the text begins at 0
-        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Lone surrogates, which UTF-8
-        cannot hold, are shown as `?`.
-
-        Args:
-            offset: Where the text so far ends, in bytes of UTF-8; 0 begins it.
-
-        Raises:
-            InvalidArgumentError: It ends elsewhere.
-        """
-        if self.texts is not None:
-            # What was emitted is recorded in this order: a reader with this sequence has it all.
-            after = self._live.fold.sequence + self._recording + len(self._pending)
-            self.texts.write(
-                self.task_id, call_id, offset, text, after=after, principal=self.principal, run_id=self.run_id
-            )
-
-    def end_delta(self, call_id: str) -> None:
-        """Free the text of a call; emitting its LlmCallCompleted, or a further LlmCallStarted, does it too."""
-        if self.texts is not None:
-            self.texts.end(self.task_id, call_id)
-
-    def unrecorded(self) -> list[Fact]:
-        """What was emitted and is not recorded yet; it is the caller's to record from now on."""
-        facts, self._pending = self._pending, []
-        return facts
+            self.last_output = find_last_output(facts) or self.last_output
+            await self.live.record(facts, run_id=self.run_id)
 
 
-def nobody_to_ask(request: ApprovalRequest) -> ApprovalRequiredError:
-    """The error of an action that needs an approval where nobody can give one."""
+def _added_waiter(waiters: list[asyncio.Future[None]]) -> asyncio.Future[None]:
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiters.append(waiter)
+    return waiter
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()
+
+
+def no_approver_error(request: ApprovalRequest) -> ApprovalRequiredError:
+    """Return the error for an action that needs an approval of an agent that can get none."""
     action = request.action
     return ApprovalRequiredError(
         f"{action.kind} '{action.name}' needs an approval, and this agent has neither a handler nor remote approvals",
         request=request,
         action_id=action.action_id,
     )
-
-
-def as_fact(item: Any) -> Fact:
-    """What a handler emits, as a fact.
-
-    Raises:
-        InvalidArgumentError: Nothing that can be recorded; says what can.
-    """
-    payload = item.payload if isinstance(item, RunEvent) else item
-    match payload:
-        case Message():
-            return TaskMessagesAdded((copy_message(payload),))
-        case Artifact():
-            return TaskArtifactUpdated(copy_artifact(payload))
-        case TaskSubmitted() | TaskStatusChanged():
-            raise InvalidArgumentError(
-                f"{type(payload).__name__} is recorded by the engine; change the task's state instead", field="event"
-            )
-        case dict():
-            return item if isinstance(item, RunEvent) else RunEvent(type="custom", payload=plain(payload))
-        case TaskProgress():
-            payload.check()
-            made: Fact = item
-            return made
-        case None if isinstance(item, RunEvent):
-            return item
-        case _ if isinstance(payload, Payload):
-            if isinstance(item, RunEvent):
-                check_type(item.type, payload)
-            fact: Fact = item
-            return fact
-        case _:
-            raise InvalidArgumentError(
-                f"a {type(item).__name__} cannot be recorded; emit a RunEvent, Message, Artifact, "
-                "a payload such as TaskProgress, or a dict",
-                field="event",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a run gave its handler: the task, and its lists as they were then, because the handler may put others in their place."""
-
-    task: Task
-    messages: list[Message]
-    artifacts: list[Artifact]
-
-
-def _without_flow_prompt(event: RunEvent) -> RunEvent:
-    """An event of another task, without a flow prompt: in the log of this task it would count as the agent's own."""
-    patch = event.payload
-    if not isinstance(patch, TaskPatched) or FLOW_PROMPT not in patch.flow_state:
-        return event
-    rest = {key: value for key, value in patch.flow_state.items() if key != FLOW_PROMPT}
-    return replace(event, payload=TaskPatched(patch.metadata, rest))
-
-
-def changes(fold: TaskFold, task: Task, *, given: Given | None = None, last: bool = False) -> list[Fact]:
-    """The facts by which `task`, as a handler left it, goes beyond the log.
-
-    Costs what was added, not what was there before. Messages that are in the log already stay as they are.
-
-    Args:
-        given: What the handler got. Only its own lists are known to hold what the log holds. Any other list, for instance
-            the lazy one of a peer's answer, is compared item by item. In the same way, a missing metadata key was removed
-            where `task` is the given one; any other task only adds. Its flow prompt stays out of the log: it may be a peer's
-            task, and the log says who set a prompt.
-        last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
-    """
-    added = _added_messages(fold, task.messages, None if given is None else given.messages)
-    messages = tuple(added) if last else tuple(copy_message(message) for message in added)
-    said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
-    new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
-    made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
-    facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
-    free = {key: task.metadata[key] for key in task.metadata if key not in DERIVED_KEYS}
-    is_given = given is not None and given.task is task
-    metadata = _patch(fold.metadata, free, removing=is_given)
-    flow_state = _patch(fold.flow_state, task.flow_state, removing=is_given)
-    if not is_given:
-        flow_state.pop(FLOW_PROMPT, None)
-    if metadata or flow_state:
-        facts.append(TaskPatched(metadata, flow_state))
-    return facts
-
-
-def last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
-    """The last artifact or message among the facts, those of users left out: they are what the task was given."""
-    for fact in reversed(facts):
-        if isinstance(fact, TaskArtifactUpdated):
-            return fact.artifact
-        for message in reversed(fact.messages) if isinstance(fact, TaskMessagesAdded) else ():
-            if message.role in ("agent", "assistant"):
-                return message
-    return None
-
-
-def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
-    # Elements of the given list that were there before are the log's own; what follows them was added by the handler.
-    first = messages.first_added if isinstance(messages, CopyOnRead) and messages.extends(given) else 0
-    for index in range(first, len(messages)):
-        if messages[index].id not in fold.message_ids:
-            yield messages[index]
-
-
-def _new_artifacts(fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None) -> Iterator[Artifact]:
-    indexes: Any = range(len(artifacts))
-    if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
-        indexes = artifacts.looked_at()
-    for index in indexes:
-        artifact = artifacts[index]
-        if fold.artifact(artifact.id) != artifact:
-            yield artifact
-
-
-def _patch(known: dict[str, Any], now: dict[str, Any], *, removing: bool) -> dict[str, Any]:
-    if not known and not now:
-        return {}
-    patch = {key: plain(value) for key, value in now.items() if key not in known or known[key] != value}
-    if removing:
-        patch.update(dict.fromkeys(known.keys() - now.keys()))
-    return patch

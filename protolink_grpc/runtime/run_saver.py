@@ -7,11 +7,11 @@ from typing import Any
 
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task import Task
 from protolink_grpc.reports.builder import ReportBuilder
-from protolink_grpc.reports.report import RunReport
 from protolink_grpc.reports.run_store import RunStore
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import replay
 
 log = get_logger(__name__)

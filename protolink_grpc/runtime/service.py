@@ -1,11 +1,11 @@
-"""The waist: every edge, gRPC, in process, HTTP, calls these verbs and nothing else.
+"""The operations on tasks. Every transport (gRPC, HTTP, in process) calls these methods.
 
-A TaskService owns the tasks of one agent in one process. Sending starts a run and waits for its end; streaming starts a run and
-watches the log; subscribing only watches. It is used from one event loop.
+A TaskService owns the tasks of one agent in one process. `send` starts a run and waits for its end, `stream` starts a run and
+watches the log, `watch` only watches. A service is used from one event loop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,62 +27,58 @@ from protolink_grpc.errors import (
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.events import CancelRequested, TaskSubmitted
+from protolink_grpc.models.events import CancelRequested
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
-from protolink_grpc.policy.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.models.task_target import TaskTarget, finished_error
+from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.net.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
 from protolink_grpc.runtime import watchdog
-from protolink_grpc.runtime.approvals import ApprovalChanges, ApprovalDesk, ApprovalPage, Approvals, CheckEdit
+from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
+from protolink_grpc.runtime.admission import Place, RunAdmission
 from protolink_grpc.runtime.clock import Clock, SystemClock
-from protolink_grpc.runtime.deltas import LiveTexts
-from protolink_grpc.runtime.engine import Attempt, Handler, canceled
-from protolink_grpc.runtime.live import Fact, LiveTask
-from protolink_grpc.runtime.run import Controls
+from protolink_grpc.runtime.endings import canceled_status
+from protolink_grpc.runtime.live_text import LiveTexts
+from protolink_grpc.runtime.log import AppendObserver, Fact, LiveTask, WarmTasks
+from protolink_grpc.runtime.recovery import OrphanRecovery, this_worker
+from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
 from protolink_grpc.runtime.run_saver import RunSaver
-from protolink_grpc.runtime.slots import Place, Slots
-from protolink_grpc.runtime.submission import (
-    Limits,
-    Recovery,
-    StopAt,
-    Submission,
-    TaskTarget,
-    finished_error,
-    refuse_cycle,
-)
-from protolink_grpc.runtime.upkeep import Upkeep
-from protolink_grpc.runtime.warm import WarmTasks
+from protolink_grpc.runtime.submission import Limits, Recovery, Submission, refuse_cycle
+from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.runtime.watchdog import LoopWatchdog
-from protolink_grpc.runtime.watching import Watching
-from protolink_grpc.runtime.worker import this_worker
-from protolink_grpc.store.port import ApprovalQuery, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
-from protolink_grpc.wire.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
+from protolink_grpc.runtime.webhook_rows import WebhookRows
+from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
+from protolink_grpc.storage.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.storage.records import Page
 
 log = get_logger(__name__)
 
 
 @dataclass(slots=True)
 class Turn:
-    """One accepted request: its task, the log's end before it, and the attempt where it runs in this process."""
+    """An accepted request: its task, the last sequence of the log before it, and its run if that is in this process."""
 
     task_id: str
     after_sequence: int
-    attempt: Attempt | None = None
+    run: Run | None = None
 
 
 class TaskService:
     """The tasks of one agent.
 
     Args:
-        agent_name: Owner of the tasks; a store may hold those of several agents.
-        handler: What the agent does with a task.
-        recovery: What to do with runs that a dead process left behind.
-        controls: What the agent imposes on its runs.
-        replayable: The handler can begin again without repeating what it has done, because everything that it does is in the log.
-        approvals: Who may answer approvals from outside; None shows them and lets nobody answer.
-        redaction: What is struck out of the approvals that are shown.
-        check_edit: Looks at the edited arguments of an answer; None accepts all that policy lets be edited.
-        run_saver: Is told of each run that has ended in this process.
+        agent_name: Agent that owns the tasks. A store may hold tasks of several agents.
+        handler: Called with each task to work on.
+        recovery: What to do with the runs of a dead process.
+        controls: Settings that apply to all runs of the agent.
+        replayable: The handler can start again without repeating its work, because all of its work is in the log.
+        approvals: Settings for remote answers to approvals. None lists approvals but refuses answers.
+        redaction: Policy for secrets in approvals that are shown.
+        check_edit: Validates the edited arguments of an answer. None accepts every edit that the policy allows.
+        run_saver: Called for each run that has ended in this process.
+        observers: Called with each append of this process to a log, after its commit.
     """
 
     def __init__(
@@ -99,51 +95,60 @@ class TaskService:
         redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
         check_edit: CheckEdit | None = None,
         run_saver: RunSaver | None = None,
+        observers: Sequence[AppendObserver] = (),
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
         self.store = store
         self.limits = limits or Limits()
-        self._handler = handler
+        self.observers = tuple(observers)
         self._run_saver = run_saver
-        self._controls = controls or Controls()
         self._clock = clock or SystemClock()
         bounds = self.limits
-        self._slots = Slots(
+        self._admission = RunAdmission(
             running=bounds.max_concurrency,
             waiting=bounds.max_queue,
             max_bytes=bounds.max_task_bytes,
             principal_share=bounds.principal_share,
         )
-        self._attempts: dict[str, Attempt] = {}
-        self._by_run: dict[str, Attempt] = {}
-        self._waiting_run_prefix = waiting_run_prefix(agent_name)
-        self._worker = this_worker()
+        self._runs: dict[str, Run] = {}
+        self._by_run: dict[str, Run] = {}
         self._texts = LiveTexts(
             bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
         )
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
         self._warm = WarmTasks(bounds.warm_tasks, bounds.warm_bytes, bounds.principal_share)
-        self._listener = ForeignListener(lambda: list(self._attempts), self._look_at)
+        self._listener = ForeignListener(lambda: list(self._runs), self._look_at)
         resumes = recovery == "resume" or (recovery == "auto" and replayable)
-        self._upkeep = Upkeep(self, resumes, self._clock, self._resume)
+        self._upkeep = OrphanRecovery(self, resumes, self._clock, self._resume)
         self._keeper: asyncio.Task[None] | None = None
         self._watchdog: LoopWatchdog | None = None
         self._accepting = False
         self._stopped = False
         self._left: list[str] = []
-        # What the next start finds and goes on with needs no end now.
-        self._resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset()
+        # Tasks in these states are not ended at a stop: the next start continues them.
+        resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset[TaskState]()
+        self._host = RunHost(
+            handler,
+            self._admission,
+            controls or Controls(),
+            self._texts,
+            resumable,
+            waiting_run_prefix(agent_name),
+            this_worker(),
+            self._retire,
+        )
         self._starting = asyncio.Lock()
-        self._watching = Watching(
+        self._watching = LogWatcher(
             agent_name,
             store,
             self._texts,
             self.limits.batch_events,
-            runs_here=self._attempts.__contains__,
+            runs_here=self._runs.__contains__,
             is_stopped=lambda: self._stopped,
         )
-        self._desk = ApprovalDesk(
+        self.webhooks = WebhookRows(agent_name, store)
+        self._desk = ApprovalService(
             agent_name,
             store,
             clock=self._clock,
@@ -157,7 +162,7 @@ class TaskService:
     # -- life ------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the store, settle what a dead process left behind, begin to accept.
+        """Open the store, recover the tasks of dead processes and begin to accept requests.
 
         Raises:
             StoreError: The store cannot be opened.
@@ -167,14 +172,14 @@ class TaskService:
                 return
             await self.store.open()
             self.store.listeners.append(self._listener)
-            if self.limits.blocked_loop_s > 0:  # before recovery: what blocked the loop last time may do so at once
+            if self.limits.blocked_loop_s > 0:  # before recovery: a recovered run may block the loop at once
                 self._watchdog = watchdog.watch(self.limits.blocked_loop_s)
             try:
                 await self._upkeep.heartbeat()
                 self._accepting, self._stopped = True, False
                 await self._upkeep.recover()
             except BaseException:
-                # A service that did not start must not keep the store, nor accept.
+                # A service that failed to start must release the store and accept nothing.
                 self._accepting, self._stopped = False, True
                 self.store.listeners.remove(self._listener)
                 self._unwatch()
@@ -184,22 +189,23 @@ class TaskService:
 
     @property
     def is_accepting(self) -> bool:
-        """Between `start` and `stop`."""
+        """True between `start` and `stop`."""
         return self._accepting
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Refuse new work, let runs finish for `grace_s` seconds, end the rest, close the store.
+        """Refuse new work, wait `grace_s` seconds for runs to finish, end the remaining runs and close the store.
 
-        The rest is recorded as lost; in a durable store, what the next start would begin or resume stays as it is.
+        The remaining runs are recorded as lost. In a durable store, tasks that the next start would begin or resume stay
+        unchanged.
         """
         self._accepting = False
-        for attempt in list(self._attempts.values()):
-            if attempt.is_resting:
-                attempt.abandon()
-        if self._attempts and grace_s > 0:
+        for run in list(self._runs.values()):
+            if run.is_resting:
+                run.abandon()
+        if self._runs and grace_s > 0:
             await self._all_ended(grace_s)
-        for attempt in list(self._attempts.values()):
-            attempt.abandon()
+        for run in list(self._runs.values()):
+            run.abandon()
         await self._all_ended(max(grace_s, 1.0))
         self._unwatch()
         if self._keeper is not None:
@@ -213,7 +219,7 @@ class TaskService:
             await self._run_saver.finish(max(grace_s, 1.0))
         self._stopped = True
         for _ in range(2):
-            # Readers that found the service running a moment ago begin to wait in the next turns of the loop: closing wakes them.
+            # Readers that have just checked `is_stopped` begin to wait in the next iterations of the loop. `close` wakes them.
             await asyncio.sleep(0)
         await self.store.close()
 
@@ -232,22 +238,27 @@ class TaskService:
             log.warning("%d tasks wait for the end of this process: %s", len(left), error)
 
     async def _all_ended(self, timeout_s: float) -> None:
-        waits = [attempt.ended.wait_quietly(timeout_s) for attempt in self._attempts.values()]
+        waits = [run.wait_ended(timeout_s) for run in self._runs.values()]
         await asyncio.gather(*waits)
 
     @property
     def active_task_ids(self) -> list[str]:
-        """Tasks that run or wait for a slot in this process, and are in the store: they can be canceled."""
-        return [task_id for task_id, attempt in self._attempts.items() if attempt.live.fold.sequence]
+        """Ids of tasks that run or wait for a slot in this process and are already in the store, so they can be canceled."""
+        return [task_id for task_id, run in self._runs.items() if run.live.fold.sequence]
 
     @property
     def load(self) -> tuple[int, int]:
-        """Runs that work, and runs that wait for their turn."""
-        return self._slots.busy, self._slots.queued
+        """Number of runs that hold a slot, and number of runs that wait for one."""
+        return self._admission.busy, self._admission.queued
 
-    def attempt(self, task_id: str) -> Attempt | None:
-        """The attempt under way at that task in this process."""
-        return self._attempts.get(task_id)
+    def run_of(self, task_id: str) -> Run | None:
+        """Return the run of a task in this process, or None."""
+        return self._runs.get(task_id)
+
+    def owner_of_run(self, task_id: str) -> str | None:
+        """Return the principal of a task's run in this process, or None if the task does not run here."""
+        run = self._runs.get(task_id)
+        return None if run is None else run.principal
 
     # -- sending ---------------------------------------------------------------------------------------------------------
 
@@ -265,12 +276,14 @@ class TaskService:
         return await self.settled(await self._submit(submission, principal, to_end=True))
 
     async def settled(self, turn: Turn) -> TaskFold:
-        """Wait for the end of a turn, wherever it runs."""
-        attempt = turn.attempt
-        if attempt is not None:
-            await attempt.ended.wait()
-            if attempt.live.fold.is_settled:
-                return attempt.live.fold
+        """Wait for the end of a turn, in whatever process it runs."""
+        run = turn.run
+        if run is not None:
+            await run.wait_ended()
+            if run.failure is not None:
+                raise run.failure
+            if run.live.fold.is_settled:
+                return run.live.fold
         with self._reading():
             while True:
                 head = await self.store.head(turn.task_id)
@@ -282,7 +295,7 @@ class TaskService:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Around a wait for what the log will say: a store that was closed under it means that the service has stopped."""
+        """Convert a StoreError into UnavailableError if the service was stopped, and its store closed, during a wait for events."""
         try:
             yield
         except StoreError:
@@ -291,30 +304,29 @@ class TaskService:
             raise
 
     async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
-        """Accept a request: when this returns, it is in the log.
+        """Accept a request and return after it is committed to the log.
 
         Args:
             waits: The caller is going to wait for the end of the turn.
 
         Raises:
-            DelegationCycleError: The work has passed through this agent before; or a run of this agent waits for this one, while
-                every slot is held by such a run: none of them would ever go on.
-            InvalidArgumentError: There is nothing to do, the submission contradicts itself, or the task has ended before it was
-                sent here.
-            TaskNotFoundError: The task to continue is unknown, or not the caller's.
-            TaskAlreadyExistsError: The id of the task to create is taken, by whatever principal.
-            SequenceConflictError: The task to continue does not end where the caller expects it.
-            TaskFinishedError: It is terminal.
-            TaskAlreadyRunningError: It works already.
-            ResourceExhaustedError: There is no room for another run, or for its bytes; see `Limits`.
+            DelegationCycleError: This agent has already handled the delegated work. Or a run of this agent waits for the new run
+                while such waiting runs hold every slot, which would be a deadlock.
+            InvalidArgumentError: The submission is empty or contradicts itself, or its task is already terminal.
+            TaskNotFoundError: The task to continue is unknown, or belongs to another principal.
+            TaskAlreadyExistsError: The id of the task to create is taken, by this or another principal.
+            SequenceConflictError: The log of the task to continue does not end with the expected sequence.
+            TaskFinishedError: The task to continue is terminal.
+            TaskAlreadyRunningError: The task to continue is already being worked on.
+            ResourceExhaustedError: The new run or its bytes would exceed a bound of `Limits`.
             UnavailableError: The service is stopping.
-            StoreError: The store refused; nothing was accepted.
+            StoreError: The store failed; nothing was accepted.
         """
         submission.waiting_runs = waiting_runs() if waits else ()
         return await self._submit(submission, principal)
 
     async def _submit(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
-        """`submit`; with `to_end`, return when the run has ended, which saves a caller that waits anyhow a second wait."""
+        """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
         if not self._accepting:
             raise UnavailableError(f"agent {self.agent_name} is not accepting tasks", agent=self.agent_name)
         if not submission.request_id:
@@ -327,8 +339,8 @@ class TaskService:
                 task = asyncio.current_task()
                 if not known.cancelled() or (task is not None and task.cancelling()):
                     raise
-                # The caller that came first has hung up in the middle; this one takes its place.
-        # Repetitions that arrive while the first is being accepted share its outcome; later ones find it in the store.
+                # The first caller disconnected before the request was accepted; this call takes its place.
+        # Repetitions that arrive while the first request is being accepted share its result. Later ones find it in the store.
         first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         self._requests[key] = first
         try:
@@ -342,7 +354,7 @@ class TaskService:
                 first.cancel()
             raise
         first.set_result(turn)
-        # From here on the store knows the request.
+        # From here on the request is in the store.
         del self._requests[key]
         return turn
 
@@ -352,55 +364,56 @@ class TaskService:
             return await self._continue(submission, principal)
         task_id = submission.task_id or new_task_id()
         warm = self._warm.get(task_id) if submission.task_id else None
-        if task_id in self._attempts or warm is not None:
+        if task_id in self._runs or warm is not None:
             return await self._continue(submission, principal)
         if submission.state in TERMINAL and not await self._knows(submission, principal):
             raise finished_error(submission.state)
         if not submission.messages and not submission.artifacts:
             raise InvalidArgumentError("a new task needs a message", field="input.messages")
         submission.check_sequence(task_id, 0)
-        live = LiveTask(task_id, agent_name=self.agent_name, store=self.store, clock=self._clock)
+        live = LiveTask(
+            task_id, agent_name=self.agent_name, store=self.store, clock=self._clock, observers=self.observers
+        )
         live.fold.principal = principal
         live.fold.agent_name = self.agent_name
         live.fold.session_id = submission.session_id or task_id
         if submission.context is not None:
             refuse_cycle(submission.context, self.agent_name)
         submission.known_as(principal)
-        task = submission.opening(task_id)
-        live.fold.create_micros = micros_from_iso(task.created_at, field="input.create_time")
-        opening = TaskSubmitted(task, principal, submission.request_id, submission.encoded)
+        opening = submission.opening(task_id, principal)
+        live.fold.create_micros = micros_from_iso(opening.task.created_at, field="input.create_time")
         try:
             return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
         except SequenceConflictError:
-            # Somebody knows this id already: the caller means that task.
+            # A task with this id already exists: continue it.
             return await self._continue(submission, principal)
 
     async def _knows(self, submission: Submission, principal: str) -> bool:
-        """Whether the log has this request, or a task of this id: such a submission is not answered by what it says itself."""
+        """Return whether the store has this request, or a task with this id: then the log decides the response."""
         if submission.request_id and await self.store.request(self.agent_name, principal, submission.request_id):
             return True
         return bool(submission.task_id) and await self.store.head(submission.task_id) is not None
 
     async def _continue(self, submission: Submission, principal: str) -> Turn:
         task_id, creates = submission.task_id, submission.target is TaskTarget.CREATE
-        # Whoever has the id that is to be new: the answer is the same.
-        attempt = self._attempts.get(task_id) if creates else self._under_way(task_id, principal)
-        if attempt is not None:
-            # It may be this very request, its first caller gone before it was on disk.
-            await attempt.accepted.wait_quietly(None)
-            error = attempt.accepted.error
+        # A CREATE is refused in the same way whether the existing task belongs to this principal or to another.
+        run = self._runs.get(task_id) if creates else self._under_way(task_id, principal)
+        if run is not None:
+            # The run may belong to this same request, if its first caller disconnected before the commit.
+            await run.wait_decided()
+            error = run.refusal
             if error is not None and not isinstance(error, (SequenceConflictError, LeaseLostError)):
                 if isinstance(error, (StoreError, UnavailableError)):
-                    raise error  # that the store could not take it does not mean that there is no such task
+                    raise error  # a failed store does not mean that the task does not exist
                 if submission.target is not TaskTarget.CONTINUE:
-                    return await self._accept(submission, principal)  # that one was refused; this one may not be
-            # The caller may have seen its last event before the run itself has ended.
-            await attempt.live.at_rest()
+                    return await self._accept(submission, principal)  # the other request was refused; this one may pass
+            # The caller may have received the last event before the run itself has ended.
+            await run.live.at_rest()
             await self._confirmed(task_id)
-            attempt = self._under_way(task_id, principal)
+            run = self._under_way(task_id, principal)
         if creates:
             return await self._first_turn(submission, principal)
-        live = attempt.live if attempt is not None else await self._known(task_id, principal)
+        live = run.live if run is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
             raise _not_found(task_id)
@@ -411,17 +424,17 @@ class TaskService:
             raise TaskFinishedError(
                 f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
             )
-        # An attempt may be under way that has not written its first event yet.
+        # A run may exist that has not written its first event yet.
         if fold.state not in INTERRUPTED or self._under_way(task_id, principal) is not None:
             raise TaskAlreadyRunningError(
                 f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
             )
         facts = submission.additions(fold)
         try:
-            attempt = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
-            return await self._opened(attempt)
+            run = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
+            return await self._opened(run)
         except SequenceConflictError:
-            # A repetition that came at the same time through another process may be what has moved the task.
+            # Another process may have appended a repetition of this request at the same time.
             if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
                 return turn
             raise
@@ -431,7 +444,7 @@ class TaskService:
             ) from None
 
     async def _first_turn(self, submission: Submission, principal: str) -> Turn:
-        """The turn that began with the very request to create a task whose id is taken. Raises TaskAlreadyExistsError: none did."""
+        """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
             return turn
         raise TaskAlreadyExistsError(
@@ -440,70 +453,73 @@ class TaskService:
         )
 
     async def turn_of(self, request_id: str, principal: str) -> Turn | None:
-        """The turn that began with the request of that id; None where the store knows none. Raises StoreError."""
+        """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
         record = await self.store.request(self.agent_name, principal, request_id)
         if record is None:
             return None
-        return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
+        return Turn(record.task_id, record.after_sequence, self._runs.get(record.task_id))
 
-    def _under_way(self, task_id: str, principal: str) -> Attempt | None:
-        """The attempt at that task in this process, as the principal may know it.
+    def _under_way(self, task_id: str, principal: str) -> Run | None:
+        """Return the task's run in this process if it is visible to the principal.
 
-        What somebody else opens under the same id, and the store is about to refuse, must not hide the principal's own task.
+        Another principal may open a run under the same id, which the store is about to refuse. It must not hide the
+        principal's own task.
         """
-        attempt = self._attempts.get(task_id)
-        if attempt is None or attempt.taken:
+        run = self._runs.get(task_id)
+        if run is None or run.is_taken:
             return None
-        if not attempt.live.fold.sequence and attempt.live.fold.principal != principal:
+        if not run.live.fold.sequence and run.live.fold.principal != principal:
             return None
-        return attempt
+        return run
 
-    async def _confirmed(self, task_id: str) -> Attempt | None:
-        """The attempt at that task in this process; None where another process may have taken the task, and has.
+    async def _confirmed(self, task_id: str) -> Run | None:
+        """Return the task's run in this process; None if there is none, or if another process has taken the task.
+
+        While the lease is held the store is not read.
 
         Raises:
-            StoreError: Whether it has cannot be read.
+            StoreError: The store cannot be read.
         """
-        attempt = self._attempts.get(task_id)
-        if attempt is None or not attempt.live.fold.sequence:
-            return attempt
+        run = self._runs.get(task_id)
+        if run is None or not run.live.fold.sequence:
+            return run
         if not self._upkeep.lease.is_held():
-            await attempt.confirm()
-        return None if attempt.taken else attempt
+            await run.confirm()
+        return None if run.is_taken else run
 
     async def confirm_runs(self) -> None:
-        """End the runs whose tasks other processes have taken. Raises StoreError: the store cannot be read."""
-        found = [self._confirmed(task_id) for task_id in self._attempts]
+        """End the runs whose tasks other processes have taken. Raises StoreError if the store cannot be read."""
+        found = [self._confirmed(task_id) for task_id in self._runs]
         for outcome in await asyncio.gather(*found, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    def _resume(self, live: LiveTask, cause: str) -> Attempt:
+    def _resume(self, live: LiveTask, cause: str) -> Run:
         fold = live.fold
-        # A run that was accepted and never began has done nothing: the first one that begins has its name.
+        # A run that was accepted but never began has done nothing: the new run takes its id.
         run_id = "" if fold.attempt else fold.run_id
         return self._begin(live, [], fold.principal, cause=cause, run_id=run_id)
 
     def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Place:
-        """A place for a further run of a task. Raises as `Slots.admit`."""
+        """Return a place for another run of a task. Raises as `RunAdmission.admit`."""
         if submission is None:
-            # Recovered: it was admitted once. It waits for its turn like others, and is not refused.
-            return self._slots.join(principal, live.size)
+            # A recovered run was admitted before. It queues like others but is not refused.
+            return self._admission.join(principal, live.size)
         callers: tuple[Place, ...] = ()
         chain = ""
         if submission.waiting_runs:
             callers = self._places_of(submission.waiting_runs)
             names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
             chain = " > ".join([*names, self.agent_name])
-        return self._slots.admit(principal, live.size + submission.size, callers, chain)
+        return self._admission.admit(principal, live.size + submission.size, callers, chain)
 
     def _places_of(self, entries: tuple[str, ...]) -> tuple[Place, ...]:
-        """Those of the runs that are under way here, and of those that wait for them in turn."""
+        """Return the places of the listed runs that are in this process, and of the runs that wait for those."""
         found: dict[Place, None] = {}
         for entry in entries:
-            attempt = self._by_run.get(parse_waiting_run(entry)[1])
-            if attempt is not None:
-                found |= dict.fromkeys((attempt.place, *attempt.place.callers))
+            run = self._by_run.get(parse_waiting_run(entry)[1])
+            if run is not None:
+                found |= dict.fromkeys((run.place, *run.place.callers))
         return tuple(found)
 
     def _begin(
@@ -516,90 +532,92 @@ class TaskService:
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
         run_id: str = "",
-    ) -> Attempt:
-        attempt = Attempt(
+    ) -> Run:
+        run = Run(
             live,
             opening,
-            handler=self._handler,
-            slots=self._slots,
-            place=self._admit(live, principal, submission),
+            self._host,
+            self._admit(live, principal, submission),
             principal=principal,
             run_id=run_id if submission is None else submission.run_id_for(live.fold),
             request_id=submission.request_id if submission is not None else "",
             expected_sequence=submission.expected_sequence if submission is not None else 0,
             cause=cause,
             scopes=scopes,
-            controls=self._controls,
-            resumable=self._resumable,
             waiting_runs=submission.waiting_runs if submission is not None else (),
-            own_entry=self._waiting_run_prefix,
-            worker=self._worker,
-            on_end=self._retire,
         )
-        attempt.run.texts = self._texts
-        self._attempts[live.fold.task_id] = attempt
-        self._by_run[attempt.run.run_id] = attempt
-        attempt.start()
-        return attempt
+        self._runs[live.fold.task_id] = run
+        self._by_run[run.run_id] = run
+        run.start()
+        return run
 
-    async def _opened(self, attempt: Attempt, *, to_end: bool = False) -> Turn:
-        after = attempt.live.fold.sequence
+    async def _opened(self, run: Run, *, to_end: bool = False) -> Turn:
+        after = run.live.fold.sequence
         if to_end:
-            await attempt.ended.opened()
-        record = await attempt.accepted.wait()
+            await run.wait_ended()
+        record = await run.wait_accepted()
         if record is not None:
-            return Turn(record.task_id, record.after_sequence, self._attempts.get(record.task_id))
-        return Turn(attempt.live.fold.task_id, after, attempt)
+            return Turn(record.task_id, record.after_sequence, self._runs.get(record.task_id))
+        return Turn(run.live.fold.task_id, after, run)
 
-    def _retire(self, attempt: Attempt) -> None:
-        error, fold = attempt.ended.error, attempt.live.fold
+    def _retire(self, run: Run) -> None:
+        error, fold = run.failure, run.live.fold
         task_id = fold.task_id
-        if self._by_run.get(attempt.run.run_id) is attempt:  # callers may give two tasks one run id
-            del self._by_run[attempt.run.run_id]
-        if self._attempts.get(task_id) is attempt:
-            del self._attempts[task_id]
+        if self._by_run.get(run.run_id) is run:  # callers may give two tasks one run id
+            del self._by_run[run.run_id]
+        if self._runs.get(task_id) is run:
+            del self._runs[task_id]
             self._texts.drop(task_id)
-        attempt.run.texts = None
-        if attempt.left:
+        run.texts = None
+        if run.is_left:
             self._left.append(task_id)
             return
-        if self._run_saver is not None and fold.is_settled and fold.run_id == attempt.run.run_id:
+        if self._run_saver is not None and fold.is_settled and fold.run_id == run.run_id:
             self._run_saver.run_ended(task_id, fold.run_id)
         unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
         if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
-            self._upkeep.unrecorded[task_id] = attempt
+            self._upkeep.unrecorded[task_id] = run
         elif fold.state in INTERRUPTED:
-            # It will be continued: the next turn need not read its log again.
-            self._warm.keep(attempt.live)
+            # The task will be continued: the next turn need not read its log again.
+            self._warm.keep(run.live)
         else:
             self._warm.forget(task_id)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
     async def get(self, task_id: str, principal: str) -> TaskFold:
-        """The current reading of a task.
+        """Return the current state of a task.
 
         Raises:
-            TaskNotFoundError: Unknown, or not the caller's.
+            TaskNotFoundError: The task is unknown, or belongs to another principal.
         """
-        attempt = await self._confirmed(task_id)
-        if attempt is not None and attempt.live.fold.sequence:
-            await attempt.live.at_rest()
-            if attempt.live.fold.principal != principal:
+        run = await self._confirmed(task_id)
+        if run is not None and run.live.fold.sequence:
+            await run.live.at_rest()
+            if run.live.fold.principal != principal:
                 raise _not_found(task_id)
-            return attempt.live.fold
+            return run.live.fold
         return (await self._known(task_id, principal)).fold
 
     async def head(self, task_id: str, principal: str) -> TaskHead:
-        """What is known about a task without reading its log. Raises TaskNotFoundError as `get`."""
+        """Return the head of a task, without reading its log. Raises TaskNotFoundError as `get`."""
         head = await self.store.head(task_id)
         if head is None or head.principal != principal or head.agent_name != self.agent_name:
             raise _not_found(task_id)
         return head
 
     async def find(self, query: TaskQuery) -> TaskPage:
-        """One page of the heads of the principal's tasks, last changed first."""
+        """Return one page of the heads of the principal's tasks, last changed first."""
         return await self.store.find(query)
+
+    async def read_log(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        """Return framed events of a task, as `LogStore.read`. The caller has already checked the task's owner."""
+        return await self.store.read(task_id, after, limit)
+
+    async def last_sequence(self, task_id: str) -> int:
+        """Return the sequence of a task's last event, 0 for an unknown task. The caller has already checked the task's owner."""
+        head = await self.store.head(task_id)
+        return 0 if head is None else head.sequence
 
     async def _known(self, task_id: str, principal: str) -> LiveTask:
         return await self._load(await self.head(task_id, principal))
@@ -610,14 +628,14 @@ class TaskService:
             if warm.fold.sequence != head.sequence or warm.epoch != head.epoch:
                 await warm.refresh()
             return warm
-        return await LiveTask.load(head, store=self.store, clock=self._clock)
+        return await LiveTask.load(head, store=self.store, clock=self._clock, observers=self.observers)
 
     # -- watching --------------------------------------------------------------------------------------------------------
 
     async def stream(
         self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
-        """Start or continue a task and show the events of its turn, framed, until it is settled. Raises as `submit`.
+        """Start or continue a task and yield the framed events of its turn until it is settled. Raises as `submit`.
 
         Args:
             positions: As in `watch`.
@@ -631,9 +649,9 @@ class TaskService:
                     yield frames
 
     async def _end_of(self, turn: Turn) -> int:
-        """Sequence of the last event in the log of a turn's task."""
-        if turn.attempt is not None:
-            return turn.attempt.live.fold.sequence
+        """Return the sequence of the last event of the turn's task."""
+        if turn.run is not None:
+            return turn.run.live.fold.sequence
         head = await self.store.head(turn.task_id)
         return turn.after_sequence if head is None else head.sequence
 
@@ -647,20 +665,21 @@ class TaskService:
         deltas: bool = False,
         positions: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
-        """Events after a position, framed, ascending without gaps: first what is stored, then what comes.
+        """Yield framed events after a position, ascending without gaps: first the stored events, then new ones.
 
         Args:
-            deltas: Show live text too: that of the calls under way so far, then what comes. Only runs of this process have any.
-            positions: End a batch with the frame of a WatchPosition, where watch.proto asks for one.
+            deltas: Yield live text too: first the text so far of unfinished model calls, then new text. Only runs of this
+                process have live text.
+            positions: End a batch with the frame of a WatchPosition where watch.proto requires one.
 
         Yields:
-            Batches, shape [k], 1 <= k <= `Limits.batch_events`, then the frame of a position. An event is shown only after its
-            commit. Delta frames come in batches of their own, and so does a position with no events.
+            Batches, shape [k], 1 <= k <= `Limits.batch_events`, then the frame of a position. An event is yielded only after
+            its commit. Delta frames come in separate batches, and so does a position without events.
 
         Raises:
             InvalidArgumentError: `after` is negative.
-            TaskNotFoundError: Unknown, or not the caller's.
-            SequenceOutOfRangeError: `after` lies behind the end of this log.
+            TaskNotFoundError: The task is unknown, or belongs to another principal.
+            SequenceOutOfRangeError: `after` is greater than the last sequence of the log.
         """
         if after < 0:
             raise InvalidArgumentError("must not be negative", field="after_sequence")
@@ -685,48 +704,48 @@ class TaskService:
     async def cancel(
         self, task_id: str, principal: str, *, reason: str = "", metadata: dict[str, Any] | None = None
     ) -> TaskFold:
-        """Record the wish, interrupt the run, and return the task once it has ended, or as it is after `cancel_wait_s`.
+        """Record the cancellation, interrupt the run, and return the task after its end, or its state after `cancel_wait_s`.
 
         Raises:
-            TaskNotFoundError: Unknown, or not the caller's.
-            TaskNotCancelableError: It has ended otherwise.
+            TaskNotFoundError: The task is unknown, or belongs to another principal.
+            TaskNotCancelableError: The task has already ended in another state than canceled.
         """
-        attempt = self._attempts.get(task_id)
-        if attempt is not None:
-            # What is being appended may be the end of the run: the wish is for what comes after.
-            await attempt.live.at_rest()
-            attempt = self._attempts.get(task_id)
-        if attempt is not None and not attempt.live.fold.sequence:
-            attempt = None  # nobody was told yet that there is such a task
-        wish = CancelRequested(reason, principal, metadata or {})
+        run = self._runs.get(task_id)
+        if run is not None:
+            # The append in progress may be the end of the run: wait for it, then look at the run again.
+            await run.live.at_rest()
+            run = self._runs.get(task_id)
+        if run is not None and not run.live.fold.sequence:
+            run = None  # the task is not in the log yet
+        cancellation = CancelRequested(reason, principal, metadata or {})
         try:
-            return await self._cancel(task_id, principal, wish, attempt)
+            return await self._cancel(task_id, principal, cancellation, run)
         except LeaseLostError:
-            # Another process took the task between our look and our append; the wish is for whoever has it now.
-            return await self._cancel(task_id, principal, wish, None)
+            # Another process took the task between the read and the append: record the cancellation for that process.
+            return await self._cancel(task_id, principal, cancellation, None)
 
-    async def _cancel(self, task_id: str, principal: str, wish: CancelRequested, attempt: Attempt | None) -> TaskFold:
-        live = attempt.live if attempt is not None else await self._known(task_id, principal)
+    async def _cancel(self, task_id: str, principal: str, cancellation: CancelRequested, run: Run | None) -> TaskFold:
+        live = run.live if run is not None else await self._known(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
             raise _not_found(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
-        elsewhere = attempt is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
+        elsewhere = run is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
         try:
-            if attempt is not None or elsewhere:
-                await live.record([wish])
+            if run is not None or elsewhere:
+                await live.record([cancellation])
             else:
-                await live.record([wish, canceled(fold.state, wish)])
+                await live.record([cancellation, canceled_status(fold.state, cancellation)])
         except InvalidTransitionError:
             if live.fold.state is TaskState.CANCELED:
                 return fold
             raise TaskNotCancelableError(
                 f"task {task_id} is {fold.state}", task_id=task_id, state=str(fold.state)
             ) from None
-        if attempt is not None:
-            attempt.cancel(wish.reason)
-            await attempt.ended.wait_quietly(self.limits.cancel_wait_s)
+        if run is not None:
+            run.cancel(cancellation.reason)
+            await run.wait_ended(self.limits.cancel_wait_s)
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:
@@ -734,7 +753,7 @@ class TaskService:
         return fold
 
     async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
-        """The process that runs the task hears of the wish through the store."""
+        """Wait until the process that runs the task has read the cancellation from the store and ended the task."""
         turn = Turn(live.fold.task_id, live.fold.sequence)
         try:
             async with asyncio.timeout(self.limits.cancel_wait_s):
@@ -744,9 +763,9 @@ class TaskService:
             return live.fold
 
     async def _live_of(self, task_id: str) -> LiveTask:
-        attempt = await self._confirmed(task_id)
-        if attempt is not None and attempt.live.fold.sequence:
-            return attempt.live
+        run = await self._confirmed(task_id)
+        if run is not None and run.live.fold.sequence:
+            return run.live
         head = await self.store.head(task_id)
         if head is None:
             raise _not_found(task_id)
@@ -755,23 +774,27 @@ class TaskService:
     # -- approvals -------------------------------------------------------------------------------------------------------
 
     async def approvals(self, principal: str, query: ApprovalQuery | None = None) -> ApprovalPage:
-        """One page of the approvals that the principal may answer or has asked for, oldest first; without a query, all of them.
+        """Return one page of the approvals that the principal may answer or whose task it owns, oldest first.
 
-        Secrets are struck out. The query's agent and principal mean nothing here.
+        Without a query no approval is filtered out. Secrets are redacted. The query's agent and principal are ignored.
         """
         return await self._desk.page(principal, query or ApprovalQuery())
+
+    async def approval_rows(self, query: ApprovalQuery) -> Page[ApprovalRow]:
+        """Return one page of approval rows: their states, without the requests. The query names the owner."""
+        return await self._desk.find(query)
 
     async def watch_approvals(
         self, principal: str, task_id: str = "", *, after_revision: int = 0
     ) -> AsyncGenerator[ApprovalChanges, None]:
-        """What `approvals` would show, of one task or of all, as it changes: first what waits, then what is asked for and answered.
+        """Yield the approvals of one task, or of all: first the pending ones, then each that is requested or answered.
 
         Args:
-            after_revision: Where an earlier watch ended; what has changed since then takes the place of what waits.
+            after_revision: Revision at which an earlier watch ended. The changes since then replace the list of pending ones.
 
         Yields:
-            Batches with positions, by the rules of watch.proto. An approval that changes twice at once may be shown only as it is
-            in the end.
+            Batches with positions, by the rules of watch.proto. If an approval changes twice quickly, only its last state may
+            be yielded.
 
         Raises:
             InvalidArgumentError: `after_revision` is negative.
@@ -782,44 +805,44 @@ class TaskService:
                     yield batch
 
     async def question(self, approval_id: str) -> ApprovalRequest | None:
-        """What an approval of this agent asks, as it was asked; None for an unknown one. For edges that know who may see it."""
+        """Return the request of an approval, unredacted; None for an unknown one. The caller has checked who may see it."""
         return await self._desk.question(approval_id)
 
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
     ) -> tuple[Approval, bool]:
-        """Answer an approval, wherever its run waits.
+        """Answer an approval, in whatever process its run waits.
 
-        Who decided, and when, is set here.
+        `decided_by` and `decided_at` are set here.
 
         Args:
-            decision: One that approves has the approval's etag as its fingerprint.
-            request_id: When the principal gives the same answer under it again, the first one counts.
-            any_etag: An approval without an etag counts, too: it came over a protocol that has none.
+            decision: If it approves, its fingerprint must be the etag of the approval.
+            request_id: Idempotency key. A repetition of the same answer with the same id returns the first result.
+            any_etag: Accept a decision without an etag, for a protocol that has none.
 
         Returns:
-            The approval as it is then, and whether it had been decided before: then nothing was changed.
+            The approval after the call, and whether it had already been decided, in which case nothing was changed.
 
         Raises:
-            ApprovalNotFoundError: There is none, or not for this principal's eyes.
-            PermissionDeniedError: It is not this principal's to answer.
-            ApprovalChangedError: The etag is that of something else.
-            InvalidArgumentError: It approves without an etag; the arguments must not be edited, or not so; the request id brought
-                another answer to this approval.
-            UnimplementedError: The agent takes no answers from outside.
-            StoreError: The store refused; nothing was recorded.
+            ApprovalNotFoundError: The approval does not exist, or is not visible to the principal.
+            PermissionDeniedError: The principal may see the approval but not answer it.
+            ApprovalChangedError: The etag belongs to another action.
+            InvalidArgumentError: The decision approves without an etag; or the arguments may not be edited, or are invalid; or
+                the request id was used for another answer to this approval.
+            UnimplementedError: The agent accepts no remote answers.
+            StoreError: The store failed; nothing was recorded.
         """
         return await self._desk.respond(decision, principal, request_id, any_etag=any_etag)
 
     def _look_at(self, task_id: str) -> None:
-        """Another process appended to a task that runs here: it may be a wish to cancel."""
-        attempt = self._attempts.get(task_id)
-        if attempt is not None:
-            attempt.heed()
+        """Handle an append by another process to a task that runs here: it may be a cancellation."""
+        run = self._runs.get(task_id)
+        if run is not None:
+            run.notice_foreign_append()
 
 
 UNBEGUN = frozenset({TaskState.SUBMITTED})
-"""States of tasks without a worker that every start begins; one that resumes goes on with those that are working, too."""
+"""States of tasks without a worker that every start recovers; a service that resumes recovers WORKING as well."""
 
 
 def _not_found(task_id: str) -> TaskNotFoundError:

@@ -1,8 +1,7 @@
-"""What crosses the waist: submissions, where a watch ends, and the bounds of a service. Nothing here acts."""
+"""Submissions to a task service, and its limits. Values only."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any, Literal
 
 from protolink_grpc.errors import DelegationCycleError, InvalidArgumentError
@@ -10,15 +9,17 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext, check_loose_budget
-from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched
-from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold
+from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched, TaskSubmitted
+from protolink_grpc.models.fold import CopyOnRead, TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
 from protolink_grpc.models.permissions import check_permissions, permissions_json
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.live import Fact, unexpected_end_error
+from protolink_grpc.models.task_metadata import own_metadata
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.runtime.log import Fact, unexpected_end_error
 
 Recovery = Literal["auto", "lost", "resume"]
 """What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
@@ -32,28 +33,12 @@ MAX_RESTARTS = 10
 """Runs of a task that may die in a row with nothing done that the next one builds on, however much they reported."""
 
 
-class StopAt(Enum):
-    """Where a watch ends by itself."""
-
-    TERMINAL = "terminal"
-    INTERRUPTED = "interrupted"
-    CURRENT = "current"
-
-
-class TaskTarget(Enum):
-    """Whether a submission begins a task or continues one."""
-
-    CREATE = "create"
-    CONTINUE = "continue"
-    CREATE_OR_CONTINUE = "create_or_continue"
-
-
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one agent in one process.
 
-    What would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a hint when to try again.
+    A request that would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a retry hint.
 
     Args:
         max_concurrency: Runs that work at the same time; at least 1. What the agent's card says about it is advertised only.
@@ -126,7 +111,7 @@ class Submission:
         request_id: The same id from the same principal is the same request.
         encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
         scopes: What the caller's credentials allow, as the edge has found out.
-        waiting_runs: Runs, of any agent, that wait for the end of this turn; entries of `wire.tracing`. Set by the service.
+        waiting_runs: Runs, of any agent, that wait for the end of this turn; entries of `net.tracing`. Set by the service.
         created_at: When the caller has made the task, ISO 8601; empty means now.
         state: Where the task stands, as its caller says. A new task must not be terminal; of one that exists, the log knows better.
     """
@@ -156,9 +141,9 @@ class Submission:
         return found
 
     def known_as(self, principal: str) -> None:
-        """Write into the context who asks and what the credentials allow.
+        """Set principal and scopes of the context from the credentials, overwriting the caller's values.
 
-        What the caller has put there goes, and so does what it says about a cancellation: that is the log's to say.
+        The caller's cancellation fields are cleared: only the log records a cancellation.
         """
         context, scopes = self.context, tuple(sorted(self.scopes))
         if context is None and scopes:
@@ -185,7 +170,7 @@ class Submission:
 
     @classmethod
     def of(cls, task: Task, *, request_id: str = "") -> "Submission":
-        """What `task` contributes; its state and history are the server's to say."""
+        """Return the submission for `task`; the server alone decides its history."""
         return cls(
             messages=task.messages,
             artifacts=task.artifacts,
@@ -204,8 +189,8 @@ class Submission:
         context = self.context
         return context.run_id if context is not None and context.run_id not in fold.run_ids else ""
 
-    def opening(self, task_id: str) -> Task:
-        """The task that this submission creates, as its first event shows it.
+    def opening(self, task_id: str, principal: str) -> TaskSubmitted:
+        """The first event of the task that this submission creates.
 
         Raises:
             InvalidArgumentError: An `output_schema` cannot be used, or a limit or a permission is none; names it.
@@ -213,23 +198,25 @@ class Submission:
         check_loose_budget(self.metadata)
         for index, message in enumerate(self.messages):
             _check_output_schemas(message, index)
+        free = own_metadata(self.metadata)
         task = Task(
             id=task_id,
             messages=self.messages,
             artifacts=self.artifacts,
-            metadata={key: value for key, value in self.metadata.items() if key not in DERIVED_KEYS},
+            metadata=free,
             flow_state=self.flow_state,
             created_at=self.created_at or utc_now(),
         )
-        if self.context is not None:
-            self.context.attach_to_task(task)
-            given = RunContext.from_task(task)
-            if given.permissions:
+        session_id, context = self.session_id or task_id, self.context
+        if context is not None:
+            context = context.with_loose_keys(free)
+            if context.permissions:
                 # The run sees them as a later run reads them from the log.
-                rules = check_permissions(given.permissions, "input.options.permissions")
-                replace(given, permissions=permissions_json(*rules)).attach_to_task(task)
-        task.metadata["session_id"] = self.session_id or task_id
-        return task
+                rules = check_permissions(context.permissions, "input.options.permissions")
+                context = replace(context, permissions=permissions_json(*rules))
+            if not context.session_id:
+                context = replace(context, session_id=session_id)
+        return TaskSubmitted(task, principal, self.request_id, session_id, context, self.encoded)
 
     def additions(self, fold: TaskFold) -> list[Fact]:
         """What this submission adds to a task that exists; what the log knows already is left out. Raises like `opening`."""
@@ -240,18 +227,11 @@ class Submission:
         encoded = tuple(self.encoded[index] for index in added) if self.encoded else ()
         facts: list[Fact] = [TaskMessagesAdded(messages, self.request_id, encoded)]
         facts += [TaskArtifactUpdated(each) for each in self.artifacts if fold.artifact(each.id) is None]
-        free = {key: value for key, value in self.metadata.items() if key not in DERIVED_KEYS}
+        free = own_metadata(self.metadata)
         patch = TaskPatched(_changed(fold.metadata, free), _changed(fold.flow_state, self.flow_state))
         if patch.metadata or patch.flow_state:
             facts.append(patch)
         return facts
-
-
-def finished_error(state: TaskState) -> InvalidArgumentError:
-    """The error of a task that is new to its agent and has ended already."""
-    return InvalidArgumentError(
-        f"is {state}: a task that has ended cannot be begun; send a new task instead", field="task.state"
-    )
 
 
 def refuse_cycle(context: RunContext, agent_name: str) -> None:

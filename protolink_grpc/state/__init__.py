@@ -1,11 +1,11 @@
 """What an agent remembers from one task to the next: storages, conversations, what tools keep, and who may look at it."""
 
 from protolink_grpc.state.conversation import ConversationMemory
-from protolink_grpc.state.in_memory_storage import InMemoryStorage
-from protolink_grpc.state.sqlite_storage import SQLiteStorage
 from protolink_grpc.state.state import PrincipalState, State
-from protolink_grpc.state.storage import Conversation, Storage
 from protolink_grpc.state.tool_memory import SessionMemory, ToolMemory
+from protolink_grpc.storage.agent_storage import Conversation, Storage
+from protolink_grpc.storage.in_memory_storage import InMemoryStorage
+from protolink_grpc.storage.sqlite.storage import SQLiteStorage
 
 __all__ = [
     "Conversation",

@@ -17,7 +17,7 @@ from protolink_grpc.models.conversation import (
 )
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.state import StateStoreReport
-from protolink_grpc.state.storage import Storage
+from protolink_grpc.storage.agent_storage import Storage
 
 Summarize = Callable[[list[LLMMessage]], Awaitable[str]]
 

@@ -8,9 +8,9 @@ from typing import Self
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.state.conversation import ConversationMemory, check_window
-from protolink_grpc.state.in_memory_storage import InMemoryStorage
-from protolink_grpc.state.storage import Storage
 from protolink_grpc.state.tool_memory import ToolMemory
+from protolink_grpc.storage.agent_storage import Storage
+from protolink_grpc.storage.in_memory_storage import InMemoryStorage
 
 MODULES = ("conversation", "tools")
 

@@ -6,7 +6,7 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.state import StateStoreReport
-from protolink_grpc.state.storage import ItemBounds, Storage
+from protolink_grpc.storage.agent_storage import ItemBounds, Storage
 
 BOUNDS = ItemBounds(max_items=256, max_bytes=1 << 20)
 """Of one session: keys, and bytes of keys and JSON texts together. Larger things are artifacts."""

@@ -27,13 +27,27 @@ from protolink_grpc.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from protolink_grpc.models.action import BudgetUsage, PolicyEffect
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.events import RunEvent, TaskArtifactUpdated, TaskMessagesAdded
+from protolink_grpc.models.context import RunBudget
+from protolink_grpc.models.cost import Cost
+from protolink_grpc.models.events import (
+    ActionEnded,
+    ActionRequested,
+    ApprovalDecided,
+    ApprovalRequired,
+    RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+)
+from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.models.tool import ToolDescription
-from protolink_grpc.runtime.loops import run
+from protolink_grpc.net.event_loops import run
 from protolink_grpc.testing.cases import CASES
 from protolink_grpc.testing.vectors import check_vectors
 from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter, InstanceState, InstanceStatus
@@ -193,8 +207,8 @@ async def metadata(world: World) -> None:
         expect("the principal", task.get_output(), "conformance")
     async with refused_with(UnauthenticatedError):
         await AgentClient(url=world.guarded_url).send_task(None, Task.create("whoami"))
-    told = AgentClient(url=world.agent.url, metadata=[("x-conformance", "hello")])
-    task = await told.send_task(None, Task.create("header x-conformance"))
+    client = AgentClient(url=world.agent.url, metadata=[("x-conformance", "hello")])
+    task = await client.send_task(None, Task.create("header x-conformance"))
     expect("what was received", task.get_output(), "hello")
 
 
@@ -233,6 +247,34 @@ async def approval(world: World) -> None:
         expect("the output", messages[-1].text, said)
 
 
+async def budget(world: World) -> None:
+    usage = await expect_spent(world, "spend 9", RunBudget(max_cost=Cost(200_000, "USD")), "max_cost")
+    expect("the number of model calls", usage.llm_calls, 2)
+    expect("the costs", usage.costs, (Cost(200_000, "USD"),))
+    usage = await expect_spent(world, "spend 9", RunBudget(max_tool_calls=2), "max_tool_calls")
+    expect("the number of tool calls", usage.tool_calls, 2)
+    usage = await expect_spent(world, "ponder", RunBudget(max_runtime_seconds=0.3), "max_runtime_seconds")
+    expect("whether the run had its time", 0.3 <= usage.runtime_seconds < 5, True)
+    task = Task.create("spend 2", budget=RunBudget(max_cost=Cost(200_000, "USD")))
+    expect("the output", (await world.agent.send_task(None, task)).get_output(), "spent 2")
+
+
+async def expect_spent(world: World, text: str, limits: RunBudget, limit: str) -> BudgetUsage:
+    """The run of the text must end as failed because of that limit; returns what it has used, as its log and the task say."""
+    events = await collected(world.agent.send_task_streaming(None, Task.create(text, budget=limits)))
+    task, last = await world.agent.get_task(events[-1].task_id), events[-1].payload
+    if not isinstance(last, TaskStatusChanged) or last.failure is None or last.usage is None:
+        raise AssertionError(f"the last event has no failure or no usage: {last!r:.200}")
+    expect("the state", task.state, TaskState.FAILED)
+    expect("the failure of the task", task.failure, last.failure)
+    expect("the usage of the task", task.metadata.get(USAGE_KEY), last.usage.to_dict())
+    failure = last.failure
+    expect("the reason", (failure.reason, failure.category), ("BUDGET_EXCEEDED", FailureCategory.LIMIT))
+    expect("whether the same work may succeed later", failure.retryable, False)
+    expect("the limit", (failure.details or {}).get("limit_name"), limit)
+    return last.usage
+
+
 async def registry(world: World) -> None:
     found = await world.registry.get("conformance")
     expect("the URL by name", found.card.url, world.agent.url)
@@ -248,7 +290,7 @@ async def registry(world: World) -> None:
         await world.registry.register(card)
         up = await following
         expect("the change", (up.kind, up.agent.card.name), (AgentChangeKind.UP, name))
-        for running in (0, 1):  # the second one reports another load, which no watcher is told
+        for running in (0, 1):  # the second one reports another load, which a watch does not show
             await world.registry.heartbeat(card.url, InstanceStatus(InstanceState.DRAINING, running))
         draining = await anext(changes)
         expect("the state", (draining.kind, draining.agent.state), (AgentChangeKind.UP, InstanceState.DRAINING))
@@ -354,6 +396,35 @@ async def cancel_in_pause(world: World) -> None:
     await world.agent.cancel_task(None, task.id)
 
 
+async def decision_in_cut(world: World) -> None:
+    await expect_decided(world, "undecided 5 approve it", world.agent, True)
+    await expect_decided(world, "outage 2000 5 approve it", world.hostile, False, pause_s=0.5)
+
+
+async def expect_decided(world: World, text: str, approver: AgentClient, approved: bool, pause_s: float = 0) -> None:
+    """The task's stream must show the answer once, and what follows from it.
+
+    Args:
+        approver: Answers the approval, while the stream of another client is cut.
+        pause_s: How long after the stream has shown the question; by then the connection is closed.
+    """
+    task, events = Task.create(text), list[RunEvent]()
+    async for event in world.hostile.send_task_streaming(None, task):
+        events.append(event)
+        if isinstance(event.payload, ApprovalRequired):
+            (waiting,) = (await world.agent.list_approvals(task_id=task.id)).approvals
+            await asyncio.sleep(pause_s)
+            answer = await approver.respond_approval(None, waiting, approved)
+            expect("whether another answer was first", answer.already_decided, False)
+    expect("the list of sequences", [event.sequence for event in events], list(range(1, len(events) + 1)))
+    answers = [event.payload for event in events if isinstance(event.payload, ApprovalDecided)]
+    expect("the answers", [each.decision.approved for each in answers], [approved])
+    ends = [event.payload.outcome for event in events if isinstance(event.payload, ActionEnded)]
+    expect("the ends of the action", ends, ["completed" if approved else "denied"])
+    done = await world.agent.get_task(task.id)
+    expect("the output", done.get_output(), "approved" if approved else "refused")
+
+
 async def forgotten_task(world: World) -> None:
     seen = []
     async with refused_with(TaskNotFoundError):
@@ -431,6 +502,31 @@ async def tool(world: World) -> None:
     await world.agent.cancel_task(None, task_id, reason="seen")
 
 
+async def references(world: World) -> None:
+    events = await collected(world.agent.send_task_streaming(None, Task.create("cut 5 spend 3")))
+    expect("the arguments", arguments_of(events), [{"text": "1"}, {"text": "2"}])
+    task_id = events[0].task_id
+    (first, *_) = [event.sequence or 0 for event in events if event.type == "llm.call.completed"]
+    rest = [event async for event in world.agent.subscribe(task_id, after=first)]
+    expect("the arguments of a log from its middle", arguments_of(rest), [None, {"text": "2"}])
+    task_id = str(uuid.uuid4())
+    await world.agent.call_tool(None, "echo", {"text": "hi"}, task_id=task_id)
+    whole = [event async for event in world.agent.subscribe(task_id)]
+    expect("the arguments of a tool that was called", arguments_of(whole), [{"text": "hi"}])
+    async for event in world.agent.send_task_streaming(None, Task.create("approve it")):
+        if isinstance(event.payload, ApprovalRequired):
+            asked = event.payload.request
+            expect("the action of the approval", asked.action.name, "stamp")
+            expect("the verdict", asked.policy_decision.effect, PolicyEffect.REQUIRE_APPROVAL)
+            await world.agent.cancel_task(None, event.task_id, reason="seen")
+
+
+def arguments_of(events: list[RunEvent]) -> list[object]:
+    """The arguments of each action that is requested; None where they are left out."""
+    requested = [event.payload for event in events if isinstance(event.payload, ActionRequested)]
+    return [None if each.abridged else each.action.arguments for each in requested]
+
+
 PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "unary": unary,
     "stream": stream,
@@ -442,8 +538,10 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "retry": retry,
     "large": large,
     "approval": approval,
+    "budget": budget,
     "registry": registry,
     "tool": tool,
+    "references": references,
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,
     "unknown-enum": unknown_enum,
@@ -454,6 +552,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "flapping": flapping,
     "retry-bound": retry_bound,
     "cancel-in-pause": cancel_in_pause,
+    "decision-in-cut": decision_in_cut,
     "forgotten-task": forgotten_task,
     "mistyped": mistyped,
     "expected-sequence": expected_sequence,

@@ -1,6 +1,6 @@
-"""The small language that a scripted agent is spoken to in: what a text asks it to do, and what goes wrong on the way.
+"""The directives of a scripted agent: what a text asks it to do, and which fault it asks for.
 
-Here texts are read; nothing is done.
+This module only parses texts.
 """
 
 from collections.abc import Sequence
@@ -15,25 +15,29 @@ FAULTS = {
     "early": "early N TEXT: does TEXT; its stream ends with status OK after N events, once",
     "idle": "idle N MILLIS TEXT: its streams are cut after MILLIS of silence, N times; then it does TEXT",
     "forget": "forget N TEXT: does TEXT; its stream is cut after N events, and then there is no such task",
+    "undecided": "undecided N TEXT: does TEXT; its stream is cut after N events, and each later one before any until its approval"
+    " is answered; the first response to that answer gets lost",
 }
 """What goes wrong with a task. These words stand before another verb."""
 
 VERBS = {
     "echo": "echo TEXT: says TEXT",
     "count": "count N: N artifacts, 1 to N",
-    "wait": "wait: until somebody cancels",
+    "wait": "wait: works until it is canceled",
     "hold": "hold WORD: works until it is canceled",
     "flap": "flap WORD: works until it is canceled; its stream is cut after its first events, each later one before any",
     "down": "down WORD: works until it is canceled; at the hostile address, sending and getting it always fails",
     "ask": "ask QUESTION: waits for a message, then says it",
     "fail": "fail REASON: ends as failed",
     "approve": "approve it: asks for an approval; says approved or refused",
+    "spend": "spend N: N model calls at 0.10 USD each, and a call of the tool echo after each but the last; says `spent N`",
+    "ponder": "ponder: one model call that never ends",
     "whoami": "whoami: says the name of the caller",
     "header": "header NAME: says what the caller has sent under that name",
     "count-runs": "count-runs TOKEN: says how often a task with that word was run",
     "flaky": "flaky N TOKEN: count-runs TOKEN, whose first N answers get lost",
     "calls": "calls WORD: says how often the task with that word was called and run, and how many of its streams are open",
-    "future": "future: an event, a part and a state of kinds that nobody knows",
+    "future": "future: an event, a part and a state of unknown kinds",
     **FAULTS,
 }
 """What each verb does."""
@@ -80,7 +84,7 @@ class Directive:
 
     @property
     def word(self) -> str:
-        """By what `calls` knows its task; empty where it does not."""
+        """The word by which `calls` finds the task; empty where it has none."""
         return self.rest if self.verb in COUNTED else ""
 
 
@@ -93,7 +97,7 @@ def directive_of(text: str) -> Directive | None:
         case "flaky":
             number, _, token = rest.partition(" ")
             return Directive("count-runs", token, int(number)) if _is_count(number) and token else None
-        case "count":
+        case "count" | "spend":
             return Directive(verb, rest) if _is_count(rest) else None
         case "header" | "count-runs" | "calls" | "hold" | "flap" | "down" if not rest:
             return None
@@ -124,7 +128,7 @@ def _faulty(kind: str, rest: str) -> Directive | None:
 
 
 MAX_COUNT = 1_000_000
-"""Larger numbers are none: somebody has to read what they make."""
+"""Larger numbers are refused: they would make more events than a test can read."""
 
 
 def _is_count(text: str) -> bool:

@@ -14,12 +14,14 @@ from typing import Any, NoReturn
 import grpc
 from plgrpc.v1 import event_pb2, task_pb2
 
+from protolink_grpc.edges.grpc.call import Call, current_call
 from protolink_grpc.errors import TaskNotFoundError, UnavailableError
+from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import StopAt, Submission
-from protolink_grpc.server.call import Call, current_call
-from protolink_grpc.store.port import TaskHead
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, directive_of, latest
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
 from protolink_grpc.wire.events import frame_event, is_delta, unframe
@@ -27,16 +29,16 @@ from protolink_grpc.wire.scalars import tag, varint
 from protolink_grpc.wire.watch import is_position
 
 UNHEARD_OF = "example.unheard_of"
-"""Type of the event whose kind nobody knows."""
+"""Type of the event of an unknown kind."""
 
 FALLBACK_TEXT = "A part from the future"
-"""What the part of an unknown kind has a reader show."""
+"""The text that a reader shows in place of the part of an unknown kind."""
 
 FUTURE_STATE = 77
-"""Number of the state that no reader has a name for."""
+"""Number of a state that is not in the contract."""
 
 FUTURE_KIND, FUTURE_FIELD = 1000, 1001
-"""Numbers of the payload and of the envelope's field that no reader has code for."""
+"""Numbers of a payload and of an envelope field that are not in the contract."""
 
 _FROM_THE_FUTURE = tag(FUTURE_KIND) + varint(5) + tag(1) + varint(3) + b"new"
 _LATER_FIELD = varint(FUTURE_FIELD << 3) + b"\x2a"
@@ -188,6 +190,17 @@ class FaultyService:
         self._check_known(task_id)
         return await self._service.cancel(task_id, principal, reason=reason, metadata=metadata)
 
+    async def respond(
+        self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
+    ) -> tuple[Approval, bool]:
+        """As TaskService; the first response to the answer of an undecided task gets lost."""
+        approval, already_decided = await self._service.respond(decision, principal, request_id, any_etag=any_etag)
+        script = self._scripts.tasks.get(approval.request.task_id)
+        if script is not None and _is_undecided(script):
+            script.over.set()
+            await self._cut("this response got lost, as was asked for")
+        return approval, already_decided
+
     async def _check_readable(self, task_id: str) -> None:
         self._check_known(task_id)
         script = self._scripts.tasks.get(task_id)
@@ -229,7 +242,7 @@ class FaultyService:
         return self._proxy.carries(call.context.peer())
 
     async def _cut(self, why: str) -> NoReturn:
-        """End the call as a broken connection does: without a word of the agent's."""
+        """End the call as a broken connection does: with UNAVAILABLE and without an ErrorInfo."""
         call = current_call()
         if call is not None and call.context is not None:
             await call.context.abort(grpc.StatusCode.UNAVAILABLE, why)
@@ -285,8 +298,12 @@ class FaultyService:
                 await self._cut("every further stream of this task is cut, as was asked for")
             return 1
         fault = directive.fault
+        if has_begun and _is_undecided(script):
+            await self._cut("every further stream of this task is cut until its approval is answered, as was asked for")
         if fault is None or fault.kind == "idle" or not script.left:
             return 0
+        if fault.kind == "undecided":
+            return fault.after if begins else 0
         # The stream that begins the task breaks first, then the first that takes it up, where the fault happens twice.
         if begins is (script.left == fault.times):
             script.count()
@@ -297,7 +314,7 @@ class FaultyService:
         """Do what breaks a stream that has shown so many events.
 
         Returns:
-            What is to be told to the proxy, which does it then; empty where the stream just ends.
+            The marker that makes the proxy break the connection; empty where the stream just ends.
         """
         fault = script.directive.fault
         why = f"this stream was cut after {shown} events, as was asked for"
@@ -326,6 +343,12 @@ class FaultyService:
         return [_from_the_future(unframe(frame)) for frame in frames]
 
 
+def _is_undecided(script: Script) -> bool:
+    """Whether the streams of that task are cut because its approval is not answered."""
+    fault = script.directive.fault
+    return fault is not None and fault.kind == "undecided" and not script.over.is_set()
+
+
 def _silence_s(script: Script | None) -> float | None:
     """How long a stream of that task may be silent; None for as long as it likes."""
     fault = script.directive.fault if script is not None and script.left else None
@@ -333,7 +356,7 @@ def _silence_s(script: Script | None) -> float | None:
 
 
 def _from_the_future(event: event_pb2.RunEvent) -> bytes:
-    """The event with a field that nobody knows. Its payload, the part of an artifact and the working state are of unknown kinds."""
+    """The event with an unknown field. Its payload, the part of an artifact and the working state are of unknown kinds."""
     match event.WhichOneof("payload"):
         case "custom" if event.event_type == UNHEARD_OF:
             event.ClearField("custom")

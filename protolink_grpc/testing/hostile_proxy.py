@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from protolink_grpc.wire.address import Address
+from protolink_grpc.net.address import Address
 from protolink_grpc.wire.scalars import delimited, tag
 
 PREFACE_BYTES: Final = 24

@@ -1,4 +1,4 @@
-"""Runs a conformance program against a stage of its own, and judges what it reports."""
+"""Runs a conformance program against a stage of its own, and checks its report."""
 
 import asyncio
 import os
@@ -95,7 +95,7 @@ async def _read(process: asyncio.subprocess.Process, reports: list[Report], show
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    # Also where the program itself has ended: what it has started may go on. PermissionError is macOS's word for nobody left.
+    # Also where the program itself has ended: what it has started may go on. macOS raises PermissionError where no process is left.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

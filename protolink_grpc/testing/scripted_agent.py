@@ -1,4 +1,4 @@
-"""An agent that does what its messages say, for tests of whoever calls agents. No agent of a product is one."""
+"""An agent that follows the directives of its messages, for tests of clients. It is not for production."""
 
 import asyncio
 import inspect
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 from protolink_grpc.agent import Agent
 from protolink_grpc.agent.identity import ANY_PORT
+from protolink_grpc.edges.grpc.app import ServerOptions
 from protolink_grpc.errors import ActionDeniedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCapabilities, AgentCard
@@ -18,18 +19,18 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import CapabilityPolicy
-from protolink_grpc.runtime.approvals import Approvals
+from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits
-from protolink_grpc.server.app import ServerOptions
 from protolink_grpc.testing.directives import VERBS, Directive, directive_of, latest
 from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, Script, Scripts, Tally, received, remember_metadata
 from protolink_grpc.testing.hostile_proxy import HostileProxy
+from protolink_grpc.testing.priced_model import PricedModel
 
 Answers: TypeAlias = Mapping[str, str] | Callable[[str], str | Awaitable[str]]
 
-DESCRIPTION = "Does what it is told, and fails when it is told to."
+DESCRIPTION = "Follows the directives of its messages, faults included."
 
 MANY = 64
 """Tasks at the same time: some of them wait until they are canceled."""
@@ -65,6 +66,7 @@ class ScriptedAgent(Agent):
             policy=options.pop("policy", None) or CapabilityPolicy({"conformance.stamp": "require_approval"}),
             approvals=options.pop("approvals", None) or Approvals(),
             limits=options.pop("limits", None) or Limits(max_concurrency=MANY),
+            llm=options.pop("llm", None) or PricedModel(),
             **options,
         )
         self._answers = answers
@@ -72,7 +74,7 @@ class ScriptedAgent(Agent):
         self._scripts = Scripts()
         self._received: deque[str] = deque(maxlen=REMEMBERED)
         self.tool(ECHO_TOOL, "Returns a text.", title="Echo", read_only=True, tags=["scripted"])(_echo)
-        self.tool(HOLD_TOOL, "Waits until it is canceled.")(_hold)
+        self.tool(HOLD_TOOL, "BoundedWaits until it is canceled.")(_hold)
         self.tool(APPROVAL_TOOL, "Puts a stamp on something.", capabilities=["conformance.stamp"])(_stamp)
 
     @property
@@ -80,9 +82,9 @@ class ScriptedAgent(Agent):
         """Texts that it was sent, in the order of their runs; the last thousand."""
         return list(self._received)
 
-    async def _open_edges(self, service: TaskService) -> None:
-        # It has every attribute that the edges use, the service's own among them.
-        await super()._open_edges(cast(TaskService, FaultyService(service, self._scripts, self._proxy)))
+    async def _open_ports(self, service: TaskService) -> None:
+        # It has every attribute that the ports use, the service's own among them.
+        await super()._open_ports(cast(TaskService, FaultyService(service, self._scripts, self._proxy)))
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
         """Do what the last message says."""
@@ -134,6 +136,9 @@ class ScriptedAgent(Agent):
                 task.require_input(Message.agent(rest))
             case Directive("fail", rest):
                 task.fail(rest)
+            case Directive("spend" | "ponder"):
+                async for event in super().handle_task_streaming(task):
+                    yield event
             case _:
                 task.complete(await self._said(directive))
 
@@ -165,7 +170,7 @@ class ScriptedAgent(Agent):
 
 
 SECRETS = frozenset({"authorization", "x-api-key"})
-"""Headers that are not said: what an agent says is stored."""
+"""Headers that are never in an answer: answers are stored."""
 
 
 async def _echo(text: str) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from protolink_grpc.agent import Registry
 from protolink_grpc.auth import AnyOf, APIKeyAuth, BearerTokenAuth
 from protolink_grpc.auth.principal import Principal
-from protolink_grpc.gateway.options import HttpOptions
+from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.net.address import Address
 from protolink_grpc.testing.hostile_proxy import HostileProxy
 from protolink_grpc.testing.scripted_agent import ScriptedAgent, conformance_card
-from protolink_grpc.wire.address import Address
 
 PRINCIPAL = "conformance"
 """Whom the API key and the token of a stage stand for."""

@@ -100,9 +100,9 @@ def check_vector(folder: Path, entry: dict[str, Any]) -> None:
             raise AssertionError(f"{path} is {found!r:.100}, not {wanted!r:.100}")
     if "output" in entry:
         output = task_from_pb(cast(task_pb2.Task, message)).get_output()
-        told = output if output is None or isinstance(output, str) else to_json(output)
-        if told != entry["output"]:
-            raise AssertionError(f"the output is {told!r:.100}, not {entry['output']!r:.100}")
+        shown = output if output is None or isinstance(output, str) else to_json(output)
+        if shown != entry["output"]:
+            raise AssertionError(f"the output is {shown!r:.100}, not {entry['output']!r:.100}")
 
 
 def value_at(message: Any, path: str) -> Any:

@@ -1,1 +1,1 @@
-"""Between the models and protobuf, on the network and on disk; total in both directions."""
+"""Conversions between the models and protobuf, on the network and on disk; total in both directions."""

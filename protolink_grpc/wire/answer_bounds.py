@@ -1,7 +1,7 @@
-"""What of a task fits into one answer: callers receive 4 MiB by default. What a task means is decided elsewhere.
+"""Limits a task to the size of one response: clients receive 4 MiB by default. The meaning of a task is decided elsewhere.
 
-Of the header, fields that are too large are left out and named. Of messages and artifacts the newest are kept. A single one that
-does not fit is shown without its parts, and named.
+Header fields that are too large are left out and named. Of the messages and artifacts, the newest are kept. A single one that
+does not fit is shown without its parts, and its path is named.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ from google.protobuf.message import Message as Protobuf
 from plgrpc.v1 import task_pb2 as pb
 
 BODY_BYTES: Final = 3 << 20
-"""Bound of the messages and artifacts of one answer, about."""
+"""Approximate bound of the messages and artifacts of one response."""
 
 HEADER_BYTES: Final = 512 << 10
-"""Bound of everything else but the state changes."""
+"""Bound of all other fields except the state changes."""
 
 MAX_CHANGES: Final = 10_000
-"""State changes of one answer, each of about 25 bytes: the latest ones."""
+"""State changes in one response, each about 25 bytes; the latest are kept."""
 
 PREFIX_BYTES: Final = 6
-"""Key and length of an item in its list, at most."""
+"""Maximum size of the key and length of a list item."""
 
 SMALL_METADATA_BYTES: Final = 64 << 10
-"""Metadata of a message or an artifact that is shown although its parts are not."""
+"""Maximum metadata of a message or artifact that is kept when its parts are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which messages and artifacts of a task an answer shows, if they fit.
+    """The range of messages and artifacts that a response shows, as far as they fit.
 
     Args:
-        max_messages: The latest ones; 0 means all.
-        before_message, before_artifact: Only those before this index of the whole task; None means all.
+        max_messages: Number of latest messages; 0 means all.
+        before_message, before_artifact: Only items before this index in the whole task; None means all.
     """
 
     max_messages: int = 0
@@ -41,12 +41,12 @@ class Window:
     before_artifact: int | None = None
 
     def messages(self, first: int, count: int) -> tuple[int, int]:
-        """The range of messages to show, of those of the view, which begin at `first`."""
+        """Return the range of messages to show, within a view whose first message has index `first`."""
         end = count if self.before_message is None else min(count, self.before_message)
         return min(end, max(first, end - self.max_messages) if self.max_messages else first), end
 
     def artifacts(self, first: int, count: int) -> tuple[int, int]:
-        """As `messages`."""
+        """Return the range of artifacts to show, like `messages`."""
         end = count if self.before_artifact is None else min(count, self.before_artifact)
         return min(first, end), end
 
@@ -55,12 +55,12 @@ WHOLE: Final = Window()
 
 
 def total_size(items: Sequence[bytes | None]) -> int:
-    """Bytes of a list of encoded items; None counts nothing."""
+    """Return the size of a list of encoded items in bytes; None counts as 0."""
     return sum(map(len, filter(None, items))) + PREFIX_BYTES * len(items)
 
 
 def newest(items: Sequence[bytes], room: int) -> list[bytes]:
-    """The last items, as many as fit into `room` bytes."""
+    """Return as many of the last items as fit into `room` bytes."""
     for at in range(len(items) - 1, -1, -1):
         room -= len(items[at]) + PREFIX_BYTES
         if room < 0:
@@ -71,13 +71,13 @@ def newest(items: Sequence[bytes], room: int) -> list[bytes]:
 def cut(
     messages: Sequence[bytes], artifacts: Sequence[bytes], end: int, end_artifact: int
 ) -> tuple[list[bytes], list[bytes], list[str]]:
-    """The newest messages and artifacts that fit into one answer, and the fields that are left out of them.
+    """Return the newest messages and artifacts that fit into one response, and the names of the fields that are left out.
 
-    Each kind gets half of the room, and what the other does not need. There is always the latest message. An answer without
-    messages has the latest artifact, so that a caller that asks for the rest, answer by answer, gets all of it.
+    Each kind gets half of the room, plus what the other kind does not need. The latest message is always included. A response
+    without messages includes the latest artifact, so that a caller that pages through the rest receives all of it.
 
     Args:
-        end, end_artifact: Where the messages and the artifacts end in the whole task.
+        end, end_artifact: End index of the messages and of the artifacts in the whole task.
     """
     omitted: list[str] = []
     shown = newest(messages, max(BODY_BYTES // 2, BODY_BYTES - total_size(artifacts)))
@@ -90,7 +90,7 @@ def cut(
 
 
 def fitting(item: bytes, kind: type[pb.Message] | type[pb.Artifact], path: str, omitted: list[str]) -> bytes:
-    """An item as it is where it fits into an answer, else without its parts; their paths are added to `omitted`."""
+    """Return an item unchanged if it fits into a response, else without its parts; omitted paths are added to `omitted`."""
     if len(item) <= BODY_BYTES:
         return item
     out = kind.FromString(item)
@@ -104,7 +104,7 @@ def fitting(item: bytes, kind: type[pb.Message] | type[pb.Artifact], path: str, 
 
 
 def reduced(header: pb.Task, most: int = HEADER_BYTES) -> pb.Task:
-    """A header without its largest fields, until it has at most so many bytes; `omitted` names them."""
+    """Return a header without its largest fields, so that at most `most` bytes remain; `omitted` names these fields."""
     sizes = sorted(((_size(value), field.name) for field, value in header.ListFields()), reverse=True)
     left = header.ByteSize()
     for size, name in sizes:

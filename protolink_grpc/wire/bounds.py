@@ -1,10 +1,10 @@
-"""What a request may cost the event loop: its complexity is known before objects are made, and complex ones are read in a thread.
+"""Bounds the event loop time of a request: its complexity is measured before decoding; complex requests are decoded in a thread.
 
-Theory of operation. Two bytes of a request can become an object that takes microseconds to make, so a bound of bytes alone does
-not bound time. A bound of complexity does: a count of what the request holds, in which expensive things count more. It is taken
-from the encoded bytes: of JSON by searches (`models.json_value`), of protobuf messages by a walk over their fields that stops at
-its bound. A simple request is read on the loop, however many bytes it has. A complex one is read in a thread, where the interpreter
-hands over to the loop every 5 ms. There is one such thread: with several, the loop would wait for its turn behind all of them.
+Theory of operation. Two bytes of a request can become an object that takes microseconds to create, so a bound on bytes alone does
+not bound time. A bound on complexity does: a count of the items in the request, in which expensive items count more. It is
+computed from the encoded bytes: for JSON by searches (`models.json_value`), for protobuf messages by a walk over their fields that
+stops at the bound. A simple request is decoded on the loop, whatever its size. A complex one is decoded in a thread, where the
+interpreter switches back to the loop every 5 ms. There is only one such thread: with several, the loop would wait for all of them.
 """
 
 import asyncio
@@ -22,43 +22,43 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 SMALL_BYTES: Final = 16 << 10
-"""A request of up to so many bytes is read without a count: it cannot hold more than the loop reads in a few milliseconds."""
+"""A request up to this size is decoded without a count: its decoding takes at most a few milliseconds."""
 
 LIGHT_COMPLEXITY: Final = 10_000
-"""A request up to this is read on the loop, in a few milliseconds."""
+"""A request up to this complexity is decoded on the loop, in a few milliseconds."""
 
 SMALL_MESSAGE_BYTES: Final = 64 << 10
-"""A protobuf message of up to so many bytes is converted on the loop: its complexity is bounded already."""
+"""A protobuf message up to this size is converted on the loop: its complexity is already bounded."""
 
 _thread = ThreadPoolExecutor(1, thread_name_prefix="plgrpc-requests")
 
 
 async def run_in_thread(function: Callable[..., T], *args: object) -> T:
-    """The result of a function of CPU work, computed beside the loop, in turn with others. Raises what it raises."""
+    """Run a CPU-bound function in the worker thread, one at a time, and return its result. Raises the errors of the function."""
     return await asyncio.get_running_loop().run_in_executor(_thread, function, *args)
 
 
 async def converted(convert: Callable[[M], T], message: M) -> T:
-    """What `convert` makes of a request, in a thread where the request is large. Raises what it raises."""
+    """Return the result of `convert`, computed in a thread if the request is large. Raises the errors of `convert`."""
     if message.ByteSize() <= SMALL_MESSAGE_BYTES:
         return convert(message)
     return await run_in_thread(convert, message)
 
 
 def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
-    """What an encoded message costs who reads it: 1 for each field, those of messages inside of it included, and more for some.
+    """Return the decoding cost of an encoded message: 1 per field, including those of nested messages, and more for some fields.
 
-    An entry of a map, a `google.protobuf.Struct` and a `ListValue` count 10, and a JSON text (that of a Payload, or a text field
-    whose name ends with `_json`) as in `json_complexity`. Elements of a packed field are counted by their bytes.
+    An entry of a map, a `google.protobuf.Struct` and a `ListValue` count 10. A JSON text (in a Payload, or in a text field named
+    `..._json`) counts as in `json_complexity`. Elements of a packed field are counted by their bytes.
 
     Args:
-        most: The walk ends above this, so it bounds the time, too.
+        most: The walk stops above this value, which also bounds its time.
 
     Returns:
         The complexity, or some number above `most`.
 
     Raises:
-        DecodeError: A field ends outside of its message.
+        DecodeError: A field extends beyond the end of its message.
     """
     count = 0
     pending = [(0, len(data), kind)]
@@ -92,7 +92,7 @@ def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
             elif wire_type in _FIXED_BYTES:
                 at += _FIXED_BYTES[wire_type]
             else:
-                # A group, in which numbers have another meaning.
+                # A group, in which field numbers have another meaning.
                 groups += 1 if wire_type == _START_GROUP else -1
         if at > end:
             raise DecodeError("a field is longer than its message")
@@ -104,7 +104,7 @@ _FIXED_BYTES: Final = {1: 8, 5: 4}
 
 
 def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The number that begins at a position, and where it ends. Raises DecodeError."""
+    """Return the varint at a position, and the position after it. Raises DecodeError."""
     if at >= end:
         raise DecodeError("cut off in the middle of a field")
     byte = data[at]
@@ -135,7 +135,7 @@ def _is_expensive(kind: Descriptor) -> bool:
 
 @lru_cache(maxsize=1024)
 def _fields_of(kind: Descriptor) -> dict[int, Any]:
-    """What is inside of fields that have a length, by number: a message's type, `_JSON` or `_PACKED`; absent where nothing is."""
+    """Return the content of length-delimited fields by number: a message's type, `_JSON` or `_PACKED`; other fields are absent."""
     found: dict[int, Any] = {}
     for field in kind.fields:
         if field.message_type is not None:

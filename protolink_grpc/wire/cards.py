@@ -1,6 +1,6 @@
-"""Agent cards between values and `plgrpc`, as messages and as bytes. What a card means is decided elsewhere.
+"""Conversions of agent cards between values and `plgrpc`, as messages and as bytes. The meaning of a card is decided elsewhere.
 
-The contract's bounds are checked on the way in only: a card is built step by step and judged when it arrives.
+The contract's bounds are checked on decoding only: a card is built step by step and validated when it is received.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ MAX_METADATA = 100
 MAX_INTERFACES = 100
 MAX_FEATURES = 100
 MAX_SIGNATURES = 10
+MAX_CARD_BYTES = 1 << 20
 # Source of the bounds: the comments of plgrpc/v1/agent_card.proto.
 
 FLAGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -40,14 +41,14 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "timeouts": "timeout_support",
     }
 )
-"""Words of the contract's `features`, with the flag of AgentCapabilities that each is."""
+"""Words of the contract's `features`, each with its flag of AgentCapabilities."""
 
 INFERENCE: Final[Mapping[str, bool]] = MappingProxyType({"inference": True, "no_inference": False})
-"""The two words for `supports_inference`; None has none, because it says nothing."""
+"""The two words for `supports_inference`; None is written as no word, because it means unspecified."""
 
 
 def features_of(card: AgentCard) -> list[str]:
-    """Words for what a card claims: those with a flag in the order of the contract, then its further ones, each once."""
+    """Return the features of a card without duplicates: those with a flag in the contract's order, then its other features."""
     capabilities = card.capabilities
     found = [word for word, flag in FLAGS.items() if getattr(capabilities, flag)]
     found += [word for word, value in INFERENCE.items() if capabilities.supports_inference is value]
@@ -55,17 +56,17 @@ def features_of(card: AgentCard) -> list[str]:
 
 
 def feature_of_flag(flag: str) -> str | None:
-    """The word for a flag of AgentCapabilities that is on; None for what is no flag."""
+    """Return the word for an enabled flag of AgentCapabilities; None if `flag` is not a flag."""
     if flag == "supports_inference":
         return "inference"
     return next((word for word, known in FLAGS.items() if known == flag), None)
 
 
 def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
-    """The message of a card.
+    """Convert a card to a message.
 
     Raises:
-        InvalidArgumentError: A value that its field cannot hold, a number instead of a text for instance.
+        InvalidArgumentError: A value that its field cannot hold, for instance a number instead of a text.
     """
     try:
         return pb2.AgentCard(
@@ -100,16 +101,17 @@ def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
         )
     except InvalidArgumentError:
         raise
-    except (AttributeError, TypeError, ValueError) as error:  # how a value of another type, range or encoding shows
+    except (AttributeError, TypeError, ValueError) as error:  # raised for a value of another type, range or encoding
         raise InvalidArgumentError("holds a value that the contract has no form for", field=field) from error
 
 
 def card_from_pb(pb: pb2.AgentCard, field: str = "card") -> AgentCard:
-    """The card of a message; what is empty there is empty here, because it is not stated.
+    """Convert a message to a card; empty fields stay empty, because empty means unspecified.
 
     Raises:
-        InvalidArgumentError: Something is missing, over its bound, or not the JSON it should be; names the path.
+        InvalidArgumentError: A field is missing, over its bound, or not valid JSON; names the path.
     """
+    check_card_size(pb.ByteSize(), field)
     _require(pb.name, f"{field}.name")
     _require(pb.description, f"{field}.description")
     if len(pb.name.encode()) > MAX_NAME_BYTES:
@@ -149,13 +151,23 @@ def card_from_pb(pb: pb2.AgentCard, field: str = "card") -> AgentCard:
     )
 
 
+def check_card_size(size: int, field: str = "card") -> None:
+    """Check the size of an encoded card in bytes.
+
+    Raises:
+        InvalidArgumentError: It is more than `MAX_CARD_BYTES`; the message contains both numbers.
+    """
+    if size > MAX_CARD_BYTES:
+        raise InvalidArgumentError(f"has {size:,} bytes as encoded; a card has at most {MAX_CARD_BYTES:,}", field=field)
+
+
 def card_to_bytes(card: AgentCard, field: str = "card") -> bytes:
-    """The encoded message, the same for the same card within one version of protobuf. Raises like `card_to_pb`."""
+    """Encode a card. Within one version of protobuf, equal cards give equal bytes. Raises like `card_to_pb`."""
     return card_to_pb(card, field).SerializeToString(deterministic=True)
 
 
 def card_from_bytes(data: bytes, field: str = "card") -> AgentCard:
-    """The inverse of `card_to_bytes`. Raises like `card_from_pb`, and when the bytes are no such message."""
+    """Decode a card, the inverse of `card_to_bytes`. Raises like `card_from_pb`, and when the bytes are not such a message."""
     try:
         pb = pb2.AgentCard.FromString(data)
     except DecodeError:

@@ -1,17 +1,18 @@
-"""Run events as bytes: encoded once at the append, shared by the store and every reader.
+"""Encodes run events: each is encoded once when it is appended; the store and all readers share the bytes.
 
 An event on disk and inside a stream is a *frame*: the tag of field 1, its length, and the encoded RunEvent, exactly what one
-element of `repeated RunEvent events = 1` looks like. Frames put end to end are the body of a SubscribeTaskResponse. Beside them
-there go delta frames, elements of `repeated Delta deltas = 2`: made when they are sent, and never on disk.
+element of `repeated RunEvent events = 1` looks like. Concatenated frames are the body of a SubscribeTaskResponse. A response can
+also contain delta frames, elements of `repeated Delta deltas = 2`: these are made when they are sent, and never stored.
 """
 
+import struct
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
+from plgrpc.v1 import context_pb2, policy_pb2, task_pb2, usage_pb2
 from plgrpc.v1 import event_pb2 as pb
-from plgrpc.v1 import policy_pb2, task_pb2, usage_pb2
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
 from protolink_grpc.models import events as ev
@@ -21,23 +22,16 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.payload import MARK, Payload, read_value
-from protolink_grpc.models.summaries import summary_of
+from protolink_grpc.models.summaries import MAX_SUMMARY, summary_of
 from protolink_grpc.wire.actions import (
+    ABRIDGED_ACTION,
+    ACTION,
+    APPROVAL_DECISION,
     APPROVAL_STATES,
     EDITS,
-    action_from_pb,
-    action_to_pb,
-    approval_decision_from_pb,
-    approval_decision_to_pb,
-    policy_decision_from_pb,
-    policy_decision_to_pb,
+    POLICY_DECISION,
 )
-from protolink_grpc.wire.context import (
-    context_from_pb,
-    context_manifest_from_pb,
-    context_manifest_to_pb,
-    context_to_pb,
-)
+from protolink_grpc.wire.context import CONTEXT, MANIFEST, STRATEGIES
 from protolink_grpc.wire.parts import tool_call_from_pb, tool_call_to_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -56,26 +50,19 @@ from protolink_grpc.wire.scalars import (
     varint,
 )
 from protolink_grpc.wire.tasks import (
+    ARTIFACT,
     MESSAGES_TAG,
     STATES,
-    artifact_from_pb,
-    artifact_to_pb,
     encode_artifact,
     encode_message,
     encode_task_header,
     message_from_pb,
     message_to_pb,
-    task_from_pb,
+    submitted_task_from_pb,
     task_to_pb,
 )
-from protolink_grpc.wire.usage import (
-    budget_decision_from_pb,
-    budget_decision_to_pb,
-    cost_to_pb,
-    usage_from_pb,
-    usage_to_pb,
-)
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, object_from_pb
+from protolink_grpc.wire.usage import BUDGET_DECISION, COST, USAGE
+from protolink_grpc.wire.values import FAILURE, object_from_pb
 from protolink_grpc.wire.values import payload_from_pb as value_from_pb
 from protolink_grpc.wire.values import payload_to_pb as value_to_pb
 
@@ -134,7 +121,7 @@ _FIELDS: Final[dict[type, str]] = {
     ev.LlmStep: "custom",
     dict: "custom",
 }
-"""Where each kind of payload goes; the descriptors give the numbers."""
+"""The field of each kind of payload; the descriptors give the numbers."""
 
 _NUMBERS: Final = pb.RunEvent.DESCRIPTOR.fields_by_name
 
@@ -161,7 +148,7 @@ _FINAL: Final = pb.RunEvent(last=True).SerializeToString()
 class EventEncoder:
     """Encodes the events of one run. The envelope's constant part is made once; the rest costs a few string operations.
 
-    protobuf allows fields in any order and merges what is concatenated, so the pieces need no further assembly.
+    protobuf allows fields in any order and merges concatenated messages, so the pieces are only joined.
     """
 
     __slots__ = ("_constant", "_micros", "_time")
@@ -172,6 +159,7 @@ class EventEncoder:
             + text_field(_RUN_TAG, run_id)
             + text_field(_SESSION_TAG, session_id)
             + text_field(_AGENT_TAG, agent_name)
+            + _SEQUENCE_TAG
         )
         self._micros: int | None = None
         self._time = b""
@@ -186,31 +174,34 @@ class EventEncoder:
         final: bool = False,
         envelope: bytes = b"",
     ) -> bytes:
-        """One framed event.
+        """Encode one event as a frame.
 
         Args:
             micros: Time of the append, microseconds since the epoch.
-            type: Empty means the one that follows from the payload.
+            type: Empty means the type that follows from the payload.
             envelope: Further encoded envelope fields, see `encode_envelope`.
 
         Raises:
             InvalidArgumentError: A value that the contract does not allow, or a type that contradicts the payload; names the field.
         """
         if micros != self._micros:
-            # Events of one append have one time.
+            # All events of one append have the same time.
             time = encode_time(micros)
             self._micros, self._time = micros, _TIME_TAG + VARINTS[len(time)] + time
-        if payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
+        if payload.__class__ is ev.TaskProgress and not type and not final:
+            summary, tail = _progress_tail(payload)
+        elif payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
             summary, tail = _status_tail(*_status_key(payload), final)
         else:
             summary, tail = text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, type, final)
-        # The last one of a field counts: a summary in the envelope takes the place of the one that is made here.
-        event = b"".join((self._constant, _SEQUENCE_TAG, varint(sequence), self._time, summary, envelope, tail))
-        return _FRAME_TAG + varint(len(event)) + event
+        # The last occurrence of a field wins: a summary in the envelope replaces the one made here.
+        event = b"".join((self._constant, varint(sequence), self._time, summary, envelope, tail))
+        size = len(event)
+        return _FRAME_TAG + (VARINTS[size] if size < 2048 else varint(size)) + event
 
 
 def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes:
-    """What of an event depends neither on its run nor on its place in the log: type, final, payload."""
+    """Encode the fields that depend neither on the run nor on the position in the log: type, final, payload."""
     if kind:
         ev.check_type(kind, payload)
     name = kind or ev.type_of(payload)
@@ -227,7 +218,7 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
 
 
 MAX_SHARED_REASON: Final = 80
-"""Characters of a cancellation's reason up to which an encoded status is kept for the next one like it."""
+"""Maximum length, in characters, of a cancellation's reason for which the encoded status is cached."""
 
 
 def _is_common(payload: ev.TaskStatusChanged) -> bool:
@@ -255,13 +246,39 @@ def _status_key(payload: ev.TaskStatusChanged) -> tuple[TaskState, TaskState, st
 def _status_tail(  # noqa: PLR0917 -- the key of a cache
     previous: TaskState, new: TaskState, reason: str, attempt: int, cause: str, worker: ev.Worker | None, final: bool
 ) -> tuple[bytes, bytes]:
-    """The encoded summary, and what `_tail` makes."""
+    """Return the encoded summary and the result of `_tail`."""
     payload = ev.TaskStatusChanged(previous, new, None, reason, attempt, cause, worker=worker)
     return text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, "", final)
 
 
+def _progress_tail(progress: ev.TaskProgress) -> tuple[bytes, bytes]:
+    """Return the encoded summary and the result of `_tail`, in one step because handlers report progress by the thousands.
+
+    The message is encoded once for both, unless it must be shortened for the summary.
+    """
+    text, percent = progress.message, progress.progress
+    raw = text.encode()
+    size = len(raw)
+    field = (VARINTS[size] if size < 2048 else varint(size)) + raw
+    if raw and len(text) <= MAX_SUMMARY and text.isprintable():
+        summary = _SUMMARY_TAG + field
+    else:
+        summary = text_field(_SUMMARY_TAG, summary_of(progress))
+    body = b"" if percent is None else _PERCENT.pack(_PERCENT_KEY, percent)
+    if raw:
+        body += _MESSAGE_TAG + field
+    size = len(body)
+    return summary, _PROGRESS_HEAD + (VARINTS[size] if size < 2048 else varint(size)) + body
+
+
+_PERCENT: Final = struct.Struct("<Bd")
+_PERCENT_KEY: Final = pb.TaskProgress.DESCRIPTOR.fields_by_name["progress"].number << 3 | 1  # 64 bits follow
+_MESSAGE_TAG: Final = tag(pb.TaskProgress.DESCRIPTOR.fields_by_name["message"].number)
+_PROGRESS_HEAD: Final = _TYPE_FIELDS[ev.TYPES[ev.TaskProgress]] + _PAYLOAD_TAGS[ev.TaskProgress]
+
+
 def encode_envelope(event: ev.RunEvent) -> bytes:
-    """The fields that an event may bring beside its payload: action, spans, severity, summary, metadata."""
+    """Encode the optional envelope fields of an event: action, spans, severity, summary, metadata."""
     return pb.RunEvent(
         action_id=event.action_id,
         parent_action_id=event.parent_action_id,
@@ -274,7 +291,7 @@ def encode_envelope(event: ev.RunEvent) -> bytes:
 
 
 def unframe(frame: bytes) -> pb.RunEvent:
-    """The event of one frame.
+    """Decode the event of one frame.
 
     Raises:
         google.protobuf.message.DecodeError: Not a frame.
@@ -293,13 +310,13 @@ def _body(frame: bytes) -> bytes:
 
 
 def frame_event(event: pb.RunEvent) -> bytes:
-    """The frame of an event that is a message already."""
+    """Return the frame of an event that is already a message."""
     encoded = event.SerializeToString()
     return _FRAME_TAG + varint(len(encoded)) + encoded
 
 
 def delta_frame(task_id: str, delta: ev.TextDelta) -> bytes:
-    """One framed delta."""
+    """Encode one delta as a frame."""
     encoded = pb.Delta(
         task_id=task_id, run_id=delta.run_id, call_id=delta.call_id, offset_bytes=delta.offset, text=delta.text
     ).SerializeToString()
@@ -307,12 +324,12 @@ def delta_frame(task_id: str, delta: ev.TextDelta) -> bytes:
 
 
 def is_delta(frame: bytes) -> bool:
-    """Whether this is a piece of live text, not an event of the log."""
+    """Whether this is a delta (live text), not an event of the log."""
     return frame.startswith(_DELTA_TAG)
 
 
 def delta_from_frame(frame: bytes) -> ev.RunEvent:
-    """The delta of one frame, as `delta_from_pb`.
+    """Decode the delta of one frame, as `delta_from_pb`.
 
     Raises:
         google.protobuf.message.DecodeError: Not a frame.
@@ -321,25 +338,25 @@ def delta_from_frame(frame: bytes) -> ev.RunEvent:
 
 
 def delta_from_pb(delta: pb.Delta) -> ev.RunEvent:
-    """A delta as readers of events see it: without a sequence, because it is none of the log.
+    """Convert a delta to an event without a sequence, because it is not part of the log.
 
     Raises:
         InvalidArgumentError: The offset is negative.
     """
     if delta.offset_bytes < 0:
         raise InvalidArgumentError("must not be negative", field="offset_bytes")
-    payload = None  # of a kind that this version does not know
+    payload = None  # the kind is unknown to this version
     if delta.WhichOneof("piece") == "text":
         payload = ev.TextDelta(delta.call_id, delta.offset_bytes, delta.text, delta.run_id)
     return ev.RunEvent(ev.TYPES[ev.LlmStep], payload, task_id=delta.task_id, run_id=delta.run_id)
 
 
 def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
-    """Fold stored events, in order, into a reading that ends where they begin.
+    """Apply stored events, in order, to a fold that ends just before the first of them.
 
     Raises:
-        InvalidArgumentError: There is a gap, or an event that its kind does not allow: the log is damaged.
-        LogTooNewError: An event of an unknown kind that must be understood.
+        InvalidArgumentError: There is a gap, or an invalid event: the log is damaged.
+        LogTooNewError: An event of an unknown kind that must not be ignored.
     """
     for frame in frames:
         event = unframe(frame)
@@ -355,7 +372,7 @@ def replay(fold: TaskFold, frames: Iterable[bytes]) -> None:
 
 
 def encode_payload(payload: ev.Payload | dict[str, Any]) -> bytes:
-    """The payload field's bytes. Messages are encoded once and kept with the payload, for the readings that follow."""
+    """Encode the payload field. Encoded messages are cached with the payload, for later folds."""
     kind = payload.__class__
     if kind is ev.TaskMessagesAdded:
         # Narrowed by the class itself, the fastest test there is; the checker does not follow it.
@@ -382,7 +399,9 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
     messages = payload.task.messages
     if len(payload.encoded) != len(messages):
         payload.encoded = tuple([encode_message(message) for message in messages])
-    task = encode_task_header(payload.task) + delimited(MESSAGES_TAG, payload.encoded)
+    task = encode_task_header(payload.task, payload.session_id, payload.context) + delimited(
+        MESSAGES_TAG, payload.encoded
+    )
     owner = text_field(_PRINCIPAL_TAG, payload.principal) + text_field(_REQUEST_TAG, payload.request_id)
     return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
 
@@ -393,40 +412,38 @@ _PRINCIPAL_TAG, _REQUEST_TAG = (
 
 
 def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
-    """The message that goes into the payload field of `_FIELDS`."""
+    """Convert a payload to the message of its field in `_FIELDS`."""
     match payload:
         case ev.TaskStatusChanged():
             out = pb.TaskStatusChanged(
                 previous_state=STATES[payload.previous_state],
                 new_state=STATES[payload.new_state],
-                failure=None if payload.failure is None else failure_to_pb(payload.failure),
+                failure=None if payload.failure is None else FAILURE.to_pb(payload.failure),
                 cancel_reason=payload.cancel_reason,
             )
             if payload.attempt or payload.cause or payload.context is not None or payload.worker is not None:
                 _start_to_pb(payload, out.run)
             if payload.usage is not None:
-                out.usage.CopyFrom(usage_to_pb(payload.usage))
+                out.usage.CopyFrom(USAGE.to_pb(payload.usage))
             return out
         case ev.TaskMessagesAdded():
             return pb.TaskMessagesAdded(
                 messages=[message_to_pb(message) for message in payload.messages], request_id=payload.request_id
             )
         case ev.TaskSubmitted():
-            return pb.TaskSubmitted(
-                task=task_to_pb(payload.task), principal=payload.principal, request_id=payload.request_id
-            )
+            return _submitted_to_pb(payload)
         case ev.TaskProgress():
             return pb.TaskProgress(progress=payload.progress, message=payload.message)
         case ev.TaskArtifactUpdated():
             return pb.TaskArtifactUpdated(
-                artifact=artifact_to_pb(payload.artifact), append=payload.append, last_chunk=payload.last_chunk
+                artifact=ARTIFACT.to_pb(payload.artifact), append=payload.append, last_chunk=payload.last_chunk
             )
         case ev.TaskPatched():
             return pb.TaskPatched(
                 metadata_json=json_object_to_pb(payload.metadata), flow_state_json=json_object_to_pb(payload.flow_state)
             )
         case ev.TaskErrorReported():
-            return pb.TaskErrorReported(failure=failure_to_pb(payload.failure), effect=EFFECTS[payload.effect])
+            return pb.TaskErrorReported(failure=FAILURE.to_pb(payload.failure), effect=EFFECTS[payload.effect])
         case ev.CancelRequested():
             return pb.CancelRequested(
                 reason=payload.reason,
@@ -442,8 +459,28 @@ def payload_to_pb(payload: ev.Payload | dict[str, Any]) -> Any:
             return _action_payload_to_pb(payload)
 
 
+def _submitted_to_pb(payload: ev.TaskSubmitted) -> pb.TaskSubmitted:
+    task = task_to_pb(payload.task)
+    if payload.session_id:
+        task.session_id = payload.session_id
+    if payload.context is not None:
+        task.context.CopyFrom(CONTEXT.to_pb(payload.context))
+    return pb.TaskSubmitted(task=task, principal=payload.principal, request_id=payload.request_id)
+
+
+def _submitted_from_pb(submitted: pb.TaskSubmitted) -> ev.TaskSubmitted:
+    task, field = submitted.task, "task_submitted.task"
+    return ev.TaskSubmitted(
+        submitted_task_from_pb(task, field),
+        submitted.principal,
+        submitted.request_id,
+        task.session_id,
+        CONTEXT.from_pb(task.context, f"{field}.context") if task.HasField("context") else None,
+    )
+
+
 LOG_FORMAT: Final = 1
-"""Format of the events that this version writes, and the highest one that it reads. Source: RunStart.log_format."""
+"""Format of the events that this version writes, and the highest one that it can read. Source: RunStart.log_format."""
 
 
 def _start_to_pb(payload: ev.TaskStatusChanged, out: pb.RunStart) -> None:
@@ -451,14 +488,14 @@ def _start_to_pb(payload: ev.TaskStatusChanged, out: pb.RunStart) -> None:
     if payload.cause:
         out.cause = CAUSES[payload.cause]
     if payload.context is not None:
-        out.context.CopyFrom(context_to_pb(payload.context))
+        out.context.CopyFrom(CONTEXT.to_pb(payload.context))
     worker = payload.worker
     if worker is not None:
         out.worker.CopyFrom(pb.Worker(name=worker.name, version=worker.version, host=worker.host))
 
 
 def _custom_to_pb(payload: dict[str, Any]) -> pb.CustomEvent:
-    """An object, or the other value that is written as `Payload.to_dict` does."""
+    """Convert an object, or another value in the form written by `Payload.to_dict`."""
     if not payload:
         return pb.CustomEvent()
     inner = payload.get(MARK)
@@ -508,31 +545,31 @@ def _action_payload_to_pb(
                 kind=payload.kind,
                 name=payload.name,
                 result=None if payload.result is None else value_to_pb(payload.result),
-                failure=None if payload.error is None else failure_to_pb(Failure.from_value(payload.error)),
+                failure=None if payload.error is None else FAILURE.to_pb(Failure.from_value(payload.error)),
                 delegation_id=payload.delegation_id,
                 duration=micros_to_duration(payload.duration_micros) if payload.duration_micros else None,
-                usage=None if payload.usage is None else usage_to_pb(payload.usage),
+                usage=None if payload.usage is None else USAGE.to_pb(payload.usage),
                 outcome=OUTCOMES[payload.outcome],
             )
         case ev.ActionRequested():
             return pb.ActionRequested(
-                action=action_to_pb(payload.action, abridged=payload.abridged),
+                action=(ABRIDGED_ACTION if payload.abridged else ACTION).to_pb(payload.action),
                 delegation_id=payload.delegation_id,
                 position=payload.position,
             )
         case ev.ActionPolicyEvaluated():
-            return pb.ActionPolicyEvaluated(decision=policy_decision_to_pb(payload.decision))
+            return pb.ActionPolicyEvaluated(decision=POLICY_DECISION.to_pb(payload.decision))
         case ev.ApprovalRequired():
             return _required_to_pb(payload)
         case ev.ApprovalDecided():
             return pb.ApprovalDecided(
                 approval_id=payload.decision.request_id,
                 state=APPROVAL_STATES[payload.decision.state],
-                decision=approval_decision_to_pb(payload.decision),
+                decision=APPROVAL_DECISION.to_pb(payload.decision),
                 request_id=payload.request_id,
             )
         case ev.ContextPrepared():
-            return pb.ContextPrepared(manifest=context_manifest_to_pb(payload.manifest), step=payload.step)
+            return pb.ContextPrepared(manifest=MANIFEST.to_pb(payload.manifest), step=payload.step)
         case ev.LlmCallStarted():
             return pb.LlmCallStarted(
                 call_id=payload.call_id,
@@ -556,7 +593,7 @@ def _action_payload_to_pb(
                 finish_reason=payload.finish_reason,
             )
         case ev.BudgetReported():
-            return pb.BudgetReported(decision=budget_decision_to_pb(payload.decision))
+            return pb.BudgetReported(decision=BUDGET_DECISION.to_pb(payload.decision))
         case ev.LlmCallFailed():
             return pb.LlmCallFailed(
                 call_id=payload.call_id,
@@ -564,7 +601,7 @@ def _action_payload_to_pb(
                 model=payload.model,
                 step=payload.step,
                 attempt=payload.attempt,
-                failure=failure_to_pb(payload.failure),
+                failure=FAILURE.to_pb(payload.failure),
                 will_retry=payload.will_retry,
                 duration=micros_to_duration(payload.duration_micros),
             )
@@ -572,7 +609,9 @@ def _action_payload_to_pb(
             return pb.ContextCompacted(
                 before_tokens=payload.before_tokens,
                 after_tokens=payload.after_tokens,
-                strategy=payload.strategy,
+                strategy=STRATEGIES[payload.strategy]
+                if payload.strategy
+                else context_pb2.COMPACTION_STRATEGY_UNSPECIFIED,
                 summary=payload.summary,
             )
         case _:
@@ -580,7 +619,7 @@ def _action_payload_to_pb(
 
 
 _UNKNOWN: Final = "unknown"
-"""Where the usage of a model call names the counts that nobody has reported."""
+"""Metadata key in the usage of a model call that lists the counts that were not reported."""
 
 
 def _call_usage_to_pb(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
@@ -591,7 +630,7 @@ def _call_usage_to_pb(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
     missing = [name for name in _TOKENS[:2] if name not in known]
     return usage_pb2.Usage(
         **known,
-        costs=[] if cost is None else [cost_to_pb(cost)],
+        costs=[] if cost is None else [COST.to_pb(cost)],
         metadata_json=json_object_to_pb({_UNKNOWN: missing}) if missing else "",
     )
 
@@ -639,10 +678,10 @@ def _require(text: str, field: str) -> None:
 
 
 def check_understood(event: pb.RunEvent) -> None:
-    """Pass when a reader that does not know the payload of this event may go on without it.
+    """Raise when a reader that does not support the payload of this event must not ignore it.
 
     Raises:
-        LogTooNewError: It may not.
+        LogTooNewError: The event must not be ignored.
     """
     if event.must_understand:
         raise _too_new(event)
@@ -656,11 +695,11 @@ def _too_new(event: pb.RunEvent) -> LogTooNewError:
 
 
 def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
-    """The payload of an event, None for a kind that this version does not know.
+    """Convert the payload of an event; None for a kind that this version does not support.
 
     Raises:
-        InvalidArgumentError: A payload that its kind does not allow; names the path.
-        LogTooNewError: A run begins whose events have a later format.
+        InvalidArgumentError: The payload is not valid for its kind; names the path.
+        LogTooNewError: A run starts whose events have a later format.
     """
     kind = event.WhichOneof("payload")
     match kind:
@@ -675,12 +714,9 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
             )
             return ev.TaskMessagesAdded(messages, event.task_messages.request_id)
         case "task_submitted":
-            submitted = event.task_submitted
-            return ev.TaskSubmitted(
-                task_from_pb(submitted.task, "task_submitted.task"), submitted.principal, submitted.request_id
-            )
+            return _submitted_from_pb(event.task_submitted)
         case "task_artifact":
-            artifact = artifact_from_pb(event.task_artifact.artifact, "task_artifact.artifact")
+            artifact = ARTIFACT.from_pb(event.task_artifact.artifact, "task_artifact.artifact")
             return ev.TaskArtifactUpdated(artifact, event.task_artifact.append, event.task_artifact.last_chunk)
         case "task_patched":
             return ev.TaskPatched(
@@ -693,7 +729,7 @@ def payload_from_pb(event: pb.RunEvent) -> ev.Payload | dict[str, Any] | None:
         case "task_error":
             error = event.task_error
             return ev.TaskErrorReported(
-                failure_from_pb(error.failure, "task_error.failure"), EFFECTS.read(error.effect)
+                FAILURE.from_pb(error.failure, "task_error.failure"), EFFECTS.read(error.effect)
             )
         case "cancel_requested":
             cancel = event.cancel_requested
@@ -712,16 +748,16 @@ def _status_from_pb(event: pb.RunEvent) -> ev.TaskStatusChanged:
         STATES.read(status.previous_state), STATES.read(status.new_state), cancel_reason=status.cancel_reason
     )
     if status.HasField("failure"):
-        changed.failure = failure_from_pb(status.failure, "task_status.failure")
+        changed.failure = FAILURE.from_pb(status.failure, "task_status.failure")
     if status.HasField("usage"):
-        changed.usage = usage_from_pb(status.usage, "task_status.usage")
+        changed.usage = USAGE.from_pb(status.usage, "task_status.usage")
     if status.HasField("run"):
         run = status.run
         if run.log_format > LOG_FORMAT:
             raise _too_new(event)
         changed.attempt, changed.cause = run.attempt, CAUSES.read(run.cause)
         if run.HasField("context"):
-            changed.context = context_from_pb(run.context, "task_status.run.context")
+            changed.context = CONTEXT.from_pb(run.context, "task_status.run.context")
         if run.HasField("worker"):
             changed.worker = ev.Worker(run.worker.name, run.worker.version, run.worker.host)
     return changed
@@ -732,21 +768,23 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
         case "action_requested":
             requested = event.action_requested
             return ev.ActionRequested(
-                action_from_pb(requested.action, "action_requested.action"),
+                ACTION.from_pb(requested.action, "action_requested.action"),
                 requested.delegation_id,
                 requested.position,
                 abridged=bool(requested.action.call_id) and not requested.action.HasField("payload"),
             )
         case "action_policy":
             return ev.ActionPolicyEvaluated(
-                policy_decision_from_pb(event.action_policy.decision, "action_policy.decision")
+                POLICY_DECISION.from_pb(event.action_policy.decision, "action_policy.decision")
             )
         case "approval_required":
             return _required_from_pb(event)
         case "approval_decided":
             decided = event.approval_decided
             _require(decided.approval_id, "approval_decided.approval_id")
-            decision = approval_decision_from_pb(decided.decision, decided.approval_id, "approval_decided.decision")
+            decision = APPROVAL_DECISION.from_pb(
+                decided.decision, "approval_decided.decision", request_id=decided.approval_id
+            )
             return ev.ApprovalDecided(decision, decided.request_id)
         case "action_started":
             started = event.action_started
@@ -757,7 +795,7 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             return _ended_from_pb(event.action_ended, event.event_type)
         case "context_prepared":
             prepared = event.context_prepared
-            manifest = context_manifest_from_pb(prepared.manifest, "context_prepared.manifest")
+            manifest = MANIFEST.from_pb(prepared.manifest, "context_prepared.manifest")
             return ev.ContextPrepared(manifest, prepared.step)
         case "llm_call_started":
             call = event.llm_call_started
@@ -766,7 +804,7 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             return _completed_from_pb(event.llm_call_completed)
         case "budget_reported":
             return ev.BudgetReported(
-                budget_decision_from_pb(event.budget_reported.decision, "budget_reported.decision")
+                BUDGET_DECISION.from_pb(event.budget_reported.decision, "budget_reported.decision")
             )
         case "llm_call_failed":
             failed = event.llm_call_failed
@@ -776,14 +814,17 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
                 failed.model,
                 failed.step,
                 failed.attempt,
-                failure_from_pb(failed.failure, "llm_call_failed.failure"),
+                FAILURE.from_pb(failed.failure, "llm_call_failed.failure"),
                 failed.will_retry,
                 duration_micros(failed.duration, "llm_call_failed.duration"),
             )
         case "context_compacted":
             compacted = event.context_compacted
             return ev.ContextCompacted(
-                compacted.before_tokens, compacted.after_tokens, compacted.strategy, compacted.summary
+                compacted.before_tokens,
+                compacted.after_tokens,
+                STRATEGIES.read(compacted.strategy),
+                compacted.summary,
             )
         case _:
             raise AssertionError(f"{kind} has no reader")
@@ -794,21 +835,21 @@ _STEP_SHAPE: Final = {"kind": str, "step": int, "content": str, "data": dict}
 
 
 def _step_of(own: dict[str, Any]) -> ev.LlmStep | dict[str, Any]:
-    """The chunk of ProtoLink that was written into the payload of an application's event; any other payload as it is."""
+    """Return the ProtoLink chunk that was written as the payload of an application's event; any other payload unchanged."""
     return ev.LlmStep(**own) if {name: type(value) for name, value in own.items()} == _STEP_SHAPE else own
 
 
 def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:
-    # Logs from before the field name the outcome in the type only.
+    # Logs written before the field existed give the outcome only in the type.
     told = "" if ended.outcome else ev.OUTCOME_TYPES.get(kind, "")
     return ev.ActionEnded(
         ended.kind,
         ended.name,
         value_from_pb(ended.result, "action_ended.result") if ended.HasField("result") else None,
-        failure_from_pb(ended.failure, "action_ended.failure").to_value() if ended.HasField("failure") else None,
+        FAILURE.from_pb(ended.failure, "action_ended.failure").to_value() if ended.HasField("failure") else None,
         ended.delegation_id,
         duration_micros(ended.duration, "action_ended.duration"),
-        usage_from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
+        USAGE.from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
         told or OUTCOMES.read(ended.outcome),
     )
 
@@ -833,7 +874,7 @@ def _completed_from_pb(call: pb.LlmCallCompleted) -> ev.LlmCallCompleted:
 
 
 def _call_usage_from_pb(pb: usage_pb2.Usage, field: str) -> dict[str, Any]:
-    usage = usage_from_pb(pb, field)
+    usage = USAGE.from_pb(pb, field)
     unknown = usage.metadata.get(_UNKNOWN)
     known: dict[str, Any] = {
         name: None if isinstance(unknown, list) and name in unknown else getattr(usage, name) for name in _TOKENS[:2]
@@ -845,7 +886,7 @@ def _call_usage_from_pb(pb: usage_pb2.Usage, field: str) -> dict[str, Any]:
 
 
 def event_to_pb(event: ev.RunEvent, micros: int) -> pb.RunEvent:
-    """A whole event as a message; `micros` is the time that `event.timestamp` spells."""
+    """Convert a whole event to a message; `micros` is the time of `event.timestamp` in microseconds."""
     if isinstance(event.payload, ev.TextDelta):
         raise InvalidArgumentError("a delta is no event of the log", field="payload")
     encoder = EventEncoder(
@@ -866,7 +907,7 @@ def event_to_pb(event: ev.RunEvent, micros: int) -> pb.RunEvent:
 
 
 def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
-    """The event of a message; a payload kind that this version does not know leaves `payload` None.
+    """Convert a message to an event; `payload` is None for an unknown payload kind.
 
     Raises:
         InvalidArgumentError: Names the path.
@@ -903,8 +944,8 @@ _END_TAG: Final = _PAYLOAD_TAGS[ev.LlmCallCompleted]
 
 
 def turn_of_call(frame: bytes) -> tuple[str, int] | None:
-    """Call and sequence of an event with which a model call begins, begins again, or has its answer; None for all others."""
-    # Two bytes that most frames do not have spare the decoding; those that have them by chance lose a microsecond.
+    """Return call and sequence of an event that starts, restarts or completes a model call; None for all others."""
+    # Two bytes that most frames do not contain avoid the decoding; a frame with them by chance costs one microsecond more.
     if _BEGIN_TAG not in frame and _END_TAG not in frame:
         return None
     event = unframe(frame)
@@ -921,7 +962,7 @@ _ASK_TAG: Final = _PAYLOAD_TAGS[ev.ApprovalRequired]
 
 
 def asked_in(frame: bytes) -> str:
-    """The id of the approval that an event asks for; empty for all other events."""
+    """Return the id of the approval that an event requests; empty for all other events."""
     if _ASK_TAG not in frame:
         return ""  # as in `turn_of_call`
     event = unframe(frame)
@@ -929,12 +970,12 @@ def asked_in(frame: bytes) -> str:
 
 
 def sequence_of(frame: bytes) -> int:
-    """The place of an event in its log."""
+    """Return the position of an event in its log."""
     return unframe(frame).sequence
 
 
 def is_final(frame: bytes) -> bool:
-    """Whether nothing follows this event in its log."""
+    """Whether this is the last event in its log."""
     return unframe(frame).last
 
 
@@ -944,9 +985,9 @@ _ARTIFACT_TAG: Final = tag(pb.TaskArtifactUpdated.DESCRIPTOR.fields_by_name["art
 
 
 def settles(frame: bytes) -> bool:
-    """Whether the task ends or waits for someone with this event."""
+    """Whether the task ends with this event, or starts to wait for input or an approval."""
     if _STATUS not in frame and _IS_FINAL not in frame:
-        return False  # most events say neither: no need to parse them
+        return False  # most events have neither field and need no parsing
     event = unframe(frame)
     return event.last or (
         event.WhichOneof("payload") == "task_status"

@@ -1,4 +1,4 @@
-"""Formats of exports between the models and `plgrpc`, and the lines of an export."""
+"""Conversions of export formats between the models and `plgrpc`, and the lines of an export."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _NAMES: Final[dict[int, str]] = {number: name for name, number in _FORMATS.items
 
 
 def export_format_to_pb(name: str) -> "pb.ExportFormat.ValueType":
-    """Raises InvalidArgumentError: there is no such format."""
+    """Convert a format. Raises InvalidArgumentError if the format does not exist."""
     number = _FORMATS.get(name or "protolink")
     if number is None:
         raise InvalidArgumentError(f"must be one of {', '.join(_FORMATS)}", field="format")
@@ -25,7 +25,7 @@ def export_format_to_pb(name: str) -> "pb.ExportFormat.ValueType":
 
 
 def export_format_from_pb(number: int) -> str:
-    """Raises InvalidArgumentError: this version does not know the format."""
+    """Convert a format. Raises InvalidArgumentError if this version does not support it."""
     name = _NAMES.get(number or pb.EXPORT_FORMAT_PROTOLINK)
     if name is None:
         raise InvalidArgumentError(f"{number} is not known; must be one of {', '.join(_FORMATS)}", field="format")
@@ -33,5 +33,5 @@ def export_format_from_pb(number: int) -> str:
 
 
 def lines_from_pb(response: pb.ExportTaskResponse) -> tuple[str, ...]:
-    """The lines of a piece, which ends with a line end. JSON escapes line ends, but not all that Unicode calls so."""
+    """Return the lines of a chunk, which ends with a line end. JSON escapes `\\n` but not all Unicode line ends."""
     return tuple(response.data.decode().split("\n")[:-1])

@@ -1,4 +1,4 @@
-"""Parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
+"""Conversions of parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
 
 import binascii
 from dataclasses import replace
@@ -14,11 +14,11 @@ from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput, typed_content
 from protolink_grpc.models.payload import Payload, read_value
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
-from protolink_grpc.wire.values import check_payload, failure_from_pb, failure_to_pb, payload_from_pb, payload_to_pb
+from protolink_grpc.wire.values import FAILURE, check_payload, payload_from_pb, payload_to_pb
 
 PROTOLINK_KEY: Final = "$protolink"
-"""Key in the metadata of a part or message for ProtoLink's part type or role, where the contract has no field that says it. Python
-takes it out again when it reads."""
+"""Metadata key of a part or message for ProtoLink's part type or role, if the contract has no field for it. Removed again when
+Python reads the message."""
 
 _OCTETS: Final = "application/octet-stream"
 _FILE_TYPES: Final = frozenset(
@@ -31,7 +31,7 @@ _UNKNOWN_KEYS = frozenset({"fallback_text", "encoded"})
 
 
 def part_to_pb(part: Part) -> pb.Part:
-    """Total: a content without a field of its own, or with a value that its field cannot carry, travels as `custom`.
+    """Convert a part. A content without a field of its own, or with a value that its field cannot hold, becomes `custom`.
 
     Raises:
         TypeError: The content has no JSON form.
@@ -81,7 +81,7 @@ def _custom_to_pb(kind: str, content: Any) -> pb.Part:
 
 
 def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | FileContent) -> pb.Part | None:
-    # A name that is required and missing is no reason to lose a log: such a content is custom, and refused where it is used.
+    # A missing required name must not make a log unreadable: such a content becomes custom, and is refused where it is used.
     match content:
         case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
             return pb.Part(tool_call=tool_call_to_pb(content))
@@ -99,7 +99,7 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
 
 
 def _file_to_pb(file: FileContent) -> pb.FileContent | None:
-    """None where the field cannot carry it."""
+    """Convert a file; None if the field cannot hold it."""
     name = file.name or ""
     if file.payload is not None:
         return pb.FileContent(name=name, content=payload_to_pb(file.payload))
@@ -114,7 +114,7 @@ def _file_to_pb(file: FileContent) -> pb.FileContent | None:
 
 
 def _typed_file(part: Part, out: pb.Part) -> tuple[pb.Part, dict[str, Any] | None]:
-    """The part and its metadata, which say together what type of file it is; as `custom` where they cannot."""
+    """Return the part and its metadata, which together give the type of the file; as `custom` if they cannot."""
     metadata = part.metadata
     said = part.type == _file_type(out.file.content.media_type)
     if metadata is not None and (PROTOLINK_KEY in metadata or not (said or metadata)):
@@ -133,10 +133,10 @@ def tool_call_to_pb(call: ToolCall) -> pb.ToolCall:
 
 
 def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
-    """The value of a message as it is, an empty name included.
+    """Convert a tool call unchanged, an empty name included.
 
     Raises:
-        InvalidArgumentError: The arguments are JSON, but no object; names the path below `field`.
+        InvalidArgumentError: The arguments are JSON, but not an object; names the path below `field`.
     """
     return ToolCall(call.tool_name, _arguments_from_pb(call, field), call.call_id)
 
@@ -151,9 +151,9 @@ def _arguments_from_pb(call: pb.ToolCall, field: str) -> dict[str, Any] | Payloa
 
 
 def tool_output_to_pb(output: ToolOutput) -> pb.ToolOutput:
-    """An error goes before a result."""
+    """Convert an output; an error takes precedence over a result."""
     if output.error is not None:
-        return pb.ToolOutput(call_id=output.call_id, failure=failure_to_pb(Failure.from_value(plain(output.error))))
+        return pb.ToolOutput(call_id=output.call_id, failure=FAILURE.to_pb(Failure.from_value(plain(output.error))))
     result = None if output.result is None else payload_to_pb(output.result)
     return pb.ToolOutput(call_id=output.call_id, result=result)
 
@@ -168,7 +168,7 @@ def _route_to_pb(decision: RouteDecision) -> pb.RouteDecision:
 
 
 def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
-    """A dict that has exactly the documented shape of its type; any other stays custom, so that nothing is lost."""
+    """Convert a dict with exactly the documented shape of its type; None for others, which stay custom so that nothing is lost."""
     keys = content.keys()
     match kind:
         case PartType.INFER if keys <= _INFER_KEYS and _infer_is_typed(content):
@@ -183,14 +183,14 @@ def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
             return pb.Part(infer=infer)
         case PartType.ERROR if keys <= _ERROR_KEYS:
             failure = _error_to_failure(plain(content))
-            return None if failure is None else pb.Part(failure=failure_to_pb(failure))
+            return None if failure is None else pb.Part(failure=FAILURE.to_pb(failure))
         case PartType.UNKNOWN if keys == _UNKNOWN_KEYS and _are(content, fallback_text=str, encoded=str):
             return _unknown_to_pb(content["encoded"])
     return None
 
 
 def _unknown_to_pb(encoded: str) -> pb.Part | None:
-    """The part as it came; None where that is no part of an unknown kind."""
+    """Return the original part; None if the bytes are not a part of an unknown kind."""
     try:
         out = pb.Part.FromString(binascii.a2b_base64(encoded, strict_mode=True))
     except (ValueError, DecodeError):
@@ -199,7 +199,7 @@ def _unknown_to_pb(encoded: str) -> pb.Part | None:
 
 
 def _error_to_failure(content: dict[str, Any]) -> Failure | None:
-    """None where the failure would not give an equal content back."""
+    """Convert an error; None if the failure would not convert back to an equal content."""
     code, message, retryable = content.get("code"), content.get("message"), content.get("retryable")
     if not isinstance(code, str) or not isinstance(message, str) or not isinstance(retryable, bool):
         return None
@@ -233,7 +233,7 @@ def _failure_to_error(failure: Failure) -> dict[str, Any]:
 
 
 def _infer_is_typed(content: dict[str, Any]) -> bool:
-    # Nothing that is empty has a spelling of its own in the typed form.
+    # The typed form cannot represent empty values.
     return all(
         bool(value) and isinstance(value, str if key in ("prompt", "user") else dict) for key, value in content.items()
     )
@@ -244,10 +244,10 @@ def _are(content: dict[str, Any], **types: type) -> bool:
 
 
 def part_from_pb(part: pb.Part, field: str = "part") -> Part:
-    """The part of a message.
+    """Convert a message to a part.
 
     Raises:
-        InvalidArgumentError: A content that its kind does not allow; names the path below `field`.
+        InvalidArgumentError: The content is not valid for its kind; names the path below `field`.
     """
     kind = part.WhichOneof("content")
     if kind is None:
@@ -284,7 +284,7 @@ def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
         case "infer_output":
             return _infer_output_from_pb(part.infer_output, f"{field}.infer_output")
         case "failure":
-            return Part("error", _failure_to_error(failure_from_pb(part.failure, f"{field}.failure")))
+            return Part("error", _failure_to_error(FAILURE.from_pb(part.failure, f"{field}.failure")))
         case "route":
             return Part("route", _route_from_pb(part.route, f"{field}.route"))
         case "custom":
@@ -319,7 +319,7 @@ def tool_output_from_pb(output: pb.ToolOutput, field: str) -> ToolOutput:
         case "result":
             return ToolOutput(output.call_id, payload_from_pb(output.result, f"{field}.result"))
         case "failure":
-            failure = failure_from_pb(output.failure, f"{field}.failure")
+            failure = FAILURE.from_pb(output.failure, f"{field}.failure")
             return ToolOutput(output.call_id, error=failure.to_value())
         case _:
             return ToolOutput(output.call_id)
@@ -364,10 +364,10 @@ def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
 
 
 def check_parts(parts: Any, field: str) -> None:
-    """Pass when every part of a request has a content, and values, that this version knows.
+    """Raise unless each part of a request has a content and values that this version supports.
 
     Raises:
-        InvalidArgumentError: One has not; names the path below `field`.
+        InvalidArgumentError: A part does not; names the path below `field`.
     """
     for index, part in enumerate(parts):
         kind = part.WhichOneof("content")
@@ -399,13 +399,13 @@ def _check_content(part: pb.Part, kind: str, field: str) -> None:
 
 
 def check_tool_call(call: pb.ToolCall, field: str) -> None:
-    """Pass when the arguments of a call have a form that this version knows. Raises as `check_parts`."""
+    """Raise unless this version supports the form of the arguments of a call. Raises as `check_parts`."""
     if call.HasField("arguments"):
         check_payload(call.arguments, f"{field}.arguments")
 
 
 def check_failure(failure: failure_pb2.Failure, field: str) -> None:
-    """Pass when the details of a failure, and of its causes, have a form that this version knows. Raises as `check_parts`."""
+    """Raise unless this version supports the form of the details of a failure and its causes. Raises as `check_parts`."""
     while True:
         if failure.HasField("details"):
             check_payload(failure.details, f"{field}.details")
@@ -415,10 +415,10 @@ def check_failure(failure: failure_pb2.Failure, field: str) -> None:
 
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:
-    """Parts of one message or artifact. Raises as `part_from_pb`."""
+    """Convert the parts of one message or artifact. Raises as `part_from_pb`."""
     found: list[Part] = []
     for part in parts:
-        # Plain text, by far the most common, has nothing that could be wrong: no path is spelled for it.
+        # Plain text, by far the most common, cannot be invalid: no path is built for it.
         if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
             found.append(Part("text", part.text))
         else:

@@ -1,6 +1,6 @@
-"""Permissions of a run between their JSON form and `plgrpc`. What a rule does is decided elsewhere."""
+"""Conversions of the permissions of a run between their JSON form and `plgrpc`. Rules are applied elsewhere."""
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from plgrpc.v1 import policy_pb2 as pb2
@@ -25,40 +25,40 @@ EFFECTS: Final = EnumNumbers(
 _EDITS: Final = frozenset(pb2.ApprovalEdit.values())
 
 
-def permissions_to_pb(
-    permissions: Mapping[str, Any], out: MutableMapping[str, pb2.CapabilityRule], field: str = "permissions"
-) -> None:
-    """Write the rules into the map of a message.
+def permissions_to_pb(permissions: Mapping[str, Any], field: str = "permissions") -> dict[str, pb2.CapabilityRule]:
+    """Convert the rules to the map of a message.
 
     Raises:
-        InvalidArgumentError: A rule cannot be read; names its path below `field`.
+        InvalidArgumentError: A rule is not valid; names its path below `field`.
         TypeError: Terms of the application have no JSON form.
     """
     rules, default = check_permissions(permissions, field)
-    # In one order: equal permissions have equal bytes.
-    for name, permission in sorted((rules if default is None else rules | {"default": default}).items(), key=_name):
-        _write(permission, out[name])
+    # Sorted: equal permissions give equal bytes.
+    found = sorted((rules if default is None else rules | {"default": default}).items(), key=_name)
+    return {name: _rule_to_pb(permission) for name, permission in found}
 
 
 def _name(item: tuple[str, Permission]) -> str:
     return item[0]
 
 
-def _write(permission: Permission, out: pb2.CapabilityRule) -> None:
+def _rule_to_pb(permission: Permission) -> pb2.CapabilityRule:
+    out = pb2.CapabilityRule()
     rule, terms = permission.rule, permission.data
     if rule is not None:
         out.effect, terms = EFFECTS[rule.effect], own_terms(terms) or None
         if rule.editable:
             out.edit = pb2.APPROVAL_EDIT_ARGUMENTS
         if rule.expires_s is not None:
-            # At least a microsecond: none at all would be no time.
+            # At least a microsecond: zero is not a valid time.
             out.approval_ttl.CopyFrom(micros_to_duration(max(round(rule.expires_s * 1e6), 1)))
     if terms is not None:
         out.terms_json = to_json(terms)
+    return out
 
 
 def permissions_from_pb(pb: Mapping[str, pb2.CapabilityRule], field: str = "permissions") -> dict[str, Any]:
-    """The JSON form. An unknown effect is read as a denial, and an unknown edit as none.
+    """Convert to the JSON form. An unknown effect is read as a denial, and an unknown edit as none.
 
     Raises:
         InvalidArgumentError: A rule that the contract does not allow; names its path below `field`.
@@ -81,7 +81,7 @@ def _read(pb: pb2.CapabilityRule, field: str) -> Permission:
 
 
 def _granted(terms: Any, field: str) -> Any:
-    """Terms that stand alone, and cannot be taken for a rule."""
+    """Check terms without an effect, which must not look like a rule."""
     if terms is None:
         raise InvalidArgumentError("must be set, unless there are terms", field=f"{field}.effect")
     if isinstance(terms, bool | str) or (isinstance(terms, dict) and any(key in terms for key in EFFECT_KEYS)):
@@ -97,10 +97,10 @@ def _ttl(pb: pb2.CapabilityRule, field: str) -> float:
 
 
 def refuse_unknown_rules(pb: Mapping[str, pb2.CapabilityRule], field: str) -> None:
-    """Refuse values of enums that this version does not know: what a caller asks for must be understood.
+    """Raise for enum values that this version does not support: a request must be fully understood.
 
     Raises:
-        InvalidArgumentError: There is one; names its path below `field`.
+        InvalidArgumentError: There is such a value; names its path below `field`.
     """
     for name, rule in pb.items():
         if rule.effect:

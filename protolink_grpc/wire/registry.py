@@ -1,6 +1,6 @@
-"""What the registry says on the wire, and the values behind it: filters, agents, changes. No lease is kept here.
+"""Values of the registry (filters, agents, changes) and their conversions. Leases are kept elsewhere.
 
-The values live beside their conversions because the registry above and the clients of it share them.
+The values are defined beside their conversions because the registry and its clients share them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,19 @@ MAX_LEASE_TTL_S = 3600.0
 # Source of the three: RegisterAgentRequest.lease_ttl in plgrpc/v1/registry_service.proto.
 
 Key = tuple[str, ...]
-"""One fact that an agent can be found by: (kind, value), for metadata (kind, key, value)."""
+"""One searchable fact of an agent: (kind, value), for metadata (kind, key, value)."""
 
 
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class AgentFilter:
-    """Selects agents: what is set must all match, exactly; a filter with nothing set matches every agent.
+    """Selects agents: all fields that are set must match exactly; an empty filter matches every agent.
 
     Args:
         tags: Tags that an agent must all have.
         skills: Ids of skills that an agent must all have.
         metadata: Pairs that an agent must all have.
-        features: Words of the contract's `features` that an agent must all claim.
+        features: Words of the contract's `features` that an agent must all declare.
     """
 
     name: str = ""
@@ -49,7 +49,7 @@ class AgentFilter:
 
     @property
     def keys(self) -> frozenset[Key]:
-        """The facts asked for; an agent matches when they are all among `keys_of(card)`."""
+        """Return the required facts; an agent matches if `keys_of(card)` contains all of them."""
         found: set[Key] = {("name", self.name)} if self.name else set()
         if self.role:
             found.add(("role", self.role))
@@ -64,7 +64,7 @@ class AgentFilter:
 
     @classmethod
     def from_dict(cls, data: object, *, field: str = "filter_by") -> Self:
-        """The filter of `discover(filter_by=...)`: lists may be a single text.
+        """Return the filter of `discover(filter_by=...)`: a single text is accepted as a list of one.
 
         `capabilities` are ProtoLink's names, as a list or as `{"has_llm": True}`; `features` are the contract's words.
 
@@ -97,7 +97,7 @@ _FILTER_KEYS = ("name", "role", "tags", "skills", "metadata", "features", "capab
 
 
 def keys_of(card: AgentCard) -> frozenset[Key]:
-    """Every fact that an agent can be found by."""
+    """Return all searchable facts of an agent."""
     found: set[Key] = {("name", card.name)}
     if card.role:
         found.add(("role", card.role))
@@ -109,7 +109,7 @@ def keys_of(card: AgentCard) -> frozenset[Key]:
 
 
 class InstanceState(OpenEnum):
-    """UP: takes work. DRAINING: finishes the work that it has, and takes no new one."""
+    """UP: accepts work. DRAINING: finishes its current work and accepts no new work."""
 
     UP = "up"
     DRAINING = "draining"
@@ -117,12 +117,12 @@ class InstanceState(OpenEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """What a heartbeat reports.
+    """The content of a heartbeat.
 
     Args:
-        state: None means as before.
-        running: Runs that work now.
-        queued: Runs that wait for their turn now.
+        state: None means unchanged.
+        running: Number of runs that execute now.
+        queued: Number of runs that wait for a slot now.
     """
 
     state: InstanceState | None = None
@@ -132,16 +132,16 @@ class InstanceStatus:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredAgent:
-    """A card under a lease, as it was when somebody asked. The card is shared: read it, never change it.
+    """A card under a lease, at the time of the request. The card is shared: do not modify it.
 
     Args:
         revision: Revision of the latest change to the card, the instance or the state.
-        register_time: When it was registered first, seconds since the epoch.
-        expire_time: When the lease runs out unless it is renewed, seconds since the epoch.
-        instance_id: Identifies one start of the agent; empty where it does not say.
-        owner: Principal that the registration belongs to; empty where callers are not authenticated.
-        running, queued: Runs that work, and that wait for their turn, as of the latest heartbeat.
-        encoded_card: The card as bytes where they are at hand, so that an edge need not convert it again.
+        register_time: Time of the first registration, seconds since the epoch.
+        expire_time: Time when the lease expires unless it is renewed, seconds since the epoch.
+        instance_id: Identifies one start of the agent; empty if unspecified.
+        owner: Principal that owns the registration; empty if callers are not authenticated.
+        running, queued: Number of runs that execute, and that wait, as of the latest heartbeat.
+        encoded_card: The encoded card if available, so that an edge need not encode it again.
     """
 
     card: AgentCard
@@ -157,11 +157,11 @@ class RegisteredAgent:
 
     @property
     def is_draining(self) -> bool:
-        """Whether another instance should be called, where there is one."""
+        """Whether callers should prefer another instance, if there is one."""
         return self.state == InstanceState.DRAINING
 
     def is_same_instance(self, other: "RegisteredAgent") -> bool:
-        """Whether both show the same thing to a watcher; load and lease do not count."""
+        """Whether a watcher sees no difference between the two; load and lease are ignored."""
         return (self.card, self.instance_id, self.owner, self.state) == (
             other.card,
             other.instance_id,
@@ -171,7 +171,7 @@ class RegisteredAgent:
 
 
 class AgentChangeKind(OpenEnum):
-    """UP: registered, changed, or part of a snapshot. DOWN: left, or matches no more. EXPIRED: its lease ran out."""
+    """UP: registered, changed, or part of a snapshot. DOWN: deregistered, or no longer matches. EXPIRED: its lease expired."""
 
     UP = "up"
     DOWN = "down"
@@ -180,7 +180,7 @@ class AgentChangeKind(OpenEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentChange:
-    """One change. `agent` is as it is now for UP, as it was last for DOWN and EXPIRED."""
+    """One change. `agent` is the current state for UP, and the last known state for DOWN and EXPIRED."""
 
     kind: AgentChangeKind
     agent: RegisteredAgent
@@ -232,17 +232,17 @@ def filter_from_pb(pb: registry_service_pb2.AgentFilter) -> AgentFilter:
 
 
 def target_to_pb(name_or_url: str) -> registry_service_pb2.GetAgentRequest:
-    """A request for a name or a URL; no name contains `://`."""
+    """Return a request for a name or a URL; a name never contains `://`."""
     if "://" in name_or_url:
         return registry_service_pb2.GetAgentRequest(url=name_or_url)
     return registry_service_pb2.GetAgentRequest(name=name_or_url)
 
 
 def target_from_pb(pb: registry_service_pb2.GetAgentRequest) -> str:
-    """The name or URL.
+    """Return the name or URL.
 
     Raises:
-        InvalidArgumentError: There is none, or it is in the field of the other; names the field.
+        InvalidArgumentError: Both are missing, or the value is in the wrong field; names the field.
     """
     match pb.WhichOneof("target"):
         case "url":
@@ -265,7 +265,7 @@ def status_to_pb(lease_id: str, status: InstanceStatus) -> registry_service_pb2.
 
 
 def status_from_pb(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceStatus:
-    """Raises InvalidArgumentError for an unknown state or a negative number; names the field."""
+    """Convert the content of a heartbeat. Raises InvalidArgumentError for an unknown state or negative number; names the field."""
     for name, count in (("running", pb.running), ("queued", pb.queued)):
         if count < 0:
             raise InvalidArgumentError("must not be negative", field=name)
@@ -273,7 +273,7 @@ def status_from_pb(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceStatus
 
 
 def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.RegisteredAgent:
-    """Raises like `card_to_pb`. Times are cut to microseconds."""
+    """Convert an agent. Raises like `card_to_pb`. Times are truncated to microseconds."""
     encoded = agent.encoded_card
     return registry_service_pb2.RegisteredAgent(
         card=agent_card_pb2.AgentCard.FromString(encoded) if encoded else card_to_pb(agent.card, "agent.card"),
@@ -289,7 +289,7 @@ def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.Regis
 
 
 def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: str = "agent") -> RegisteredAgent:
-    """Raises like `card_from_pb`."""
+    """Convert a message to an agent. Raises like `card_from_pb`."""
     return RegisteredAgent(
         card=card_from_pb(pb.card, f"{field}.card"),
         revision=pb.revision,
@@ -304,7 +304,7 @@ def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: st
 
 
 def agent_change_to_pb(change: AgentChange) -> registry_service_pb2.AgentChange:
-    """Raises like `card_to_pb`."""
+    """Convert a change. Raises like `card_to_pb`."""
     return registry_service_pb2.AgentChange(
         kind=_KINDS[change.kind],
         agent=registered_agent_to_pb(change.agent),
@@ -313,18 +313,18 @@ def agent_change_to_pb(change: AgentChange) -> registry_service_pb2.AgentChange:
 
 
 def agent_change_from_pb(pb: registry_service_pb2.AgentChange, field: str = "change") -> AgentChange:
-    """Raises like `card_from_pb`."""
+    """Convert a message to a change. Raises like `card_from_pb`."""
     return AgentChange(_KINDS.read(pb.kind), registered_agent_from_pb(pb.agent, f"{field}.agent"), pb.revision)
 
 
 def lease_ttl_to_pb(seconds: float) -> Duration:
-    """A length of time, cut to microseconds."""
+    """Convert a duration, truncated to microseconds."""
     micros = round(seconds * 1e6)
     return Duration(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1_000)
 
 
 def lease_ttl_from_pb(pb: Duration) -> float:
-    """Seconds. Unset arrives as zero and means the default; whether the length is allowed is the registry's to say."""
+    """Convert to seconds. An unset duration is 0 and means the default; the registry checks the bounds."""
     return pb.seconds + pb.nanos / 1e9 or DEFAULT_LEASE_TTL_S
 
 
@@ -358,7 +358,7 @@ def _pairs(value: object, field: str) -> dict[str, str]:
 
 
 def _switched_on(value: object, field: str) -> tuple[str, ...]:
-    """The contract's words for capabilities that ProtoLink's names ask for."""
+    """Return the contract's words for the capabilities required by ProtoLink's names."""
     if isinstance(value, Mapping):
         for name, wanted in value.items():
             if wanted is not True:

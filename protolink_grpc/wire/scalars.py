@@ -1,4 +1,4 @@
-"""The smallest pieces between the models and protobuf: times, JSON texts, and the wire format's own numbers."""
+"""Basic conversions between the models and protobuf: times, JSON texts, and numbers of the wire format."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -18,11 +18,11 @@ MAX_INT32: Final = 2**31 - 1
 
 LAST_SECOND = 253_402_300_799
 FIRST_SECOND = -62_135_596_800
-"""The years 1 to 9999. Source: google.protobuf.Timestamp."""
+"""First and last second of the years 1 to 9999. Source: google.protobuf.Timestamp."""
 
 
 def timestamp_to_pb(iso: str) -> Timestamp:
-    """Microseconds survive; smaller digits do not exist in the models."""
+    """Convert an ISO 8601 time with microseconds, the resolution of the models."""
     return micros_to_pb(micros_from_iso(iso))
 
 
@@ -32,7 +32,7 @@ def micros_to_pb(micros: int) -> Timestamp:
 
 
 def timestamp_from_pb(pb: Timestamp, field: str) -> str:
-    """ISO 8601 UTC; digits below a microsecond are cut off.
+    """Convert to ISO 8601 UTC; digits below a microsecond are cut off.
 
     Raises:
         InvalidArgumentError: Outside the years 1 to 9999; names `field`.
@@ -47,12 +47,12 @@ def micros_from_pb(pb: Timestamp, field: str) -> int:
 
 
 def set_time(message: Message, name: str, field: str) -> str:
-    """The time in field `name`, or now where the sender left it out; errors name `field`."""
+    """Return the time in field `name`, or the current time if it is unset; errors name `field`."""
     return timestamp_from_pb(getattr(message, name), f"{field}.{name}") if message.HasField(name) else utc_now()
 
 
 def duration_to_pb(seconds: float) -> Duration:
-    """A length of time, rounded to microseconds."""
+    """Convert a duration, rounded to microseconds."""
     return micros_to_duration(round(seconds * 1e6))
 
 
@@ -62,15 +62,15 @@ def micros_to_duration(micros: int) -> Duration:
 
 
 def seconds_from_pb(pb: Duration, field: str) -> float:
-    """Seconds; digits below a microsecond are cut off. Raises like `duration_micros`."""
+    """Convert to seconds; digits below a microsecond are cut off. Raises like `duration_micros`."""
     return duration_micros(pb, field) / 1e6
 
 
 def duration_micros(pb: Duration, field: str) -> int:
-    """Microseconds.
+    """Convert to microseconds.
 
     Raises:
-        InvalidArgumentError: The length is negative, more than 10,000 years, or no valid duration; names `field`.
+        InvalidArgumentError: The duration is negative, more than 10,000 years, or not valid; names `field`.
     """
     if not 0 <= pb.seconds <= MAX_SECONDS or not 0 <= pb.nanos < 1_000_000_000:
         raise InvalidArgumentError("must be a duration that is not negative", field=field)
@@ -78,14 +78,14 @@ def duration_micros(pb: Duration, field: str) -> int:
 
 
 def json_object_to_pb(value: dict[str, Any] | None, field: str | None = None) -> str:
-    """JSON text, empty for an empty object. With a `field`, raises like `json_value_to_pb`."""
+    """Encode an object as JSON, empty for an empty object. With a `field`, raises like `json_value_to_pb`."""
     if not value:
         return ""
     return to_json(value) if field is None else json_value_to_pb(value, field)
 
 
 def json_value_to_pb(value: object, field: str) -> str:
-    """JSON text.
+    """Encode a value as JSON.
 
     Raises:
         InvalidArgumentError: The value has no JSON form, or is too deep; names `field`.
@@ -99,7 +99,7 @@ def json_value_to_pb(value: object, field: str) -> str:
 
 
 def json_object_from_pb(text: str, field: str) -> dict[str, Any]:
-    """The object, empty for empty text.
+    """Decode an object from JSON, empty for an empty text.
 
     Raises:
         InvalidArgumentError: Not JSON, too deep, or not an object; names `field`.
@@ -124,32 +124,38 @@ def _encode_varint(value: int) -> bytes:
 
 
 VARINTS: Final = [_encode_varint(value) for value in range(2048)]
-"""The encodings of small numbers: most lengths and positions. Hot code looks here itself, which saves the call."""
+"""The encodings of small numbers: most lengths and positions. Hot code reads this list directly, to avoid a call."""
 
 
 def varint(value: int) -> bytes:
-    """Base-128 encoding of a number. Source: protobuf's encoding guide.
+    """Encode a number in base 128. Source: protobuf's encoding guide.
 
     Raises:
-        InvalidArgumentError: The number is negative; no count or position is.
+        InvalidArgumentError: The number is negative; counts and positions never are.
     """
-    return VARINTS[value] if 0 <= value < 2048 else _encode_varint(value)
+    if 0 <= value < 2048:
+        return VARINTS[value]
+    if 2048 <= value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 1 << 14 <= value < 1 << 21:  # positions in a long log
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    return _encode_varint(value)
 
 
 def tag(number: int) -> bytes:
-    """The key of a field whose value has a length: text, bytes, messages."""
+    """Return the key of a length-delimited field: text, bytes, messages."""
     return varint(number << 3 | 2)
 
 
 def text_field(key: bytes, text: str) -> bytes:
-    """A text field; nothing for an empty text."""
+    """Encode a text field; empty for an empty text."""
     raw = text.encode()
     size = len(raw)
     return key + (VARINTS[size] if size < 2048 else varint(size)) + raw if raw else b""
 
 
 def encode_time(micros: int) -> bytes:
-    """A Timestamp's bytes, at most 17 of them; by hand, because every event and every answer has one or several."""
+    """Encode a Timestamp in at most 17 bytes; hand-written because every event and every response has one or more."""
     seconds, rest = divmod(micros, 1_000_000)
     if rest == 0:
         return _encode_second(seconds)
@@ -168,7 +174,7 @@ def _encode_second(seconds: int) -> bytes:
 
 
 def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:
-    """A repeated field: each item with key and length; None is left out."""
+    """Encode a repeated field: each item with key and length; None is left out."""
     pieces: list[bytes] = []
     for item in items:
         if item is not None:
@@ -181,15 +187,15 @@ Named = TypeVar("Named", bound=str)
 
 
 class EnumNumbers(dict[Named, Any], Generic[Named]):
-    """The numbers of an enum of the contract, by the names that the models have for its values.
+    """The numbers of an enum of the contract, by the names of its values in the models.
 
-    The contract's enums are open. A number that has no name here is read as `unknown-N`, and goes back as it came.
+    The contract's enums are open. A number without a name here is read as `unknown-N`, and written back as the same number.
 
     Args:
         kind: Class of the names: str, or an OpenEnum.
         numbers: The number of each name.
-        field: Field that a wrong name is an error of.
-        unset: What 0 is read as; None where 0 has no meaning of its own.
+        field: Field that the error for an unknown name refers to.
+        unset: Name for 0; None if 0 has no meaning of its own.
     """
 
     def __init__(
@@ -209,12 +215,12 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
         return number
 
     def read(self, number: int) -> Named:
-        """The name of a number in what was recorded or answered."""
+        """Return the name of a number in a record or a response."""
         name = self._names.get(number)
         return self._kind(unrecognized(number)) if name is None else name
 
     def asked(self, number: int, field: str) -> Named:
-        """The name of a number in a request.
+        """Return the name of a number in a request.
 
         Raises:
             InvalidArgumentError: This version has no name for it; names `field`.

@@ -5,12 +5,13 @@ from typing import Final
 from plgrpc.v1 import control_service_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionResult
+from protolink_grpc.models.conversation import HistoryCompactionResult, compaction_strategy
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.state import StateOperation, StateOperationRequest, StateOperationResult, StateStoreReport
+from protolink_grpc.wire.context import STRATEGIES
 from protolink_grpc.wire.scalars import MAX_INT32, json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.tasks import check_id
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb, payload_from_pb, payload_to_pb
+from protolink_grpc.wire.values import FAILURE, payload_from_pb, payload_to_pb
 
 DATA_BYTES: Final = 1 << 20
 """Bound of the content in one description."""
@@ -19,13 +20,6 @@ OMITTED_KEY: Final = "omitted_bytes"
 """Where a report's metadata says how large its content is that did not fit."""
 
 _DEFAULTS = StateOperationRequest()
-
-_STRATEGIES: dict[str, CompactionStrategy] = {
-    "": "recent",
-    "recent": "recent",
-    "tokens": "tokens",
-    "summary": "summary",
-}
 
 _BOUNDS = ("max_messages", "max_tokens", "summary_max_tokens")
 """Those whose 0 stands for the default; `preserve_recent` is said or left out."""
@@ -55,7 +49,7 @@ def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequ
             raise InvalidArgumentError(f"must be from {least} to {MAX_INT32} to be sent", field=name)
     return pb.CompactStateRequest(
         scope=_scope_to_pb(request),
-        strategy=request.strategy,
+        strategy=STRATEGIES[request.strategy],
         max_messages=request.max_messages,
         max_tokens=request.max_tokens,
         preserve_recent=request.preserve_recent,
@@ -65,9 +59,7 @@ def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequ
 
 def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRequest:
     session_id, stores = _scope_from_pb(request.scope)
-    strategy = _STRATEGIES.get(request.strategy)
-    if strategy is None:
-        raise InvalidArgumentError("must be one of recent, tokens, summary", field="strategy")
+    strategy = compaction_strategy(STRATEGIES.asked(request.strategy, "strategy") or "recent")
     # Negative ones are refused where the request is carried out, by the same rules for every caller.
     bounds = {name: getattr(request, name) or getattr(_DEFAULTS, name) for name in _BOUNDS}
     if request.HasField("preserve_recent"):
@@ -137,7 +129,7 @@ def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
         compacted=report.compacted,
         data=None if report.data is None else payload_to_pb(report.data),
         metadata_json=json_object_to_pb(report.metadata),
-        failure=None if known is None else failure_to_pb(known),
+        failure=None if known is None else FAILURE.to_pb(known),
     )
 
 
@@ -148,7 +140,7 @@ def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport
     if report.omitted_bytes:
         metadata[OMITTED_KEY] = report.omitted_bytes
     data = payload_from_pb(report.data, f"{field}.data") if report.HasField("data") else None
-    failure = failure_from_pb(report.failure, f"{field}.failure") if report.HasField("failure") else None
+    failure = FAILURE.from_pb(report.failure, f"{field}.failure") if report.HasField("failure") else None
     return StateStoreReport(
         name=report.name,
         enabled=report.enabled,

@@ -18,12 +18,13 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.fold import DERIVED_KEYS, USAGE_KEY, TaskFold
-from protolink_grpc.models.ids import new_artifact_id, new_call_id, new_message_id, new_task_id
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.ids import new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task, find_output
+from protolink_grpc.models.task_metadata import USAGE_KEY, own_metadata
 from protolink_grpc.wire.answer_bounds import (
     BODY_BYTES,
     HEADER_BYTES,
@@ -34,7 +35,8 @@ from protolink_grpc.wire.answer_bounds import (
     reduced,
     total_size,
 )
-from protolink_grpc.wire.context import attach_context, context_to_pb, options_to_pb
+from protolink_grpc.wire.compile import Codec, Special
+from protolink_grpc.wire.context import CONTEXT, OPTIONS, attach_context
 from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -50,8 +52,8 @@ from protolink_grpc.wire.scalars import (
     timestamp_to_pb,
     varint,
 )
-from protolink_grpc.wire.usage import usage_from_pb, usage_to_pb
-from protolink_grpc.wire.values import failure_from_pb, failure_to_pb
+from protolink_grpc.wire.usage import USAGE
+from protolink_grpc.wire.values import FAILURE
 
 MAX_MESSAGES: Final = 1000
 MAX_ARTIFACTS: Final = 1000
@@ -202,37 +204,17 @@ def check_ids(items: Any, field: str) -> None:
             check_id(item.id, f"{field}[{index}].id")
 
 
-def artifact_to_pb(artifact: Artifact) -> pb.Artifact:
-    return pb.Artifact(
-        id=artifact.id,
-        parts=[part_to_pb(part) for part in artifact.parts],
-        metadata_json=json_object_to_pb(artifact.metadata),
-        create_time=timestamp_to_pb(artifact.timestamp),
-        kind=artifact.kind,
-        name=artifact.name or "",
-        uri=artifact.uri or "",
-        media_type=artifact.media_type or "",
-        action_id=artifact.action_id or "",
-    )
-
-
-def artifact_from_pb(artifact: pb.Artifact, field: str = "artifact") -> Artifact:
-    """A missing id or time is made.
-
-    Raises:
-        InvalidArgumentError: Names the path below `field`.
-    """
-    return Artifact(
-        id=artifact.id or new_artifact_id(),
-        parts=parts_from_pb(artifact.parts, f"{field}.parts"),
-        metadata=json_object_from_pb(artifact.metadata_json, f"{field}.metadata_json"),
-        timestamp=set_time(artifact, "create_time", field),
-        kind=artifact.kind or "result",
-        name=artifact.name or None,
-        uri=artifact.uri or None,
-        media_type=artifact.media_type or None,
-        action_id=artifact.action_id or None,
-    )
+ARTIFACT: Final = Codec(
+    Artifact,
+    pb.Artifact,
+    timestamp="create_time",
+    parts=Special(
+        "parts",
+        lambda artifact: [part_to_pb(part) for part in artifact.parts],
+        lambda artifact: parts_from_pb(artifact.parts, "parts"),
+    ),
+    kind=Special("kind", lambda artifact: artifact.kind, lambda artifact: artifact.kind or "result"),
+)
 
 
 def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
@@ -240,12 +222,12 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
 
     Raises:
         MessageTooLargeError: More than `MAX_ARTIFACTS`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
-        InvalidArgumentError: As `check_id` and `artifact_from_pb`.
+        InvalidArgumentError: As `check_id` and `ARTIFACT.from_pb`.
     """
     check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
     for index, artifact in enumerate(artifacts):
         check_parts(artifact.parts, f"{field}[{index}].parts")
-    return [artifact_from_pb(artifact, f"{field}[{index}]") for index, artifact in enumerate(artifacts)]
+    return ARTIFACT.all_from_pb(artifacts, field)
 
 
 def task_to_pb(task: Task) -> pb.Task:
@@ -268,10 +250,10 @@ def input_to_pb(
         messages=[message_to_pb(message) for message in task.messages],
     )
     if task.artifacts:
-        out.artifacts.extend([artifact_to_pb(artifact) for artifact in task.artifacts])
+        out.artifacts.extend([ARTIFACT.to_pb(artifact) for artifact in task.artifacts])
     if CONTEXT_KEY in task.metadata:
-        out.options.CopyFrom(options_to_pb(RunContext.from_task(task)))
-    free = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS}
+        out.options.CopyFrom(OPTIONS.to_pb(RunContext.from_task(task)))
+    free = own_metadata(task.metadata)
     if free:
         out.metadata_json = to_json(free)
     if task.flow_state:
@@ -283,41 +265,44 @@ def task_header_to_pb(task: Task) -> pb.Task:
     """`task_to_pb` without the messages."""
     out = pb.Task(id=task.id, state=STATES[task.state], create_time=timestamp_to_pb(task.created_at))
     if task.artifacts:
-        out.artifacts.extend([artifact_to_pb(artifact) for artifact in task.artifacts])
+        out.artifacts.extend([ARTIFACT.to_pb(artifact) for artifact in task.artifacts])
     if task.flow_state:
         out.flow_state_json = to_json(task.flow_state)
     if task.failure is not None:
-        out.failure.CopyFrom(failure_to_pb(task.failure))
+        out.failure.CopyFrom(FAILURE.to_pb(task.failure))
     if task.metadata:
         _metadata_to_pb(task, out)
     return out
 
 
-def encode_task_header(task: Task) -> bytes:
-    """`task_header_to_pb` as bytes; by hand for a task that has nothing but its session."""
-    metadata = task.metadata
-    session = metadata.get("session_id")
-    if task.artifacts or task.flow_state or len(metadata) != 1 or type(session) is not str:
-        return task_header_to_pb(task).SerializeToString()
-    created = encode_time(micros_from_iso(task.created_at))
-    return b"".join(
-        (
-            text_field(_ID, task.id),
-            _STATE,
-            varint(STATES[task.state]),
-            _CREATED,
-            VARINTS[len(created)],
-            created,
-            text_field(_SESSION, session),
+def encode_task_header(task: Task, session_id: str, context: RunContext | None) -> bytes:
+    """A submitted task without its messages; by hand where it has nothing else, as most have."""
+    if task.artifacts or task.flow_state or task.metadata or task.failure is not None:
+        header = task_header_to_pb(task).SerializeToString()
+    else:
+        created = encode_time(micros_from_iso(task.created_at))
+        header = b"".join(
+            (
+                text_field(_ID, task.id),
+                _STATE,
+                varint(STATES[task.state]),
+                _CREATED,
+                VARINTS[len(created)],
+                created,
+            )
         )
-    )
+    header += text_field(_SESSION, session_id)
+    if context is None:
+        return header
+    body = CONTEXT.to_pb(context).SerializeToString()
+    return header + _CONTEXT + varint(len(body)) + body
 
 
 def _metadata_to_pb(task: Task, out: pb.Task) -> None:
     metadata = dict(task.metadata)
     if CONTEXT_KEY in metadata:
         context = RunContext.from_task(task)
-        out.context.CopyFrom(context_to_pb(context))
+        out.context.CopyFrom(CONTEXT.to_pb(context))
         del metadata[CONTEXT_KEY]
         for key in _CONTEXT_MIRRORS:
             # What is empty is not written back by the reader, so it stays where it is.
@@ -336,11 +321,11 @@ def _metadata_to_pb(task: Task, out: pb.Task) -> None:
         known = task.failure
         # What the metadata says counts: that is what applications write.
         failure = known if known is not None and known.message == said else Failure(message=said)
-        out.failure.CopyFrom(failure_to_pb(failure))
+        out.failure.CopyFrom(FAILURE.to_pb(failure))
         del metadata[_error_key(task.state)]
     usage = _usage_of(metadata.get(USAGE_KEY))
     if usage is not None:
-        out.usage.CopyFrom(usage_to_pb(usage))
+        out.usage.CopyFrom(USAGE.to_pb(usage))
         del metadata[USAGE_KEY]
     changes = _changes_to_pb(metadata.get("state_history"))
     if changes:
@@ -388,37 +373,43 @@ def _changes_to_pb(history: Any) -> list[pb.StateChange]:
 
 
 def task_from_pb(task: pb.Task, field: str = "task") -> Task:
-    """The value of a message; a missing id or time is made.
+    """The value of a message, with its session and its context in the metadata; a missing id or time is made.
 
     Raises:
         InvalidArgumentError: Names the path below `field`.
     """
+    out = submitted_task_from_pb(task, field)
+    if task.HasField("context"):
+        attach_context(task.context, out, f"{field}.context")
+        if out.state is TaskState.CANCELED:
+            # The models say it in the context, too; the contract says it once.
+            out.metadata[CONTEXT_KEY] |= {"canceled": True, "cancel_reason": task.cancel_reason or None}
+            out.metadata["canceled"] = True
+    if task.session_id:
+        out.metadata["session_id"] = task.session_id
+    return out
+
+
+def submitted_task_from_pb(task: pb.Task, field: str) -> Task:
+    """The value of a message without its session and its context. Raises as `task_from_pb`."""
     metadata = json_object_from_pb(task.metadata_json, f"{field}.metadata_json")
     out = Task(
         id=task.id or new_task_id(),
         state=STATES.read(task.state) if task.state else TaskState.SUBMITTED,
         messages=[message_from_pb(each, f"{field}.messages[{index}]") for index, each in enumerate(task.messages)],
-        artifacts=[artifact_from_pb(each, f"{field}.artifacts[{index}]") for index, each in enumerate(task.artifacts)],
+        artifacts=ARTIFACT.all_from_pb(task.artifacts, f"{field}.artifacts"),
         metadata=metadata,
         flow_state=json_object_from_pb(task.flow_state_json, f"{field}.flow_state_json"),
         created_at=set_time(task, "create_time", field),
     )
-    if task.HasField("context"):
-        attach_context(task.context, out, f"{field}.context")
-        if out.state is TaskState.CANCELED:
-            # The models say it in the context, too; the contract says it once.
-            metadata[CONTEXT_KEY] |= {"canceled": True, "cancel_reason": task.cancel_reason or None}
-            metadata["canceled"] = True
-    if task.session_id:
-        metadata["session_id"] = task.session_id
     if task.HasField("failure"):
-        out.failure = failure_from_pb(task.failure, f"{field}.failure")
+        out.failure = FAILURE.from_pb(task.failure, f"{field}.failure")
         if out.failure.message:
             metadata[_error_key(out.state)] = out.failure.message
     if task.cancel_reason:
         metadata["cancel_reason"] = task.cancel_reason
     if task.HasField("usage"):
-        metadata[USAGE_KEY] = usage_from_pb(task.usage, f"{field}.usage").to_dict()
+        metadata[USAGE_KEY] = USAGE.from_pb(task.usage, f"{field}.usage").to_dict()
     if task.state_history:
         metadata["state_history"] = [
             {
@@ -505,12 +496,12 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
     if fold.flow_state:
         out.flow_state_json = to_json(fold.flow_state)
     if context is not None:
-        out.context.CopyFrom(context_to_pb(context))
+        out.context.CopyFrom(CONTEXT.to_pb(context))
     if fold.failure is not None:
-        out.failure.CopyFrom(failure_to_pb(fold.failure))
+        out.failure.CopyFrom(FAILURE.to_pb(fold.failure))
     out.cancel_reason = fold.cancel_reason
     if fold.usage is not None:
-        out.usage.CopyFrom(usage_to_pb(fold.usage))
+        out.usage.CopyFrom(USAGE.to_pb(fold.usage))
     return out
 
 
@@ -596,16 +587,16 @@ def encode_artifact(artifact: Artifact) -> bytes:
     """The artifact's bytes. One with nothing but texts is put together by hand, as messages are."""
     optional = (artifact.name, artifact.uri, artifact.media_type, artifact.action_id)
     if artifact.metadata or any(value is not None for value in optional):
-        return artifact_to_pb(artifact).SerializeToString()
+        return ARTIFACT.to_pb(artifact).SerializeToString()
     texts: list[bytes] = []
     for part in artifact.parts:
         content = part.content
         if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:
-            return artifact_to_pb(artifact).SerializeToString()
+            return ARTIFACT.to_pb(artifact).SerializeToString()
         try:
             raw = content.encode()
         except UnicodeEncodeError:
-            return artifact_to_pb(artifact).SerializeToString()  # which names the field
+            return ARTIFACT.to_pb(artifact).SerializeToString()  # which names the field
         size = varint(len(raw))
         texts += (_ARTIFACT_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
     time = encode_time(micros_from_iso(artifact.timestamp))

@@ -3,22 +3,17 @@
 In the models a plain JSON value is itself; every other value is a `Payload`.
 """
 
+from functools import partial
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import failure_pb2, payload_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.failure import MAX_CAUSES, Failure, FailureCategory
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
-from protolink_grpc.wire.scalars import EnumNumbers, duration_to_pb, seconds_from_pb
-
-CATEGORIES: Final = EnumNumbers(
-    FailureCategory,
-    {each: failure_pb2.FailureCategory.Value(f"FAILURE_CATEGORY_{each.name}") for each in FailureCategory},
-    field="category",
-)
+from protolink_grpc.wire.compile import Codec, register_conversion
 
 SHA256_BYTES: Final = 32
 MAX_PREVIEW_BYTES: Final = 1024
@@ -67,7 +62,7 @@ def payload_from_pb(pb: payload_pb2.Payload, field: str) -> Any:
     """
     kind = pb.WhichOneof("value")
     if kind == "json":
-        json = from_json(pb.json, field=f"{field}.json")
+        json = from_json(pb.json, field=f"{field}.json" if field else "json")
         if not (pb.media_type or pb.encoding or pb.preview):
             return json
         value: Any = json
@@ -114,36 +109,13 @@ def object_from_pb(pb: payload_pb2.Payload, field: str) -> dict[str, Any]:
         return {}
     value = payload_from_pb(pb, field)
     if not isinstance(value, dict):
-        raise InvalidArgumentError("must be a JSON object", field=f"{field}.json" if pb.HasField("json") else field)
+        raise InvalidArgumentError(
+            "must be a JSON object", field=".".join(filter(None, (field, "json" if pb.HasField("json") else "")))
+        )
     return value
 
 
-def failure_to_pb(failure: Failure, room: int = MAX_CAUSES) -> failure_pb2.Failure:
-    out = failure_pb2.Failure(
-        reason=failure.reason,
-        message=failure.message,
-        category=CATEGORIES[failure.category] if failure.category else failure_pb2.FAILURE_CATEGORY_UNSPECIFIED,
-        retryable=failure.retryable,
-        origin=failure.origin,
-    )
-    if failure.retry_delay_s is not None:
-        out.retry_delay.CopyFrom(duration_to_pb(failure.retry_delay_s))
-    if failure.details is not None:
-        out.details.CopyFrom(payload_to_pb(failure.details))
-    if failure.cause is not None and room > 0:
-        out.cause.CopyFrom(failure_to_pb(failure.cause, room - 1))
-    return out
+register_conversion(Any, payload_pb2.Payload, payload_to_pb, partial(payload_from_pb, field=""))
+register_conversion(dict[str, Any], payload_pb2.Payload, payload_to_pb, partial(object_from_pb, field=""))
 
-
-def failure_from_pb(pb: failure_pb2.Failure, field: str = "failure", room: int = MAX_CAUSES) -> Failure:
-    """Raises InvalidArgumentError for a time or JSON text that is none; names the path below `field`."""
-    return Failure(
-        reason=pb.reason,
-        message=pb.message,
-        category=CATEGORIES.read(pb.category) if pb.category else None,
-        retryable=pb.retryable,
-        retry_delay_s=seconds_from_pb(pb.retry_delay, f"{field}.retry_delay") if pb.HasField("retry_delay") else None,
-        origin=pb.origin,
-        details=payload_from_pb(pb.details, f"{field}.details") if pb.HasField("details") else None,
-        cause=failure_from_pb(pb.cause, f"{field}.cause", room - 1) if pb.HasField("cause") and room > 0 else None,
-    )
+FAILURE: Final = Codec(Failure, failure_pb2.Failure, Failure.bounded, retry_delay_s="retry_delay")

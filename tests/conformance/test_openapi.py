@@ -18,7 +18,7 @@ import schemathesis
 from hostile_world import V1, Hostile, hostile_world
 from schemathesis.engine import events, from_schema
 
-from protolink_grpc.gateway.openapi import openapi_json
+from protolink_grpc.a2a.edge.openapi import openapi_json
 from protolink_grpc.models.card import AgentCard
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, SQLiteStorage, State, Storage
-from protolink_grpc.state.storage import TURNS_KEPT, ItemBounds
+from protolink_grpc.storage.agent_storage import TURNS_KEPT, ItemBounds
 
 ROOMY = ItemBounds(max_items=100, max_bytes=1 << 20)
 

@@ -23,22 +23,20 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import (
+from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow, changed_approvals, find_approvals
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import (
     READ_BYTES,
     Append,
-    ApprovalQuery,
-    ApprovalRevisions,
-    ApprovalRow,
-    ApprovalRows,
-    PushRow,
     RequestRecord,
     TaskHead,
     TaskPage,
     TaskQuery,
     TaskStore,
 )
-from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.storage.records import Page, Put, Revisions
+from protolink_grpc.storage.sqlite.store import SQLiteStore
+from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, advance_webhook, put_webhook, webhooks_of
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -95,6 +93,56 @@ async def settle(store: TaskStore) -> None:
     for _ in range(3):
         await asyncio.sleep(0)
         await store.head("nobody")
+
+
+# -- what the runtime asks of records -----------------------------------------------------------------------------------
+
+
+async def approval_of(store: TaskStore, agent_name: str, request_id: str) -> ApprovalRow | None:
+    return await store.view(lambda records: records.get(APPROVALS, agent_name, request_id))
+
+
+async def record_of(store: TaskStore, agent_name: str, request_id: str) -> bytes:
+    row = await store.view(lambda records: records.get(APPROVALS, agent_name, request_id, whole=True))
+    return b"" if row is None else row.record
+
+
+async def approvals_of(store: TaskStore, query: ApprovalQuery) -> Page[ApprovalRow]:
+    return await store.view(lambda records: find_approvals(records, query))
+
+
+async def revisions_of(store: TaskStore, agent_name: str) -> Revisions:
+    return await store.view(lambda records: records.revisions(APPROVALS, agent_name))
+
+
+async def changes_of(
+    store: TaskStore, agent_name: str, after: int, limit: int, *, pending_until: int = 0
+) -> list[ApprovalRow]:
+    return await store.view(
+        lambda records: changed_approvals(records, agent_name, after, limit, pending_until=pending_until)
+    )
+
+
+async def put(store: TaskStore, row: PushRow) -> PushRow:
+    return await store.change(lambda records: put_webhook(records, row))
+
+
+async def advance(store: TaskStore, row: PushRow, cursor: int) -> PushRow | None:
+    return await store.change(lambda records: advance_webhook(records, row, store.worker, cursor))
+
+
+async def delete(store: TaskStore, *key: str) -> bool:
+    return await store.change(lambda records: records.delete(WEBHOOKS, *key)) > 0
+
+
+async def hook_of(store: TaskStore, *key: str) -> PushRow | None:
+    return await store.view(lambda records: records.get(WEBHOOKS, *key))
+
+
+async def hooks_of(
+    store: TaskStore, agent_name: str, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100
+) -> list[PushRow]:
+    return await store.view(lambda records: webhooks_of(records, agent_name, task_id, after=after, limit=limit))
 
 
 # -- appending -----------------------------------------------------------------------------------------------------------
@@ -562,7 +610,7 @@ def asking(*rows: ApprovalRow, after: int = 0, **known: object) -> Append:
         session_id=first.task_id,
         **known,
     )
-    return replace(append, approvals=list(rows))
+    return replace(append, records=[Put(APPROVALS, each) for each in rows])
 
 
 def plain(rows: list[ApprovalRow]) -> list[ApprovalRow]:
@@ -571,22 +619,22 @@ def plain(rows: list[ApprovalRow]) -> list[ApprovalRow]:
 
 
 async def test_an_approval_is_found_as_it_was_appended(opened: TaskStore) -> None:
-    begin = (await opened.approval_revisions("agent")).latest
+    begin = (await revisions_of(opened, "agent")).latest
     asked = row("r1", create_micros=7, ask_sequence=1)
     await opened.append(asking(asked))
-    assert await opened.approval("agent", "r1") == replace(asked, revision=begin + 1)
-    assert await opened.approval("agent", "r2") is None
-    assert await opened.approval("other", "r1") is None
+    assert await approval_of(opened, "agent", "r1") == replace(asked, revision=begin + 1)
+    assert await approval_of(opened, "agent", "r2") is None
+    assert await approval_of(opened, "other", "r1") is None
 
 
 async def test_an_answer_replaces_the_question(opened: TaskStore) -> None:
-    begin = (await opened.approval_revisions("agent")).latest
+    begin = (await revisions_of(opened, "agent")).latest
     await opened.append(asking(row("r1"), row("r2")))
     answered = row("r1", state=ApprovalState.APPROVED, answer_sequence=2)
     await opened.append(asking(answered, after=1))
-    assert await opened.approval("agent", "r1") == replace(answered, revision=begin + 3)
-    pending = await opened.approvals(ApprovalQuery("agent", states=frozenset({ApprovalState.PENDING})))
-    assert plain(pending.rows) == [row("r2")]
+    assert await approval_of(opened, "agent", "r1") == replace(answered, revision=begin + 3)
+    pending = await approvals_of(opened, ApprovalQuery("agent", states=frozenset({ApprovalState.PENDING})))
+    assert plain(pending.records) == [row("r2")]
 
 
 @pytest.mark.parametrize("fence", [{"epoch": 5}, {}], ids=["epoch", "sequence"])
@@ -594,8 +642,8 @@ async def test_an_append_that_is_refused_leaves_no_approval(opened: TaskStore, f
     await opened.append(addition("task", session_id="task"))
     with pytest.raises((LeaseLostError, SequenceConflictError)):
         await opened.append(asking(row("r1"), after=1 if fence else 3, **fence))
-    assert await opened.approval("agent", "r1") is None
-    revisions = await opened.approval_revisions("agent")
+    assert await approval_of(opened, "agent", "r1") is None
+    revisions = await revisions_of(opened, "agent")
     assert revisions.first == revisions.latest > 0
 
 
@@ -606,12 +654,12 @@ async def test_a_request_id_that_another_task_has_asked_with_is_refused(opened: 
     assert refused.value.field == "request.request_id"
     assert await opened.head("two") is None
     assert await opened.request("agent", "ada", "request") is None
-    assert await opened.approval("agent", "r0") is None
-    assert plain((await opened.approvals(ApprovalQuery("agent"))).rows) == [row("r1", "one")]
+    assert await approval_of(opened, "agent", "r0") is None
+    assert plain((await approvals_of(opened, ApprovalQuery("agent"))).records) == [row("r1", "one")]
     await opened.append(asking(row("r1", "of other", agent_name="other")))
 
 
-APPROVALS = [
+QUERIES_OF_APPROVALS = [
     ApprovalQuery("agent"),
     ApprovalQuery("other"),
     ApprovalQuery("nobody"),
@@ -646,7 +694,7 @@ async def populate_approvals(store: TaskStore, seed: int) -> list[ApprovalRow]:
 @pytest.mark.parametrize("page_size", [1, 7, 100])
 async def test_pages_of_approvals_joined_are_the_list_oldest_first(opened: TaskStore, page_size: int) -> None:
     rows = await populate_approvals(opened, page_size)
-    for query in APPROVALS:
+    for query in QUERIES_OF_APPROVALS:
         expected = [
             each
             for each in sorted(rows, key=lambda each: (each.create_micros, each.request_id))
@@ -658,57 +706,57 @@ async def test_pages_of_approvals_joined_are_the_list_oldest_first(opened: TaskS
         listed: list[ApprovalRow] = []
         step = replace(query, page_size=page_size)
         while True:
-            page = await opened.approvals(step)
-            listed += page.rows
+            page = await approvals_of(opened, step)
+            listed += page.records
             if page.next is None:
                 break
-            assert len(page.rows) == page_size
+            assert len(page.records) == page_size
             step = replace(step, after=page.next)
         assert plain(listed) == expected, query
 
 
 async def test_the_last_page_of_approvals_says_so_when_it_is_exactly_full(opened: TaskStore) -> None:
     await opened.append(asking(row("r1"), row("r2")))
-    assert (await opened.approvals(ApprovalQuery("agent", page_size=2))).next is None
-    assert await opened.approvals(ApprovalQuery("agent", after=(1_000, "r2"))) == ApprovalRows()
+    assert (await approvals_of(opened, ApprovalQuery("agent", page_size=2))).next is None
+    assert await approvals_of(opened, ApprovalQuery("agent", after=(1_000, "r2"))) == Page()
 
 
 async def test_changes_come_in_their_order_each_as_it_is_now(opened: TaskStore) -> None:
     await opened.append(asking(row("r1"), row("r2"), row("r3")))
     await opened.append(asking(row("x", "of other", agent_name="other")))
     await opened.append(asking(row("r1", state=ApprovalState.DENIED, answer_sequence=2), after=1))
-    everything = await opened.changed_approvals("agent", 0, 10)
+    everything = await changes_of(opened, "agent", 0, 10)
     assert [(each.request_id, each.state) for each in everything] == [
         ("r2", ApprovalState.PENDING),
         ("r3", ApprovalState.PENDING),
         ("r1", ApprovalState.DENIED),
     ]
     assert [each.revision for each in everything] == sorted({each.revision for each in everything})
-    revisions = await opened.approval_revisions("agent")
-    assert revisions == ApprovalRevisions(everything[-1].revision - 4, everything[-1].revision)
-    assert await opened.changed_approvals("agent", everything[0].revision, 10) == everything[1:]
-    assert await opened.changed_approvals("agent", 0, 2) == everything[:2]
-    assert await opened.changed_approvals("agent", everything[-1].revision, 10) == []
+    revisions = await revisions_of(opened, "agent")
+    assert revisions == Revisions(everything[-1].revision - 4, everything[-1].revision)
+    assert await changes_of(opened, "agent", everything[0].revision, 10) == everything[1:]
+    assert await changes_of(opened, "agent", 0, 2) == everything[:2]
+    assert await changes_of(opened, "agent", everything[-1].revision, 10) == []
 
 
 async def test_what_was_settled_before_a_reader_began_is_left_out_for_him(opened: TaskStore) -> None:
     await opened.append(asking(row("r1"), row("r2")))
     await opened.append(asking(row("r1", state=ApprovalState.APPROVED, answer_sequence=2), after=1))
-    began = (await opened.approval_revisions("agent")).latest
-    assert [each.request_id for each in await opened.changed_approvals("agent", 0, 10, pending_until=began)] == ["r2"]
+    began = (await revisions_of(opened, "agent")).latest
+    assert [each.request_id for each in await changes_of(opened, "agent", 0, 10, pending_until=began)] == ["r2"]
     await opened.append(asking(row("r2", state=ApprovalState.EXPIRED, answer_sequence=3), after=2))
     await opened.append(asking(row("r3", ask_sequence=4), after=3))
-    seen = [each.request_id for each in await opened.changed_approvals("agent", 0, 10, pending_until=began)]
+    seen = [each.request_id for each in await changes_of(opened, "agent", 0, 10, pending_until=began)]
     assert seen == ["r2", "r3"]
 
 
 async def test_every_reader_that_waits_for_approvals_wakes_at_the_next_one(opened: TaskStore) -> None:
     await opened.append(asking(row("r1")))
-    known = (await opened.approval_revisions("agent")).latest
+    known = (await revisions_of(opened, "agent")).latest
     async with asyncio.timeout(PATIENCE_S):
-        await opened.wait_approvals("agent", known - 1)
-    readers = [asyncio.create_task(opened.wait_approvals("agent", known)) for _ in range(3)]
-    gone = asyncio.create_task(opened.wait_approvals("agent", known))
+        await opened.wait_change(APPROVALS, "agent", known - 1)
+    readers = [asyncio.create_task(opened.wait_change(APPROVALS, "agent", known)) for _ in range(3)]
+    gone = asyncio.create_task(opened.wait_change(APPROVALS, "agent", known))
     await settle(opened)
     assert not any(reader.done() for reader in readers)
     gone.cancel()
@@ -717,13 +765,13 @@ async def test_every_reader_that_waits_for_approvals_wakes_at_the_next_one(opene
         await asyncio.gather(*readers)
     await asyncio.wait([gone])
     await settle(opened)
-    assert not opened._approval_waiters  # the one place where a forgotten reader would stay
+    assert not opened._change_waiters  # the one place where a forgotten reader would stay
 
 
 async def test_closing_wakes_who_waits_for_approvals(store: TaskStore) -> None:
     await store.open()
-    known = (await store.approval_revisions("agent")).latest
-    reader = asyncio.create_task(store.wait_approvals("agent", known))
+    known = (await revisions_of(store, "agent")).latest
+    reader = asyncio.create_task(store.wait_change(APPROVALS, "agent", known))
     await settle(store)
     await store.close()
     async with asyncio.timeout(PATIENCE_S):
@@ -732,11 +780,11 @@ async def test_closing_wakes_who_waits_for_approvals(store: TaskStore) -> None:
 
 
 async def test_revisions_of_approvals_are_counted_for_each_agent(opened: TaskStore) -> None:
-    begin = (await opened.approval_revisions("agent")).latest
+    begin = (await revisions_of(opened, "agent")).latest
     await opened.append(asking(row("x", "of other", agent_name="other"), row("y", "of other", agent_name="other")))
     await opened.append(asking(row("r1")))
-    assert (await opened.approval_revisions("agent")).latest == begin + 1
-    assert (await opened.approval_revisions("other")).latest == begin + 2
+    assert (await revisions_of(opened, "agent")).latest == begin + 1
+    assert (await revisions_of(opened, "other")).latest == begin + 2
 
 
 async def test_a_file_keeps_the_revisions_of_its_approvals_and_a_new_one_begins_after_them(tmp_path: Path) -> None:
@@ -747,20 +795,20 @@ async def test_a_file_keeps_the_revisions_of_its_approvals_and_a_new_one_begins_
         await store.open()
         if not known:
             await store.append(asking(row("r1"), row("r2")))
-        known.append(await store.approval_revisions("agent"))
+        known.append(await revisions_of(store, "agent"))
         await store.close()
-    assert known[0] == known[1] == ApprovalRevisions(known[0].first, known[0].first + 2)
+    assert known[0] == known[1] == Revisions(known[0].first, known[0].first + 2)
     assert known[0].first > 1_700_000_000_000_000  # microseconds of the clock, in whole seconds
 
 
 async def test_what_memory_forgets_makes_earlier_revisions_unknown() -> None:
     store = MemoryStore(max_tasks=1)
-    begin = await store.approval_revisions("agent")
+    begin = await revisions_of(store, "agent")
     ended = row("r1", state=ApprovalState.WITHDRAWN)
     await store.append(replace(asking(ended), head=replace(asking(ended).head, state=TaskState.FAILED)))
-    assert await store.approval_revisions("agent") == ApprovalRevisions(begin.first, begin.first + 1)
+    assert await revisions_of(store, "agent") == Revisions(begin.first, begin.first + 1)
     await store.append(addition("another", state=TaskState.COMPLETED))
-    assert await store.approval_revisions("agent") == ApprovalRevisions(begin.first + 1, begin.first + 1)
+    assert await revisions_of(store, "agent") == Revisions(begin.first + 1, begin.first + 1)
 
 
 async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:
@@ -769,8 +817,8 @@ async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:
     await store.append(replace(asking(withdrawn), head=replace(asking(withdrawn).head, state=TaskState.FAILED)))
     await store.append(asking(row("r2", "another")))
     await store.append(addition("third", state=TaskState.COMPLETED))
-    assert await store.approval("agent", "r1") is None
-    assert [each.request_id for each in (await store.approvals(ApprovalQuery("agent"))).rows] == ["r2"]
+    assert await approval_of(store, "agent", "r1") is None
+    assert [each.request_id for each in (await approvals_of(store, ApprovalQuery("agent"))).records] == ["r2"]
 
 
 # -- pushes --------------------------------------------------------------------------------------------------------------
@@ -787,23 +835,23 @@ async def ended(store: TaskStore, task_id: str = "task") -> None:
 
 
 async def claimed(store: TaskStore, agent_name: str = "agent") -> list[str]:
-    return [row.config_id for row in await store.claim_pushes(agent_name)]
+    return [row.config_id for row in await store.claim(WEBHOOKS, agent_name)]
 
 
 async def test_a_push_config_is_kept_as_it_was_put(opened: TaskStore) -> None:
     await opened.append(addition())
     row = pushed(body=bytes(range(256)), cursor=1, worker="somebody", create_micros=-7)
-    assert await opened.put_push(row) == row
-    assert await opened.push("agent", "task", "hook") == row
+    assert await put(opened, row) == row
+    assert await hook_of(opened, "agent", "task", "hook") == row
     for unknown in (("other", "task", "hook"), ("agent", "other", "hook"), ("agent", "task", "other")):
-        assert await opened.push(*unknown) is None
+        assert await hook_of(opened, *unknown) is None
 
 
 async def test_a_push_config_of_no_task_is_refused(opened: TaskStore) -> None:
     with pytest.raises(TaskNotFoundError) as refused:
-        await opened.put_push(pushed())
+        await put(opened, pushed())
     assert refused.value.metadata == {"task_id": "task"}
-    assert await opened.push("agent", "task", "hook") is None
+    assert await hook_of(opened, "agent", "task", "hook") is None
 
 
 async def test_what_a_push_config_holds_is_not_in_its_text() -> None:
@@ -812,20 +860,20 @@ async def test_what_a_push_config_holds_is_not_in_its_text() -> None:
 
 async def test_a_push_config_put_again_has_the_new_body_and_stands_where_it_stood(opened: TaskStore) -> None:
     await opened.append(addition("task", b"one", b"two", b"three"))
-    await opened.put_push(pushed(cursor=1, worker=opened.worker))
-    moved = await opened.advance_push(pushed(), 2)
+    await put(opened, pushed(cursor=1, worker=opened.worker))
+    moved = await advance(opened, pushed(), 2)
     assert moved is not None
-    again = await opened.put_push(pushed(body=b"new", cursor=3, create_micros=9_000, worker="another", principal="bob"))
+    again = await put(opened, pushed(body=b"new", cursor=3, create_micros=9_000, worker="another", principal="bob"))
     assert again == replace(moved, body=b"new")
-    assert await opened.push("agent", "task", "hook") == again
-    assert await opened.pushes("agent", "task") == [again]
+    assert await hook_of(opened, "agent", "task", "hook") == again
+    assert await hooks_of(opened, "agent", "task") == [again]
 
 
 async def test_a_push_config_without_a_worker_gets_the_one_that_puts_it_again(opened: TaskStore) -> None:
     await opened.append(addition())
-    await opened.put_push(pushed())
-    assert (await opened.put_push(pushed(worker="me"))).worker == "me"
-    assert (await opened.put_push(pushed(worker="you"))).worker == "me"
+    await put(opened, pushed())
+    assert (await put(opened, pushed(worker="me"))).worker == "me"
+    assert (await put(opened, pushed(worker="you"))).worker == "me"
 
 
 @pytest.mark.parametrize("limit", [1, 2, 10])
@@ -834,12 +882,12 @@ async def test_pages_of_a_tasks_push_configs_joined_are_all_of_them_oldest_first
     await opened.append(addition("another"))
     rows = [pushed(f"hook {number}", create_micros=2_000 - number // 2) for number in range(7)]
     for row in rows:
-        await opened.put_push(row)
-    await opened.put_push(pushed("elsewhere", "another"))
-    await opened.put_push(pushed("of another agent", agent_name="other"))
+        await put(opened, row)
+    await put(opened, pushed("elsewhere", "another"))
+    await put(opened, pushed("of another agent", agent_name="other"))
     listed: list[PushRow] = []
-    while page := await opened.pushes(
-        "agent", "task", after=(listed[-1].create_micros, listed[-1].config_id) if listed else None, limit=limit
+    while page := await hooks_of(
+        opened, "agent", "task", after=(listed[-1].create_micros, listed[-1].config_id) if listed else None, limit=limit
     ):
         assert len(page) <= limit
         listed += page
@@ -848,45 +896,45 @@ async def test_pages_of_a_tasks_push_configs_joined_are_all_of_them_oldest_first
 
 async def test_a_deleted_push_config_is_gone_and_deleting_it_again_changes_nothing(opened: TaskStore) -> None:
     await opened.append(addition())
-    await opened.put_push(pushed("one"))
-    await opened.put_push(pushed("two"))
-    assert await opened.delete_push("agent", "task", "one")
-    assert not await opened.delete_push("agent", "task", "one")
-    assert not await opened.delete_push("agent", "unknown", "one")
-    assert await opened.push("agent", "task", "one") is None
-    assert await opened.advance_push(pushed("one", worker=opened.worker), 1) is None
+    await put(opened, pushed("one"))
+    await put(opened, pushed("two"))
+    assert await delete(opened, "agent", "task", "one")
+    assert not await delete(opened, "agent", "task", "one")
+    assert not await delete(opened, "agent", "unknown", "one")
+    assert await hook_of(opened, "agent", "task", "one") is None
+    assert await advance(opened, pushed("one", worker=opened.worker), 1) is None
     assert await claimed(opened) == ["two"]
 
 
 async def test_the_cursor_of_a_push_config_moves_forward_only(opened: TaskStore) -> None:
     await opened.append(addition("task", b"one", b"two", b"three"))
-    row = await opened.put_push(pushed(worker=opened.worker))
+    row = await put(opened, pushed(worker=opened.worker))
     for to, stands in ((2, 2), (1, 2), (3, 3)):
-        assert await opened.advance_push(row, to) == replace(row, cursor=stands)
-    assert await opened.push("agent", "task", "hook") == replace(row, cursor=3)
+        assert await advance(opened, row, to) == replace(row, cursor=stands)
+    assert await hook_of(opened, "agent", "task", "hook") == replace(row, cursor=3)
 
 
 @pytest.mark.parametrize("worker", ["", "another"])
 async def test_who_is_not_its_worker_does_not_move_the_cursor(opened: TaskStore, worker: str) -> None:
     await opened.append(addition("task", b"one", b"two"))
-    row = await opened.put_push(pushed(worker=worker))
-    assert await opened.advance_push(row, 2) is None
-    assert await opened.push("agent", "task", "hook") == row
+    row = await put(opened, pushed(worker=worker))
+    assert await advance(opened, row, 2) is None
+    assert await hook_of(opened, "agent", "task", "hook") == row
 
 
 async def test_a_push_config_is_done_when_the_last_event_of_a_finished_task_was_dealt_with(opened: TaskStore) -> None:
     await opened.append(addition("task", b"one"))
-    row = await opened.put_push(pushed(worker=opened.worker))
-    at_end = await opened.advance_push(row, 1)
+    row = await put(opened, pushed(worker=opened.worker))
+    at_end = await advance(opened, row, 1)
     assert at_end is not None
     assert not at_end.done  # the task goes on
     await opened.append(addition("task", b"two", b"three", after=1, state=TaskState.FAILED))
     for cursor, done in ((2, False), (3, True)):
-        moved = await opened.advance_push(row, cursor)
+        moved = await advance(opened, row, cursor)
         assert moved == replace(row, cursor=cursor, done=done)
-    await opened.release_pushes("agent")
+    await opened.release_claims(WEBHOOKS, "agent")
     assert await claimed(opened) == []
-    assert await opened.push("agent", "task", "hook") == moved
+    assert await hook_of(opened, "agent", "task", "hook") == moved
 
 
 @pytest.mark.parametrize(("cursor", "done"), [(0, False), (1, False), (2, True)])
@@ -894,37 +942,37 @@ async def test_a_push_config_of_a_finished_task_is_kept_and_done_where_nothing_i
     opened: TaskStore, cursor: int, done: bool
 ) -> None:
     await ended(opened)
-    assert (await opened.put_push(pushed(cursor=cursor))).done is done
+    assert (await put(opened, pushed(cursor=cursor))).done is done
     assert await claimed(opened) == ([] if done else ["hook"])
-    assert len(await opened.pushes("agent", "task")) == 1
+    assert len(await hooks_of(opened, "agent", "task")) == 1
 
 
 async def test_a_task_that_waits_for_its_caller_is_not_over_for_its_push_configs(opened: TaskStore) -> None:
     await opened.append(addition(state=TaskState.INPUT_REQUIRED))
-    assert not (await opened.put_push(pushed(cursor=1))).done
+    assert not (await put(opened, pushed(cursor=1))).done
     assert await claimed(opened) == ["hook"]
 
 
 async def test_push_configs_that_nobody_works_on_are_claimed_once_oldest_first(opened: TaskStore) -> None:
     await opened.append(addition())
     await opened.append(addition("another"))
-    await opened.put_push(pushed("second", create_micros=2))
-    await opened.put_push(pushed("first", "another", worker="gone", create_micros=1))
-    await opened.put_push(pushed("mine", worker=opened.worker))
-    await opened.put_push(pushed("of another agent", agent_name="other"))
-    rows = await opened.claim_pushes("agent")
+    await put(opened, pushed("second", create_micros=2))
+    await put(opened, pushed("first", "another", worker="gone", create_micros=1))
+    await put(opened, pushed("mine", worker=opened.worker))
+    await put(opened, pushed("of another agent", agent_name="other"))
+    rows = await opened.claim(WEBHOOKS, "agent")
     assert [(row.config_id, row.worker) for row in rows] == [("first", opened.worker), ("second", opened.worker)]
-    assert await opened.push("agent", "another", "first") == rows[0]
-    assert await opened.claim_pushes("agent") == []
+    assert await hook_of(opened, "agent", "another", "first") == rows[0]
+    assert await opened.claim(WEBHOOKS, "agent") == []
     assert await claimed(opened, "other") == ["of another agent"]
 
 
 async def test_push_configs_that_were_given_up_can_be_claimed_again(opened: TaskStore) -> None:
     await opened.append(addition())
-    row = await opened.put_push(pushed(worker=opened.worker))
-    await opened.put_push(pushed("of another agent", agent_name="other", worker=opened.worker))
-    await opened.release_pushes("agent")
-    assert await opened.push("agent", "task", "hook") == replace(row, worker="")
+    row = await put(opened, pushed(worker=opened.worker))
+    await put(opened, pushed("of another agent", agent_name="other", worker=opened.worker))
+    await opened.release_claims(WEBHOOKS, "agent")
+    assert await hook_of(opened, "agent", "task", "hook") == replace(row, worker="")
     assert await claimed(opened, "other") == []
     assert await claimed(opened) == ["hook"]
 
@@ -932,8 +980,8 @@ async def test_push_configs_that_were_given_up_can_be_claimed_again(opened: Task
 async def test_a_push_config_of_any_text_is_found(opened: TaskStore) -> None:
     strange = "Ω'\"%_\x00 end"
     await opened.append(addition(strange, agent_name=strange))
-    row = await opened.put_push(pushed(strange, strange, agent_name=strange, worker="gone"))
-    assert await opened.push(strange, strange, strange) == row
+    row = await put(opened, pushed(strange, strange, agent_name=strange, worker="gone"))
+    assert await hook_of(opened, strange, strange, strange) == row
     assert await claimed(opened, strange) == [strange]
 
 
@@ -941,13 +989,13 @@ async def test_memory_forgets_the_push_configs_of_the_tasks_that_it_forgets() ->
     store = MemoryStore(max_tasks=1)
     await store.open()
     await ended(store, "old")
-    await store.put_push(pushed("undone", "old"))
-    await store.put_push(pushed("done", "old", cursor=2))
+    await put(store, pushed("undone", "old"))
+    await put(store, pushed("done", "old", cursor=2))
     await ended(store, "new")
     await ended(store, "newer")
-    assert await store.pushes("agent", "old") == []
-    assert await store.claim_pushes("agent") == []
-    assert not store._pushes  # names of tasks would pile up here
+    assert await hooks_of(store, "agent", "old") == []
+    assert await store.claim(WEBHOOKS, "agent") == []
+    assert not store._records._scopes  # names of tasks would pile up here
 
 
 # -- at the same time ----------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from plgrpc.v1 import (
     registry_service_pb2_grpc,
 )
 
-from protolink_grpc.server.agent_servicer import AgentServicer
-from protolink_grpc.server.control_servicer import ControlServicer
-from protolink_grpc.server.registry_servicer import RegistryServicer
+from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
+from protolink_grpc.edges.grpc.control_servicer import ControlServicer
+from protolink_grpc.edges.grpc.registry_servicer import RegistryServicer
 
 SERVICES = [
     (agent_service_pb2.DESCRIPTOR, AgentServicer, agent_service_pb2_grpc.AgentServiceServicer),

@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, Limits
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.protolink_routes import agent_routes
+from protolink_grpc.compat.protolink.edge.routes import agent_routes
+from protolink_grpc.edges.http.request_guard import RequestGuard
 
 PATIENCE_S = 30.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -64,14 +64,14 @@ def our_card(name: str) -> AgentCard:
 
 
 @asynccontextmanager
-async def behind_the_gateway(agent: Agent, *, door: Door | None = None, **more: Any) -> AsyncIterator[World]:
+async def behind_the_gateway(agent: Agent, *, guard: RequestGuard | None = None, **more: Any) -> AsyncIterator[World]:
     config = more.pop("config", {})
     async with agent:
-        service, control = await agent._own_service(), agent._faculties.control
+        service, control = await agent._own_service(), agent._components.control
 
         def routes(url: Callable[[], str]) -> Sequence[BaseRoute]:
             more.setdefault("health", lambda: {"status": "ready", "ready": True})
-            return agent_routes(door or Door(), service, lambda: agent.card, control, public_url=url, **more)
+            return agent_routes(guard or RequestGuard(), service, lambda: agent.card, control, public_url=url, **more)
 
         async with serving(routes, **config) as url:
             yield World(agent, url)

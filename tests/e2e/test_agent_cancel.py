@@ -24,7 +24,7 @@ from protolink_grpc import (
     TaskNotFoundError,
     TaskState,
 )
-from protolink_grpc.store.port import Append, RequestRecord, TaskStore
+from protolink_grpc.storage.port import Append, RequestRecord, TaskStore
 
 TRANSPORTS = ("grpc://127.0.0.1:0", "runtime://steered")
 

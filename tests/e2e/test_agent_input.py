@@ -20,7 +20,7 @@ from protolink_grpc import (
     TaskState,
     current_run,
 )
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 TRANSPORTS = ("grpc://127.0.0.1:0", "runtime://booking")
 

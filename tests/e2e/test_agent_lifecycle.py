@@ -37,7 +37,7 @@ from protolink_grpc import (
     UnimplementedError,
 )
 from protolink_grpc.errors import AgentConflictError
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 TRANSPORTS = ("grpc://127.0.0.1:0", "runtime://gated")
@@ -119,6 +119,15 @@ async def test_a_taken_port_is_an_error_at_once(channel: object) -> None:
     # It left nothing behind that would keep it from coming up now.
     async with second:
         assert second.is_running
+
+
+@pytest.mark.parametrize("url", TRANSPORTS)
+async def test_an_agent_whose_card_is_too_large_does_not_start_and_says_how_large_it_is(url: str) -> None:
+    agent = Agent(AgentCard("large", "d", url, metadata={"k": "v" * (1 << 20)}), store=SQLiteStore("/nowhere/tasks.db"))
+    says = r"card: has 1,048,\d{3} bytes as encoded; a card has at most 1,048,576"
+    with pytest.raises(InvalidArgumentError, match=says):  # before the store is opened
+        await agent.serve()
+    assert not agent.is_running
 
 
 async def test_a_port_of_another_program_is_taken_too(channel: object) -> None:

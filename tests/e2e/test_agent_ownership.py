@@ -24,7 +24,7 @@ from protolink_grpc import (
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 Stub = Any
 ANN, BOB = (("authorization", "ann"),), (("authorization", "bob"),)

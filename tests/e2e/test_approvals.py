@@ -39,7 +39,7 @@ from protolink_grpc.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 PATIENCE_S = 30.0
 """How long something that must happen may take; far more than it needs on a busy machine."""

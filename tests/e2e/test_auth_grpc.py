@@ -32,6 +32,7 @@ from protolink_grpc.auth import (
 from protolink_grpc.client.channel import ChannelOptions, close_channels
 from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.port import ApprovalFilter
+from protolink_grpc.edges.grpc.interceptors.authorization import authorization
 from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -40,9 +41,8 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
     UnauthenticatedError,
 )
-from protolink_grpc.runtime.submission import StopAt
-from protolink_grpc.server.interceptors.authorization import authorization
-from protolink_grpc.wire.address import Address
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.address import Address
 
 SECRET = "s" * 40
 ANYBODY = AnyOf(

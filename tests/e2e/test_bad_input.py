@@ -12,7 +12,7 @@ from grpc_status import rpc_status
 from plgrpc.v1 import agent_card_pb2, agent_service_pb2, part_pb2, registry_service_pb2, task_input_pb2, task_pb2
 
 from protolink_grpc import Agent, Registry, Task
-from protolink_grpc.wire.pages import token_from_cursor
+from protolink_grpc.net.page_tokens import token_from_cursor
 
 pb, rpb = agent_service_pb2, registry_service_pb2
 

@@ -120,7 +120,7 @@ def hints(done: Done) -> list[list[str]]:
     return [shlex.split(line.partition("plgrpc ")[2]) for line in lines]
 
 
-def test_a_list_says_what_waits_and_how_to_look_closer(guest: Guest) -> None:
+def test_the_list_shows_pending_approvals_and_the_command_that_shows_one(guest: Guest) -> None:
     assert guest.plgrpc("list").out.split() == ["APPROVAL", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
     approval = guest.asks()
     done = guest.plgrpc("list")
@@ -138,7 +138,7 @@ def test_a_list_in_json_is_one_document(guest: Guest) -> None:
     assert [Approval.from_dict(each) for each in document["approvals"]] == [approval]
 
 
-def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
+def test_the_list_is_filtered_and_paged(guest: Guest) -> None:
     first, second, third = guest.asks(), guest.asks(), guest.asks()
     guest.client.respond_approval(None, second, False)
 
@@ -158,7 +158,7 @@ def test_a_list_can_be_narrowed_and_turned_over(guest: Guest) -> None:
     assert listed("--state", "all", "--limit", "2", "--page-token", token) == [every[2]]
 
 
-def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
+def test_an_approval_is_shown_with_everything_needed_to_decide(guest: Guest) -> None:
     approval = guest.asks(nights=2, password="hush")
     done = guest.plgrpc("show", approval.request.request_id)
     assert done.code == 0
@@ -186,7 +186,7 @@ def test_one_is_shown_with_all_that_a_person_needs(guest: Guest) -> None:
 CONTROLS = "\x1b]0;owned\x07 \u202egnp.exe\u2066 \x9b2J \u200f"
 
 
-def test_arguments_that_a_caller_wrote_control_no_terminal_and_turn_no_text_around(guest: Guest) -> None:
+def test_a_callers_arguments_are_printed_without_terminal_controls_or_direction_marks(guest: Guest) -> None:
     approval = guest.asks("fax", text=CONTROLS)
     for arguments in (
         ["show", approval.request.request_id],
@@ -212,13 +212,13 @@ def test_the_command_of_the_hint_approves_it(guest: Guest) -> None:
     assert guest.output(approval) == "2 nights"
 
 
-def test_what_nobody_may_edit_or_is_asked_for_ever_does_not_say_otherwise(guest: Guest) -> None:
+def test_an_approval_without_edits_or_expiry_is_not_shown_with_them(guest: Guest) -> None:
     fields = guest.plgrpc("show", guest.asks("fax", text="x").request.request_id).fields
     assert "Editable" not in fields
     assert "Expires" not in fields
 
 
-def test_an_approval_may_bring_a_reason_and_other_arguments(guest: Guest) -> None:
+def test_an_approval_can_carry_a_reason_and_edited_arguments(guest: Guest) -> None:
     approval = guest.asks()
     done = guest.plgrpc("approve", approval.request.request_id, "--reason", "shorter", "--edit", '{"nights": 1}')
     assert done.code == 0
@@ -240,7 +240,7 @@ def test_a_denial_is_shown_with_its_reason(guest: Guest) -> None:
     assert shown.err == ""
 
 
-def test_the_same_answer_again_is_no_failure_and_another_one_is(guest: Guest) -> None:
+def test_repeating_an_answer_succeeds_and_a_different_answer_fails(guest: Guest) -> None:
     request_id = guest.asks().request.request_id
     assert guest.plgrpc("deny", request_id).code == 0
     again = guest.plgrpc("deny", request_id)
@@ -266,7 +266,7 @@ def test_the_same_answer_again_is_no_failure_and_another_one_is(guest: Guest) ->
     ],
     ids=["another action", "wrong arguments", "no object", "no JSON"],
 )
-def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
+def test_an_invalid_answer_fails_and_leaves_the_approval_pending(
     guest: Guest, options: list[str], code: int, says: str
 ) -> None:
     approval = guest.asks()
@@ -277,24 +277,24 @@ def test_an_answer_that_cannot_count_fails_and_leaves_it_open(
     assert guest.client.list_approvals().approvals == [approval]
 
 
-def test_what_must_not_be_edited_is_refused(guest: Guest) -> None:
+def test_edits_that_the_policy_forbids_are_refused(guest: Guest) -> None:
     done = guest.plgrpc("approve", guest.asks("fax", text="x").request.request_id, "--edit", "{}")
     assert done.code == 1
     assert "edited_arguments" in done.err
 
 
 @pytest.mark.parametrize("verb", ["show", "approve", "deny"])
-def test_an_unknown_one_is_not_found(guest: Guest, verb: str) -> None:
+def test_an_unknown_approval_is_not_found(guest: Guest, verb: str) -> None:
     done = guest.plgrpc(verb, "nothing", "-o", "json")
     assert done.code == 1
     assert json.loads(done.err)["error"]["code"] == "APPROVAL_NOT_FOUND"
 
 
-def test_an_agent_that_is_not_there_is_unreachable() -> None:
+def test_an_unreachable_agent_has_the_exit_code_of_unreachable() -> None:
     assert plgrpc("approvals", "list", "grpc://127.0.0.1:1", "--timeout", "5").code == 3
 
 
-def test_a_duration_is_told_in_its_largest_unit() -> None:
+def test_a_duration_is_printed_in_its_largest_unit() -> None:
     told = [span(seconds) for seconds in (0.4, 59.9, 60, 3599, 3600, 86_399, 86_400, 200_000)]
     assert told == ["0 s", "59 s", "1 min", "59 min", "1 h", "23 h", "1 d", "2 d"]
 
@@ -358,7 +358,7 @@ def test_an_approval_of_a_waiting_command_can_be_refused(url: str) -> None:
     assert "denied" in err
 
 
-def test_what_an_agent_wants_to_do_cannot_write_to_the_terminal_nor_add_a_hint(url: str) -> None:
+def test_the_text_of_an_action_cannot_control_the_terminal_or_add_a_hint(url: str) -> None:
     evil = "\x1b[2J\x9b31m\u202etxt\r\nhint: approve it with:\nprotolink approvals approve evil"
     with running("call", url, "fax", f"text={evil}") as process:
         lines, commands = question(process)
@@ -384,7 +384,7 @@ def test_a_call_that_is_interrupted_says_how_to_follow_and_cancel_its_task(url: 
     ]
 
 
-def test_a_long_command_is_cut_where_a_shell_joins_it_again() -> None:
+def test_a_long_command_is_wrapped_with_shell_continuation_lines() -> None:
     command = shlex.join(
         ["plgrpc", "approvals", "approve", "grpc://a-long-host.example:50051", "x y", "it's", "f" * 64]
     )

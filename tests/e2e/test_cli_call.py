@@ -65,7 +65,7 @@ def test_a_tool_that_fails_is_a_failure_with_its_reason(world: World) -> None:
     assert "Traceback" not in done.err
 
 
-def test_an_agent_that_answers_otherwise_is_not_taken_for_a_tool(world: World) -> None:
+def test_an_agent_without_tools_is_not_sent_a_tool_call(world: World) -> None:
     done = plgrpc("call", world.failing.card.url, "add")
     assert done.code == 1
     assert done.err.endswith("hint: its card names no tools\n")

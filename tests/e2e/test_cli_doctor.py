@@ -103,7 +103,7 @@ def test_a_registry_is_recognised(world: World) -> None:
     assert "with 6 agents" in checks["registry"]["detail"]
 
 
-def test_nothing_listening_is_unreachable() -> None:
+def test_a_port_where_nothing_listens_is_unreachable() -> None:
     done, checks = examined("grpc://127.0.0.1:1")
     assert done.code == 3
     assert problems(checks) == ["tcp"]
@@ -118,7 +118,7 @@ def test_a_host_without_an_address_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize("target", ["hotel", "http://127.0.0.1:80", "grpc://127.0.0.1"])
-def test_what_is_no_address_is_a_problem_of_the_address(target: str) -> None:
+def test_an_invalid_address_is_reported_as_an_address_problem(target: str) -> None:
     done, checks = examined(target)
     assert done.code == 1
     assert len(problems(checks)) == 1
@@ -146,7 +146,7 @@ def test_an_http_server_in_place_of_grpc_is_recognised() -> None:
     assert "HTTP/1" in checks["transport"]["detail"]
 
 
-def test_a_server_that_hangs_up_is_another_kind_of_server() -> None:
+def test_a_server_that_closes_the_connection_is_reported_as_not_grpc() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def hang_up() -> None:
@@ -165,7 +165,9 @@ def test_a_server_that_hangs_up_is_another_kind_of_server() -> None:
     assert problems(checks) == ["transport"]
 
 
-def test_tls_where_the_url_says_none_and_none_where_it_says_tls(world: World, certificate: tuple[str, str]) -> None:
+def test_a_url_whose_scheme_does_not_match_the_servers_tls_is_reported(
+    world: World, certificate: tuple[str, str]
+) -> None:
     cert, key = certificate
     with agent_at("grpcs://127.0.0.1:0", tls=TLSConfig(cert, key)) as agent:
         url = agent.card.url
@@ -186,7 +188,7 @@ def test_tls_where_the_url_says_none_and_none_where_it_says_tls(world: World, ce
     assert checks["tls"]["hint"] == f"use {clear}"
 
 
-def test_a_server_that_wants_a_client_certificate_says_so(certificate: tuple[str, str]) -> None:
+def test_a_server_that_requires_a_client_certificate_is_reported(certificate: tuple[str, str]) -> None:
     cert, key = certificate
     tls = TLSConfig(cert, key, cert, require_client_cert=True)
     with agent_at("grpcs://127.0.0.1:0", tls=tls) as agent:
@@ -206,7 +208,7 @@ def test_an_agent_served_with_certificates_is_called_over_tls(tmp_path: Path, ce
         assert len(untrusted.err.splitlines()) == 2
 
 
-def test_a_card_that_nobody_else_can_use_is_a_problem() -> None:
+def test_a_card_with_a_wildcard_address_is_a_problem() -> None:
     with agent_at("grpc://0.0.0.0:0") as agent:
         done, checks = examined(agent.card.url.replace("0.0.0.0", "127.0.0.1"))
     assert done.code == 1

@@ -23,7 +23,8 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.reports import RunReplay, RunReport
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import RunReplay
 
 ARGUMENTS = {"arguments": {"nights": 2, "password": "hunter2"}}
 
@@ -119,7 +120,7 @@ def test_the_program_itself_lists_runs_and_has_help(world: World) -> None:
 # -- report --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_report_tells_what_a_run_did_and_what_nobody_knows(cli: Callable[..., Done], world: World) -> None:
+def test_a_report_shows_what_a_run_did_and_which_facts_are_unknown(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
         done = cli("report", *where)
         assert (done.code, done.err) == (0, "")
@@ -163,7 +164,7 @@ def test_a_report_can_be_written_and_replayed(cli: Callable[..., Done], world: W
 # -- replay --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_replay_is_a_timeline_of_all_runs_then_what_they_add_up_to(cli: Callable[..., Done], world: World) -> None:
+def test_a_replay_shows_the_timeline_of_all_runs_and_then_the_totals(cli: Callable[..., Done], world: World) -> None:
     for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
         done = cli("replay", *where)
         assert (done.code, done.err) == (0, "")
@@ -187,7 +188,7 @@ def test_a_replay_of_one_run_shows_its_events_only(cli: Callable[..., Done], wor
         assert events[0]["sequence"] == 1
 
 
-def test_an_export_that_was_kept_can_be_replayed(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
+def test_an_export_in_a_file_can_be_replayed(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text("\n".join(AgentClient(url=world.url).sync.export_task(None, world.task.id)))
     from_file = cli("replay", str(path), "--json")
@@ -198,7 +199,7 @@ def test_an_export_that_was_kept_can_be_replayed(cli: Callable[..., Done], world
 # -- mistakes ------------------------------------------------------------------------------------------------------------
 
 
-def test_mistakes_are_told_with_a_hint_and_their_exit_code(
+def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(
     cli: Callable[..., Done], world: World, tmp_path: Path
 ) -> None:
     missing, junk = str(tmp_path / "none.db"), tmp_path / "junk.json"
@@ -216,7 +217,7 @@ def test_mistakes_are_told_with_a_hint_and_their_exit_code(
         (["report", world.url, world.task.id, "--out", str(tmp_path)], 1, "cannot write"),
         (["report", "grpc://127.0.0.1:1", "t"], 3, "not reachable"),
         (["replay", missing], 2, "cannot read"),
-        (["replay", str(junk)], 1, "is no report"),
+        (["replay", str(junk)], 1, "is neither a report nor an export"),
         (["replay", world.url, world.task.id, "--run-id", "none"], 1, "there is no run none"),
         (["list", "--store", str(junk)], 1, "not a SQLite database"),
     ):

@@ -87,9 +87,7 @@ def test_an_agent_of_the_working_directory_serves_registers_and_drains_on_sigter
     assert listed.document == {"agents": []}
 
 
-def test_an_agent_listens_where_it_is_told_to_and_registers_the_url_that_others_use(
-    folder: Path, registry: str
-) -> None:
+def test_an_agent_listens_at_listen_and_registers_url(folder: Path, registry: str) -> None:
     places = ("--url", "grpc://localhost:0", "--listen", "0.0.0.0:0")
     with running("serve", "mesh:agent", *places, "-o", "json", registry=registry, cwd=folder) as process:
         url = first_document(process)["url"]
@@ -112,20 +110,20 @@ def test_the_list_of_agents_shows_state_and_load_on_80_columns(registry: str) ->
     assert (shown["instance_id"], shown["state"], shown["running"], shown["queued"]) == ("i-1", "draining", 2, 5)
 
 
-def test_an_address_that_nobody_can_call_is_not_registered(folder: Path, registry: str) -> None:
+def test_an_address_that_cannot_be_called_is_not_registered(folder: Path, registry: str) -> None:
     done = plgrpc("serve", "mesh:agent", "--url", "grpc://0.0.0.0:0", registry=registry, cwd=folder)
     assert done.code == 1
     assert "nobody else can call it" in done.err
 
 
-def test_certificates_are_not_passed_over_where_it_listens_in_the_clear(folder: Path) -> None:
+def test_certificates_for_a_listen_address_without_tls_are_refused(folder: Path) -> None:
     options = ("--listen", "grpc://0.0.0.0:0", "--tls-cert", "c", "--tls-key", "k")
     done = plgrpc("serve", "mesh:agent", *options, cwd=folder)
     assert (done.code, "grpc://0.0.0.0:0 is served in the clear" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("attribute", ["Weather", "make"])
-def test_a_class_or_a_factory_will_do_and_sigint_ends_it_too(folder: Path, attribute: str) -> None:
+def test_serve_takes_a_class_or_a_factory_and_stops_on_sigint(folder: Path, attribute: str) -> None:
     with running("serve", f"mesh:{attribute}", "-o", "json", cwd=folder) as process:
         assert first_document(process)["name"] == "weather"
         assert stopped(process, signal.SIGINT)[0] == 0
@@ -164,8 +162,8 @@ def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
     ("target", "code", "said"),
     [
         ("mesh:agnt", 1, "hint: did you mean 'agent'?"),
-        ("mesh:number", 1, "error: mesh:number is no Agent but int"),
-        ("mesh:Other", 1, "hint: its class must derive from Agent"),
+        ("mesh:number", 1, "error: mesh:number is not an Agent but int"),
+        ("mesh:Other", 1, "hint: derive it from Agent"),
         ("mesh:Picky", 1, "error: mesh:Picky needs arguments: city"),
         ("mesh:broken", 1, "error: mesh:broken() failed: LookupError: no key"),
         ("nowhere:agent", 1, "error: there is no module 'nowhere'"),
@@ -179,14 +177,14 @@ def test_a_registry_keeps_its_agents_in_a_file(tmp_path: Path) -> None:
         ("mesh", 2, "error: 'mesh' is not module:attribute"),
     ],
 )
-def test_what_cannot_be_served_is_named(folder: Path, target: str, code: int, said: str) -> None:
+def test_an_object_that_cannot_be_served_is_named(folder: Path, target: str, code: int, said: str) -> None:
     done = plgrpc("serve", target, cwd=folder)
     assert done.code == code
     assert said in done.err.splitlines()
     assert "Traceback" not in done.err
 
 
-def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
+def test_a_port_in_use_is_an_error_with_a_hint(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"grpc://127.0.0.1:{taken.getsockname()[1]}"
         done = plgrpc("serve", "mesh:agent", "--url", url, "-o", "json", cwd=folder)
@@ -197,14 +195,14 @@ def test_a_port_that_is_taken_is_an_error_with_a_way_out(folder: Path) -> None:
     assert "--url" in error["hint"]
 
 
-def test_certificates_and_a_url_in_the_clear_contradict_each_other(folder: Path) -> None:
+def test_certificates_for_a_url_without_tls_are_refused(folder: Path) -> None:
     command = ["serve", "mesh:agent", "--url", "grpc://127.0.0.1:0", "--tls-cert", "c.pem", "--tls-key", "k.pem"]
     done = plgrpc(*command, cwd=folder)
     assert done.code == 2
     assert "grpcs://" in done.err
 
 
-def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
+def test_agents_are_listed_by_name_role_tag_skill_and_metadata(registry: str) -> None:
     cards = [
         AgentCard("hotel", "books", "grpc://127.0.0.1:0", tags=["travel", "eu"], metadata={"zone": "a"}),
         AgentCard("train", "books", "grpc://127.0.0.1:0", tags=["travel"], role="orchestrator"),
@@ -231,7 +229,7 @@ def test_agents_are_listed_by_what_is_known_about_them(registry: str) -> None:
             agent.stop()
 
 
-def test_a_watch_shows_who_comes_and_goes_until_ctrl_c(registry: str) -> None:
+def test_a_watch_shows_registrations_and_removals_until_ctrl_c(registry: str) -> None:
     with running("agents", "watch", "-o", "json", registry=registry) as process:
         assert process.stdout is not None
         agent = Agent(AgentCard(name="hotel", description="books", url="grpc://127.0.0.1:0"), registry=registry)
@@ -246,14 +244,14 @@ def test_a_watch_shows_who_comes_and_goes_until_ctrl_c(registry: str) -> None:
     assert (process.returncode, err) == (130, "")
 
 
-def test_a_name_that_nobody_has_is_exit_code_3_with_the_way_to_the_names(registry: str) -> None:
+def test_an_unknown_name_has_exit_code_3_and_a_hint_to_the_list(registry: str) -> None:
     done = plgrpc("send", "hotl", "hello", registry=registry)
     assert done.code == 3
     assert "hint: plgrpc agents list shows who is registered\n" in done.err
 
 
 @pytest.mark.parametrize("command", [["agents", "list"], ["agents", "watch"], ["send", "hotel", "hello"]])
-def test_a_registry_that_is_away_is_exit_code_3(command: list[str]) -> None:
+def test_an_unreachable_registry_has_exit_code_3(command: list[str]) -> None:
     done = plgrpc(*command, registry="grpc://127.0.0.1:1")
     assert done.code == 3
-    assert "plgrpc doctor grpc://127.0.0.1:1 looks closer" in done.err
+    assert "plgrpc doctor grpc://127.0.0.1:1 checks it step by step" in done.err

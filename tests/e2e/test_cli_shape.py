@@ -5,10 +5,12 @@ import pty
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distribution
+from pathlib import Path
 
 import pytest
-from cli_world import COMMAND, END_S, environment, plgrpc
+from cli_world import COMMAND, END_S, World, environment, plgrpc
 from typer.main import get_group as command_of
 from typer.testing import CliRunner
 
@@ -62,7 +64,7 @@ def test_every_command_has_help(command: list[str]) -> None:
     assert "\x1b" not in shown.output
 
 
-def test_no_command_is_missing_above() -> None:
+def test_the_list_of_tested_commands_is_complete() -> None:
     known = {tuple(command) for command in COMMANDS}
     assert {(name,) for name in command_of(app).commands} <= known
     for group in [command for command in COMMANDS if len(command) == 1]:
@@ -80,18 +82,65 @@ def test_a_list_of_commands_is_not_cut_off_at_80_columns(group: list[str]) -> No
     assert max(map(len, listed.splitlines())) <= 80
 
 
-def test_the_installed_program_is_this_one() -> None:
+def test_the_installed_program_calls_main() -> None:
     # Ours by its distribution: the tests install ProtoLink itself, too, whose program has the same name.
     (program,) = distribution("protolink-grpc").entry_points.select(group="console_scripts", name="plgrpc")
     assert program.load() is main
 
 
-def test_the_versions_are_told() -> None:
+def test_the_command_has_a_long_form() -> None:
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"plgrpc": "protolink_grpc.cli.app:main", "protolink-grpc": "protolink_grpc.cli.app:main"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_at_80_columns_is_not_wider_and_breaks_no_word(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).output.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert [line for line in shown if line.endswith("-")] == []
+
+
+def test_an_option_before_the_command_is_refused_with_a_hint() -> None:
+    done = plgrpc("--header", "a=b", "tools", "grpc://127.0.0.1:1")
+    assert done.code == 2
+    assert "options of a command follow its name" in done.err
+
+
+def test_an_http_address_is_refused_with_a_hint_to_the_grpc_address() -> None:
+    done = plgrpc("tools", "http://127.0.0.1:8080/")
+    assert done.code == 2
+    assert done.err == (
+        "error: http://127.0.0.1:8080/ is an HTTP address, and plgrpc speaks gRPC\n"
+        "hint: the card shows the gRPC address: curl http://127.0.0.1:8080/.well-known/agent-card.json\n"
+    )
+
+
+def test_a_certificate_file_that_does_not_exist_is_named_with_its_option() -> None:
+    for option, command in (
+        ("--tls-ca", ["tools", "grpc://127.0.0.1:1"]),
+        ("--tls-key", ["registry", "--url", "grpcs://127.0.0.1:0", "--tls-cert", __file__]),
+    ):
+        done = plgrpc(*command, option, "missing.pem")
+        assert done.code == 2
+        assert done.err == f"error: there is no file missing.pem\nhint: {option} takes a PEM file\n"
+
+
+def test_a_server_without_the_service_is_named() -> None:
+    with World().up() as world:
+        url = world.calc.card.url
+        done = plgrpc("agents", "list", registry=url)
+    assert done.code == 1
+    assert done.err == (
+        f"error: {url} does not have this service\nhint: plgrpc doctor {url} shows which services this address has\n"
+    )
+
+
+def test_the_versions_are_printed() -> None:
     assert plgrpc("--version").out == f"plgrpc {__version__}\n"
     assert plgrpc("version", "-o", "json").document == {"version": __version__, "protocol_version": "1.0"}
 
 
-def test_a_terminal_gets_the_same_words_in_colour() -> None:
+def test_a_terminal_gets_the_same_text_in_colour() -> None:
     plain = plgrpc("doctor", "grpc://127.0.0.1:1").out
     screen, terminal = pty.openpty()
     process = subprocess.Popen(

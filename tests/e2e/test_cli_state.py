@@ -71,14 +71,14 @@ def test_all_sessions_are_described_as_one_document(url: str) -> None:
     assert (store["item_count"], store["message_count"], store["data"]) == (2, 6, None)
 
 
-def test_a_reset_tells_what_it_forgot(url: str) -> None:
+def test_a_reset_prints_what_it_deleted(url: str) -> None:
     assert table(plgrpc("state", "reset", url, "s"))[1] == ["conversation", "cleared", "4", "4"]
     assert table(plgrpc("state", "describe", url))[1] == ["conversation", "kept", "1", "2"]
     assert plgrpc("state", "reset", url, "--all", "-o", "json").document["cleared"] == ["conversation"]
     assert table(plgrpc("state", "describe", url))[1] == ["conversation", "empty", "0", "0"]
 
 
-def test_a_compaction_tells_what_it_left(url: str) -> None:
+def test_a_compaction_prints_what_it_kept(url: str) -> None:
     done = plgrpc("state", "compact", url, "s", "--max-messages", "2")
     assert done.code == 0
     assert done.fields["Strategy"] == "recent"
@@ -95,7 +95,7 @@ def test_a_reset_needs_a_session_or_all(arguments: list[str]) -> None:
     assert "name a session, or --all" in done.err
 
 
-def test_what_cannot_be_is_told_with_its_reason(url: str) -> None:
+def test_an_impossible_request_is_refused_with_its_reason(url: str) -> None:
     done = plgrpc("state", "reset", url, "unknown", "-o", "json")
     assert (done.code, done.out) == (1, "")
     assert "SESSION_NOT_FOUND" in done.err

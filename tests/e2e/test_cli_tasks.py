@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from cli_world import END_S, Done, World, plgrpc, running
 
-from protolink_grpc import AgentCard, AgentClient, Task
+from protolink_grpc import AgentCard, AgentClient, Message, Part, Task
 from protolink_grpc.cli.app import main
+from protolink_grpc.cli.describe import task_blocks
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_a_card_is_shown_as_fields_and_as_the_cards_own_document(world: World) -
     assert AgentCard.from_dict(document) == world.calc.card
 
 
-def test_send_waits_and_shows_what_came_out_without_escape_codes(world: World) -> None:
+def test_send_waits_and_prints_the_result_without_escape_codes(world: World) -> None:
     done = plgrpc("send", world.reporter.card.url, "go")
     assert done.code == 0
     assert done.err == ""
@@ -57,12 +58,19 @@ def test_json_is_exactly_one_document_of_the_task(world: World) -> None:
     assert done.err == ""
 
 
-def test_a_failed_task_is_no_failure_of_the_command(world: World) -> None:
+def test_the_exit_code_is_0_for_a_failed_task(world: World) -> None:
     done = plgrpc("send", world.failing.card.url, "a room")
     assert done.code == 0
     assert done.fields["State"] == "failed"
     assert done.fields["Reason"] == "no rooms left"
     assert done.err == "warning: the task was not successful: failed, no rooms left\n"
+
+
+def test_a_failure_that_comes_as_an_error_and_as_a_text_is_printed_once() -> None:
+    task = Task.create("do it")
+    parts = [Part.error("UNSUPPORTED", "nothing to do"), Part("text", "nothing to do")]
+    task.messages.append(Message(role="agent", parts=parts))
+    assert list(task_blocks(task)) == [("Message", "UNSUPPORTED: nothing to do")]
 
 
 def test_the_hint_of_a_waiting_task_works_when_typed_as_shown(world: World) -> None:
@@ -197,7 +205,7 @@ def test_a_task_belongs_to_its_session(world: World) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--stream"]])
-def test_a_wait_that_is_over_first_is_exit_code_5_and_says_how_to_follow(world: World, more: list[str]) -> None:
+def test_a_timeout_has_exit_code_5_and_a_hint_to_follow_the_task(world: World, more: list[str]) -> None:
     world.gated.gate.clear()
     done = plgrpc("send", world.gated.card.url, "go", "--timeout", "1", *more)
     assert done.code == 5
@@ -207,7 +215,7 @@ def test_a_wait_that_is_over_first_is_exit_code_5_and_says_how_to_follow(world: 
 
 
 @pytest.mark.parametrize("more", [[], ["--stream"]], ids=["send", "stream"])
-def test_ctrl_c_ends_the_wait_and_says_how_to_follow_and_cancel_the_task(world: World, more: list[str]) -> None:
+def test_ctrl_c_ends_the_wait_with_hints_to_follow_and_cancel_the_task(world: World, more: list[str]) -> None:
     world.gated.gate.clear()
     url, client = world.gated.card.url, AgentClient(url=world.gated.card.url).sync
     known = {each.id for each in client.list_tasks().tasks}
@@ -233,7 +241,7 @@ def test_ctrl_c_ends_the_wait_and_says_how_to_follow_and_cancel_the_task(world: 
     assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
 
 
-def test_a_reader_that_goes_away_is_no_disaster(world: World) -> None:
+def test_a_closed_output_pipe_ends_the_command_quietly(world: World) -> None:
     world.gated.gate.clear()
     with running("send", world.gated.card.url, "go", "--stream") as process:
         assert process.stdout is not None
@@ -245,7 +253,7 @@ def test_a_reader_that_goes_away_is_no_disaster(world: World) -> None:
         assert process.stderr.read() == ""
 
 
-def test_credentials_decide_between_exit_codes_4_and_0(world: World) -> None:
+def test_missing_or_wrong_credentials_have_exit_code_4_and_valid_ones_0(world: World) -> None:
     refused = plgrpc("send", world.locked.card.url, "hello", "-o", "json")
     assert refused.code == 4
     assert refused.out == ""
@@ -265,19 +273,22 @@ def test_a_secret_header_is_not_repeated_in_a_hint(world: World) -> None:
 
 
 @pytest.mark.parametrize("command", [["send", "{}", "hello"], ["task", "subscribe", "{}", "t"], ["card", "get", "{}"]])
-def test_an_agent_that_is_not_there_is_exit_code_3_with_a_hint(command: list[str]) -> None:
+def test_an_unreachable_agent_has_exit_code_3_and_a_hint(command: list[str]) -> None:
     url = "grpc://127.0.0.1:1"
     done = plgrpc(*(each.format(url) for each in command))
     assert done.code == 3
     assert done.err.startswith(f"error: {url} is not reachable")
-    assert f"hint: is it running, and is the address right? plgrpc doctor {url} looks closer\n" in done.err
+    assert (
+        f"hint: check that the server runs and that the address is right; plgrpc doctor {url} checks it step by step\n"
+        in done.err
+    )
     assert len(done.err.splitlines()) == 2
 
 
-def test_a_registry_is_told_from_an_agent(world: World) -> None:
+def test_a_registry_is_reported_as_not_having_the_agent_service(world: World) -> None:
     done = plgrpc("card", "get", world.registry.url)
     assert done.code == 1
-    assert "is there an agent at this address?" in done.err
+    assert f"error: {world.registry.url} does not have this service" in done.err
 
 
 @pytest.mark.parametrize(
@@ -304,7 +315,7 @@ def test_a_registry_is_told_from_an_agent(world: World) -> None:
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_meant_is_exit_code_2_and_says_what_can(
+def test_a_usage_error_has_exit_code_2_and_says_what_is_valid(
     arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In this process, because nothing is sent and there are many.
@@ -318,7 +329,7 @@ def test_what_cannot_be_meant_is_exit_code_2_and_says_what_can(
     assert hint.startswith("hint: ")
 
 
-def test_usage_errors_are_one_document_too() -> None:
+def test_a_usage_error_in_json_is_one_document() -> None:
     done = plgrpc("send", "grpc://127.0.0.1:1", "--nonsense", "-o", "json")
     assert done.code == 2
     assert json.loads(done.err)["error"]["code"] == "USAGE"

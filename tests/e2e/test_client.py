@@ -35,12 +35,12 @@ from protolink_grpc import (
     UnavailableError,
     current_run,
 )
+from protolink_grpc.agent.local_agent import LocalEndpoint, _endpoints
 from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.local_agent import LocalEndpoint, _endpoints
-from protolink_grpc.runtime.background import background
-from protolink_grpc.store.port import Append, RequestRecord
+from protolink_grpc.net.background_loop import background
+from protolink_grpc.net.tracing import joined_to_trace
+from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.tools import Toolbox
-from protolink_grpc.wire.tracing import joined_to_trace
 
 MakeWire = Callable[[str], Awaitable[Any]]
 
@@ -89,7 +89,7 @@ async def worker() -> AsyncIterator[Worker]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams are taken up again almost at once, so that many cuts cost little time."""
-    monkeypatch.setattr("protolink_grpc.client.pauses.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("protolink_grpc.client.backoff.FIRST_PAUSE_S", 0.001)
 
 
 # -- cuts --------------------------------------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ class QuietBetweenCuts:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("protolink_grpc.client.pauses.OPEN_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.backoff.OPEN_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3)
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     assert [event.sequence async for event in client.subscribe("x")] == [1, 2]
@@ -301,7 +301,7 @@ async def test_a_quiet_stream_between_two_cuts_ends_the_outage(monkeypatch: pyte
 async def test_an_attempt_that_takes_long_to_reach_nobody_does_not_end_the_outage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("protolink_grpc.client.pauses.OPEN_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.client.backoff.OPEN_S", 0.05)
     client, agent = AgentClient(url="grpc://127.0.0.1:1", outage_s=0.2), QuietBetweenCuts(0.3, unreached="true")
     monkeypatch.setattr(client, "_agent", lambda _: agent)
     with pytest.raises(UnavailableError):

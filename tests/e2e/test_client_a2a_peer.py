@@ -24,8 +24,9 @@ from protolink_grpc import (
     UnavailableError,
     UncertainExecutionError,
 )
+from protolink_grpc.a2a.client import card_interfaces
+from protolink_grpc.a2a.client import transport as a2a_way
 from protolink_grpc.auth.credentials import BearerToken
-from protolink_grpc.client import a2a_way, card_places
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import (
@@ -36,7 +37,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.events import RunEvent, TaskArtifactUpdated, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.models.watch import StopAt
 
 WAYS = [(JSONRPC, "1.0"), (REST, "1.0"), (GRPC, "1.0"), (JSONRPC, "0.3"), (REST, "0.3"), (GRPC, "0.3")]
 way = pytest.mark.parametrize(("binding", "version"), WAYS, ids=lambda value: str(value))
@@ -395,7 +396,7 @@ async def test_a_place_that_only_the_card_names_is_reached_at_the_address_that_w
         assert host == "errands.example"
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(card_places, "look_up", look_up)
+    monkeypatch.setattr(card_interfaces, "look_up", look_up)
     async with a2a_server(binding) as server:
         (interface,) = server.card.supported_interfaces
         interface.url = interface.url.replace("127.0.0.1", "errands.example")
@@ -411,7 +412,7 @@ async def test_a_card_whose_origin_is_taken_for_a_public_one_leads_to_nothing_on
     monkeypatch.setattr(a2a_way, "came_from", lambda response, address: "93.184.216.34")
     async with a2a_server() as elsewhere, a2a_server(place=elsewhere.url.replace("127.0.0.1", "127.0.0.2")) as server:
         named = server.url.replace("127.0.0.1", "localhost")
-        monkeypatch.setattr(card_places, "is_loopback", lambda host: False)
+        monkeypatch.setattr(card_interfaces, "is_loopback", lambda host: False)
         with pytest.raises(InvalidAgentResponseError, match="private network"):
             await AgentClient().send_task(named, Task.create("sweep"))
         assert elsewhere.requests == []

@@ -53,7 +53,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.models.events import TaskProgress
-from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.net.address import WebAddress
 
 MakeWire = Callable[[str], Awaitable[Any]]
 PATIENCE_S = 20.0
@@ -72,8 +72,8 @@ async def _closed() -> AsyncIterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was cut is repeated almost at once, so that many cuts cost little time."""
-    monkeypatch.setattr("protolink_grpc.client.pauses.FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("protolink_grpc.client.pauses.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("protolink_grpc.client.backoff.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("protolink_grpc.client.backoff.LONGEST_PAUSE_S", 0.01)
 
 
 class Worker(Agent):

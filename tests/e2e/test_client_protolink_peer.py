@@ -28,7 +28,7 @@ from protolink_grpc.auth.credentials import APIKey
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import RemoteError, UnimplementedError
 from protolink_grpc.models.events import TaskSubmitted
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.models.watch import StopAt
 
 PEERS = """
     import asyncio
@@ -56,7 +56,7 @@ PEERS = """
         def add(a: int, b: int) -> int:
             return a + b
 
-        @agent.tool(name="hold", description="Waits for a cancellation.")
+        @agent.tool(name="hold", description="BoundedWaits for a cancellation.")
         async def hold() -> str:
             await asyncio.Event().wait()
 

@@ -413,7 +413,7 @@ async def test_an_agent_goes_on_delegating_while_its_registry_is_away() -> None:
 
 async def test_an_agent_thinks_also_where_no_registry_was_ever_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("protolink_grpc.agent.peers.FIRST_CARDS_S", 0.05)
-    monkeypatch.setattr("protolink_grpc.agent.agent.REGISTER_WAIT_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.agent.lifecycle.REGISTER_WAIT_S", 0.05)
     async with thinking("planner", "grpc://127.0.0.1:1", {"type": "final", "content": "alone"}) as planner:
         assert (await answered(planner)).get_output() == "alone"
     await close_channels()

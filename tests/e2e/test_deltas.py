@@ -16,7 +16,7 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from protolink_grpc import Agent, AgentCard, AgentClient, Limits, Run, Task, TaskState, current_run
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEvent, TextDelta
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 MakeWire = Callable[[str], Awaitable[Any]]
 WAIT_S = 20.0
@@ -111,7 +111,7 @@ async def teller(store: TaskStore) -> AsyncIterator[Teller]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streams are taken up again almost at once, so that many cuts cost little time."""
-    monkeypatch.setattr("protolink_grpc.client.pauses.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("protolink_grpc.client.backoff.FIRST_PAUSE_S", 0.001)
 
 
 class View:

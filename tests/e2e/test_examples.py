@@ -186,3 +186,22 @@ async def test_the_agent_of_the_official_kit_does_what_a_message_id_says(said: s
     async with agent, httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as http:
         answer = (await http.post("/message:send", json={"message": message})).json()
     assert [answer["task"]["status"]["state"]] == states if states else "message" in answer
+
+
+async def test_the_agent_of_the_official_v03_kit_requires_credentials_for_the_extended_card_only() -> None:
+    message = {"messageId": "m-1", "role": "user", "parts": [{"kind": "text", "text": "Hello"}]}
+    agent = tck_agent("127.0.0.1", http_port=0, grpc_port=0, v03=True)
+
+    async def ask(http: httpx.AsyncClient, method: str, params: dict[str, object], **headers: str) -> dict[str, object]:
+        call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return (await http.post("/", json=call, headers=headers)).json()
+
+    async with agent, httpx.AsyncClient(base_url=agent.http_url) as http:
+        card = (await http.get("/.well-known/agent-card.json")).json()
+        sent = await ask(http, "message/send", {"message": message})
+        refused = await ask(http, "agent/getAuthenticatedExtendedCard", {})
+        read = await ask(http, "agent/getAuthenticatedExtendedCard", {}, authorization="Bearer any")
+    assert card["supportsAuthenticatedExtendedCard"]
+    assert sent["result"]["status"]["state"] == "input-required"
+    assert "error" in refused
+    assert read["result"]["name"] == "tck"

@@ -66,7 +66,7 @@ def test_every_language_is_among_these() -> None:
     assert COMMITTED.keys() == {*Lang}
 
 
-def test_writing_twice_changes_nothing_and_what_is_anothers_stays(tmp_path: Path) -> None:
+def test_writing_twice_changes_nothing_and_other_files_are_kept(tmp_path: Path) -> None:
     own = tmp_path / "go.mod"
     own.write_text("module example.com/mine\n")
     refused = plgrpc("gen", "--lang", "go", "--out", str(tmp_path))
@@ -79,7 +79,7 @@ def test_writing_twice_changes_nothing_and_what_is_anothers_stays(tmp_path: Path
     assert own.read_bytes() == (ROOT / "gen/go/go.mod").read_bytes()
 
 
-def test_ones_own_proto_works_with_the_contracts_classes(order: Path, tmp_path: Path) -> None:
+def test_a_users_proto_works_with_the_contracts_classes(order: Path, tmp_path: Path) -> None:
     done = plgrpc(
         "gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-I", str(tmp_path / "protos")
     )
@@ -103,17 +103,17 @@ def test_ones_own_proto_works_with_the_contracts_classes(order: Path, tmp_path: 
     assert (ran.stdout, ran.returncode) == ("OrderServiceStub\n", 0), ran.stderr
 
 
-def test_without_includes_a_protos_own_folder_is_one(order: Path, tmp_path: Path) -> None:
+def test_without_includes_the_folder_of_a_proto_is_searched(order: Path, tmp_path: Path) -> None:
     done = plgrpc("gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-o", "json")
     assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py"]
 
 
-def test_one_file_is_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_file_is_reported_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     gen_command._report(Lang.TS, tmp_path, [Path("note_pb.ts")], as_json=False)
     assert "Wrote: 1 file for ts" in capsys.readouterr().out
 
 
-def test_a_plugin_finds_what_is_beside_this_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plugin_finds_programs_beside_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     look = "import os, sys; sys.exit(sys.argv[1] not in os.environ['PATH'].split(os.pathsep))"
     gen_command._protoc([sys.executable, "-c", look, str(Path(sys.executable).parent)])
@@ -144,7 +144,7 @@ def plugin_folders() -> str:
         ("rust", ["protoc-gen-prost", "protoc-gen-tonic"], "acme/v1/acme.v1.rs", "::plgrpc_protocol::v1::Task"),
     ],
 )
-def test_ones_own_proto_finds_the_contract_in_its_package(
+def test_a_users_proto_imports_the_contract_from_its_package(
     lang: str, programs: list[str], file: str, imports: str, order: Path, tmp_path: Path
 ) -> None:
     path = plugin_folders()
@@ -209,20 +209,22 @@ def test_every_tool_has_a_version_and_a_command() -> None:
         (("--lang", "python", "--proto", "nowhere.proto"), 2, "there is no nowhere.proto"),
         (("--lang", "proto", "--proto", __file__), 2, "--lang proto generates nothing"),
         (("--lang", "python", "--proto", __file__), 1, "test_gen_command.py:1:1: Expected top-level"),
-        (("--lang", "python", "--proto", "/"), 2, "/ is no file"),
-        (("--lang", "python", "--proto", __file__, "-I", __file__), 2, "test_gen_command.py is no folder"),
+        (("--lang", "python", "--proto", "/"), 2, "/ is not a file"),
+        (("--lang", "python", "--proto", __file__, "-I", __file__), 2, "test_gen_command.py is not a folder"),
         (("--lang", "python", "--proto", __file__, "-I", "/dev"), 1, "the protos themselves must be in one of"),
         (("--lang", "python", "-I", "/"), 2, "there is no --proto"),
     ],
 )
-def test_what_cannot_be_done_is_said(words: tuple[str, ...], code: int, said: str, tmp_path: Path) -> None:
+def test_an_impossible_request_is_refused_with_its_cause(
+    words: tuple[str, ...], code: int, said: str, tmp_path: Path
+) -> None:
     done = plgrpc("gen", "--out", str(tmp_path / "out"), *words)
     assert done.code == code
     assert said in done.err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = plgrpc("gen", "--lang", "proto", "--out", str(tmp_path / "file/out"))
     assert done.code == 1

@@ -43,9 +43,9 @@ from protolink_grpc import (
     UnavailableError,
     current_run,
 )
+from protolink_grpc.edges.grpc.call import Call
+from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.errors import DOMAIN
-from protolink_grpc.server.call import Call
-from protolink_grpc.server.interceptors import Interceptor
 
 Channel = Callable[[str], grpc.aio.Channel]
 Stub = Callable[[str], Any]

@@ -35,11 +35,11 @@ from protolink_grpc import (
     Registry,
     Task,
 )
+from protolink_grpc.edges.grpc import ServerOptions
+from protolink_grpc.edges.grpc.call import Call
 from protolink_grpc.errors import PermissionDeniedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.part import Part
-from protolink_grpc.server import ServerOptions
-from protolink_grpc.server.call import Call
 
 MEDIA_TYPE = "application/grpc-web+proto"
 PATIENCE_S = 20.0
@@ -170,10 +170,10 @@ async def page_of(http: HttpOptions | None = None, **options: Any) -> AsyncItera
     card = AgentCard(name="scripted", description="Does what it is told", url="runtime://scripted")
     agent = Scripted(card, http=http or HttpOptions(), **options)
     await agent.serve()
-    edges: Any = agent._edges
+    ports: Any = agent._ports
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
-            yield Page(agent.http_url, client, edges._gateway.streams)
+            yield Page(agent.http_url, client, ports._http.gateway.streams)
     finally:
         await agent.aclose(0)  # some tests leave tasks that wait for ever
 
@@ -351,7 +351,7 @@ async def test_an_agent_that_breaks_makes_a_failed_task_and_no_failed_call(page:
 async def test_our_own_mistake_is_an_incident_and_nothing_more(
     page: Page, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("protolink_grpc.server.agent_servicer.fold_to_pb", _broken)
+    monkeypatch.setattr("protolink_grpc.edges.grpc.agent_servicer.fold_to_pb", _broken)
     task = (await page.call("SendTask", sending("echo x"))).messages[0].task
     answer = await page.call("GetTask", agent_service_pb2.GetTaskRequest(task_id=task.id))
     assert (answer.code, answer.reason) == (code_pb2.INTERNAL, "INTERNAL")

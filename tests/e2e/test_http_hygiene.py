@@ -32,9 +32,9 @@ from protolink_grpc import (
     Principal,
     TLSConfig,
 )
-from protolink_grpc.gateway import http_server
-from protolink_grpc.gateway.http_server import HttpServer
-from protolink_grpc.gateway.metrics import Metrics, metrics_server
+from protolink_grpc.edges.http import http_server
+from protolink_grpc.edges.http.http_server import HttpServer
+from protolink_grpc.edges.http.metrics import Metrics, metrics_server
 
 
 def post(body: bytes = b"hello", path: str = "/echo", *headers: bytes) -> bytes:
@@ -330,8 +330,8 @@ async def test_metrics_are_open_where_nobody_is_known_and_on_a_port_of_their_own
         assert (await http.get(f"{agent.http_url}/metrics")).status_code == 200
     options = HttpOptions(metrics_listen="127.0.0.1:0")
     async with Agent(card, http=options, authenticator=by_name) as agent, httpx.AsyncClient(trust_env=False) as http:
-        edges: Any = agent._edges
-        assert (await http.get(f"{edges._gateway._metrics_server.url}/metrics")).status_code == 200
+        ports: Any = agent._ports
+        assert (await http.get(f"{ports._http.gateway._metrics_server.url}/metrics")).status_code == 200
         assert (await http.get(f"{agent.http_url}/metrics")).status_code == 404
 
 

@@ -29,6 +29,7 @@ from llm_servers import (
 from protolink_grpc import Agent, AgentCard, AgentClient, StopAt, Task, TaskState
 from protolink_grpc.errors import ContextLimitError, ModelError, ModelTimeoutError, ModelUnavailableError
 from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.llms.port import (
     ModelItem,
     ModelRequest,
@@ -40,7 +41,6 @@ from protolink_grpc.llms.port import (
 )
 from protolink_grpc.llms.providers import PROVIDERS
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
-from protolink_grpc.llms.surroundings import InferSettings
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import LlmCallFailed
 

@@ -19,8 +19,8 @@ from protolink_peer_world import PATIENCE_S, TRANSPORTS, peer_client, serving
 
 from protolink_grpc import Agent, AgentClient, RunContext, ScriptedLLM, Task, TaskState, current_run
 from protolink_grpc.client.http_channel import close_http_channels
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.protolink_registry import registry_routes
+from protolink_grpc.compat.protolink.edge.registry import registry_routes
+from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.registry.service import RegistryService
 
 
@@ -50,7 +50,10 @@ def desk(**wishes: Any) -> tuple[Agent, list[list[str]]]:
 async def boss_of(agent: Agent, *steps: Any) -> AsyncIterator[PeerAgent]:
     """A ProtoLink agent whose model plays a script, and that finds `agent` in a registry."""
     service = RegistryService()
-    async with service, serving(lambda _: registry_routes(Door(), service, health=lambda: {"ready": True})) as url:
+    async with (
+        service,
+        serving(lambda _: registry_routes(RequestGuard(), service, health=lambda: {"ready": True})) as url,
+    ):
         await service.register(agent.card)
         carrier = get_transport("http", url=url, timeout=PATIENCE_S)
         own = get_transport("http", url="http://127.0.0.1:1", timeout=PATIENCE_S)

@@ -34,10 +34,10 @@ from protolink_peer_world import (
 from protolink_grpc import Agent, Limits, MockLLM, Principal, ScriptedLLM, State, current_run
 from protolink_grpc import Task as OurTask
 from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.edges.http.options import Bounds
+from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.edges.http.sse import OpenStreams
 from protolink_grpc.errors import TaskNotFoundError
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.options import Bounds
-from protolink_grpc.gateway.sse import OpenStreams
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.state import StateOperationRequest
 from protolink_grpc.state import InMemoryStorage
@@ -582,7 +582,7 @@ NO_TASKS: dict[str, tuple[bytes, int, str]] = {
     "no message": (b"{}", 400, "message"),
     "an id too long": (b'{"id":"' + b"x" * 129 + b'","messages":[{"parts":[]}]}', 400, "id"),
 }
-SMALL = Door(bounds=Bounds(max_body_bytes=65_536))
+SMALL = RequestGuard(bounds=Bounds(max_body_bytes=65_536))
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ SMALL = Door(bounds=Bounds(max_body_bytes=65_536))
 )
 async def test_a_bad_body_is_refused_with_what_is_wrong(path: str, name: str) -> None:
     body, status, said = (UNREADABLE | NO_TASKS)[name]
-    async with behind_the_gateway(calculator(), door=SMALL) as world, httpx.AsyncClient() as bare:
+    async with behind_the_gateway(calculator(), guard=SMALL) as world, httpx.AsyncClient() as bare:
         answer = await bare.post(f"{world.url}{path}", content=body, headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
         assert said in answer.json()["error"]
@@ -642,14 +642,14 @@ def credentials(name: str) -> dict[str, Any]:
 
 
 async def test_nobody_gets_in_without_credentials(transport: str) -> None:
-    async with behind_the_gateway(calculator(), door=Door(by_key)) as world, peer_client(transport) as client:
+    async with behind_the_gateway(calculator(), guard=RequestGuard(by_key)) as world, peer_client(transport) as client:
         # Over WebSocket the handshake fails with 401, which the client's library raises as it is.
         with pytest.raises(Exception, match="401"):
             await client.send_task(world.at(transport), Task.create_tool_call("add", {"a": 1, "b": 2}))
 
 
 async def test_the_refusal_of_a_stranger_is_json() -> None:
-    async with behind_the_gateway(calculator(), door=Door(by_key)) as world, httpx.AsyncClient() as bare:
+    async with behind_the_gateway(calculator(), guard=RequestGuard(by_key)) as world, httpx.AsyncClient() as bare:
         refused = await bare.post(f"{world.url}/tasks/", json={})
         assert (refused.status_code, refused.json()["reason"]) == (401, "UNAUTHENTICATED")
         assert isinstance(refused.json()["error"], str)
@@ -660,7 +660,7 @@ async def test_the_refusal_of_a_stranger_is_json() -> None:
 
 async def test_a_private_card_takes_credentials() -> None:
     async with (
-        behind_the_gateway(calculator(), door=Door(by_key), public_card=False) as world,
+        behind_the_gateway(calculator(), guard=RequestGuard(by_key), public_card=False) as world,
         httpx.AsyncClient() as bare,
     ):
         assert (await bare.get(f"{world.url}/.well-known/agent.json")).status_code == 401
@@ -668,7 +668,7 @@ async def test_a_private_card_takes_credentials() -> None:
 
 async def test_credentials_of_the_client_are_understood_and_tasks_are_their_owners(transport: str) -> None:
     agent = Asking(our_card("asking"))
-    async with behind_the_gateway(agent, door=Door(by_key)) as world:
+    async with behind_the_gateway(agent, guard=RequestGuard(by_key)) as world:
         async with peer_client(transport, **credentials("ann")) as ann:
             asked = await ann.send_task(world.at(transport), Task.create("the weather"))
         async with peer_client(transport, **credentials("bob")) as bob:

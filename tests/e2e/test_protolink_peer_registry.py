@@ -15,9 +15,9 @@ from protolink_peer_world import PATIENCE_S, serving
 from starlette.routing import BaseRoute
 
 from protolink_grpc import AgentCard, Principal
+from protolink_grpc.compat.protolink.edge.registry import registry_routes
+from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.errors import AgentNotFoundError
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.protolink_registry import registry_routes
 from protolink_grpc.models.card import AgentCapabilities
 from protolink_grpc.registry.directory import AgentDirectory
 from protolink_grpc.registry.persistence import SQLiteDirectoryFile
@@ -34,9 +34,9 @@ class Clock:
 
 
 @asynccontextmanager
-async def listed(service: RegistryService, door: Door | None = None, **more: Any) -> AsyncIterator[str]:
+async def listed(service: RegistryService, guard: RequestGuard | None = None, **more: Any) -> AsyncIterator[str]:
     def routes(_: Callable[[], str]) -> Sequence[BaseRoute]:
-        return registry_routes(door or Door(), service, health=lambda: {"ready": True}, **more)
+        return registry_routes(guard or RequestGuard(), service, health=lambda: {"ready": True}, **more)
 
     async with service, serving(routes) as url:
         yield url
@@ -198,7 +198,7 @@ def credentials(name: str) -> dict[str, Any]:
 async def test_a_registration_is_its_owners(transport: str) -> None:
     service = RegistryService()
     async with (
-        listed(service, Door(by_key)) as url,
+        listed(service, RequestGuard(by_key)) as url,
         client_of(url, transport, **credentials("ann")) as ann,
         client_of(url, transport, **credentials("bob")) as bob,
     ):

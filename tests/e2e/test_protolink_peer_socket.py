@@ -14,9 +14,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from protolink_grpc import Agent, Principal, current_run
 from protolink_grpc import Task as OurTask
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.options import Bounds
-from protolink_grpc.gateway.protolink_socket import SocketLimits
+from protolink_grpc.compat.protolink.edge.websocket import SocketLimits
+from protolink_grpc.edges.http.options import Bounds
+from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.runtime.service import Turn
 
 
@@ -117,12 +117,12 @@ async def test_a_peer_that_does_not_answer_pings_is_given_up_and_its_run_goes_on
 async def end_of(world: World, task_id: str) -> str:
     """The state in which a task has settled, when it has."""
     service = await world.agent._own_service()
-    return (await service.settled(Turn(task_id, 0, service.attempt(task_id)))).state
+    return (await service.settled(Turn(task_id, 0, service.run_of(task_id)))).state
 
 
 async def test_a_frame_over_the_servers_bound_closes_the_connection_and_not_the_server() -> None:
-    door = Door(bounds=Bounds(max_body_bytes=1000))
-    async with behind_the_gateway(calculator(), door=door) as world:
+    guard = RequestGuard(bounds=Bounds(max_body_bytes=1000))
+    async with behind_the_gateway(calculator(), guard=guard) as world:
         async with dialed(world) as connection:
             await ask(connection, "1", "/tasks/", {"id": "x" * 1000})
             with pytest.raises(ConnectionClosed) as closed:
@@ -163,7 +163,7 @@ async def by_key(method: str, metadata: Any) -> Principal | None:
     ("headers", "status"), [({}, 401), ({"X-API-Key": "no"}, 401), ({"Origin": "http://evil.example"}, 403)]
 )
 async def test_a_handshake_is_refused_with_the_reason(headers: dict[str, str], status: int) -> None:
-    async with behind_the_gateway(calculator(), door=Door(by_key)) as world:
+    async with behind_the_gateway(calculator(), guard=RequestGuard(by_key)) as world:
         with pytest.raises(InvalidStatus) as refused:
             async with dialed(world, additional_headers=headers):
                 pass

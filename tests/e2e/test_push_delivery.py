@@ -23,15 +23,16 @@ from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
 from protolink_grpc.a2a.push_delivery import Patience
 from protolink_grpc.a2a.push_post import MAX_ANSWER_BYTES, Post, Poster
 from protolink_grpc.a2a.push_targets import Targets
-from protolink_grpc.a2a.values import V03, V1, PushConfig
+from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService, Turn
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.store.port import TaskStore
-from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage.sqlite.store import SQLiteStore
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -537,7 +538,7 @@ LIFE = """
     from protolink_grpc.models.task import Task
     from protolink_grpc.runtime.service import TaskService
     from protolink_grpc.runtime.submission import Submission
-    from protolink_grpc.store.sqlite import SQLiteStore
+    from protolink_grpc.storage.sqlite.store import SQLiteStore
 
     path, url = sys.argv[1:]
     store = SQLiteStore(path)

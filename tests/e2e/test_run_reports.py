@@ -27,12 +27,12 @@ from protolink_grpc import (
 )
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import (
     InMemoryEventSink,
     RunRecorder,
     RunReplay,
-    RunReport,
     SQLiteRunStore,
     assert_budget_under,
     assert_no_denied_actions,

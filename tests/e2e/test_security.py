@@ -35,11 +35,11 @@ from protolink_grpc import (
     UnauthenticatedError,
     UnavailableError,
 )
+from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels
-from protolink_grpc.client.local_agent import PRINCIPAL
+from protolink_grpc.edges.grpc.call import ANONYMOUS
 from protolink_grpc.errors import AgentConflictError, LeaseNotFoundError
-from protolink_grpc.server.call import ANONYMOUS
-from protolink_grpc.wire.address import Address
+from protolink_grpc.net.address import Address
 
 TLS_URL = "grpcs://127.0.0.1:0"
 

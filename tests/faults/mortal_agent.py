@@ -33,7 +33,7 @@ from protolink_grpc import (
 from protolink_grpc.llms.mock import ScriptedLLM, place
 from protolink_grpc.llms.port import ModelItem, ModelRequest
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
-from protolink_grpc.store.port import Append, RequestRecord
+from protolink_grpc.storage.port import Append, RequestRecord
 
 TASK_ID = "the task"
 TOOLS = ("look", "book", "mail")
@@ -73,9 +73,11 @@ class Mortal(SQLiteStore):
         last = append.expected_sequence + count
         before = await self.head(append.head.task_id)
         state = TaskState.SUBMITTED if before is None else before.state
-        approvals = [row for row in append.approvals if max(row.ask_sequence, row.answer_sequence) <= last]
+        records = [
+            each for each in append.records if max(each.record.ask_sequence, each.record.answer_sequence) <= last
+        ]
         head = replace(append.head, sequence=last, state=state)
-        return replace(append, head=head, events=append.events[:count], approvals=approvals)
+        return replace(append, head=head, events=append.events[:count], records=records)
 
 
 class Noted(ScriptedLLM):

@@ -20,9 +20,9 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.action import Approval
 from protolink_grpc.models.events import ApprovalDecided
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import StopAt
-from protolink_grpc.store.port import ApprovalQuery
+from protolink_grpc.storage.approvals import ApprovalQuery
 
 PATIENCE_S = 30.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -209,7 +209,7 @@ async def test_approvals_of_an_agent_are_not_those_of_its_neighbour_on_the_store
     (approval,) = await asked(client)
     service = beside(path)
     neighbour = TaskService(
-        "other", SQLiteStore(path), service._handler, approvals=Approvals(approvers=lambda *_: True)
+        "other", SQLiteStore(path), service._host.handler, approvals=Approvals(approvers=lambda *_: True)
     )
     await neighbour.store.open()
     every = ApprovalQuery(page_size=1000)

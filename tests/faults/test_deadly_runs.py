@@ -14,11 +14,11 @@ from protolink_grpc.models.events import ActionStarted, TaskStatusChanged, TaskS
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime import watchdog
 from protolink_grpc.runtime.clock import SystemClock
-from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import MAX_RESTARTS
-from protolink_grpc.store.port import TaskQuery
+from protolink_grpc.storage.port import TaskQuery
 
 PATIENCE_S = 30.0
 Launch = Callable[..., Awaitable[Any]]

@@ -278,8 +278,8 @@ class Patient(Agent):
     @property
     def requests(self) -> set[asyncio.Task[Any]]:
         """What its HTTP server is at."""
-        edges: Any = self._edges
-        found: set[asyncio.Task[Any]] = edges._gateway._server._connections.tasks
+        ports: Any = self._ports
+        found: set[asyncio.Task[Any]] = ports._http.gateway._server._connections.tasks
         return found
 
     async def states(self, http: httpx.AsyncClient) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import AgentClient, RunEvent, Task, TaskState, UnavailableError
-from protolink_grpc.runtime.submission import StopAt
+from protolink_grpc.models.watch import StopAt
 
 ROUNDS = 20
 TASKS = 20

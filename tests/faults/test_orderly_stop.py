@@ -11,8 +11,8 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Submission
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import TaskStore
 
 PATIENCE_S = 20.0
 
@@ -51,9 +51,9 @@ class Desk:
         await self.service.start()
 
     async def end_of(self, task_id: str) -> TaskFold:
-        attempt = self.service.attempt(task_id)
+        attempt = self.service.run_of(task_id)
         if attempt is not None:
-            await attempt.ended.wait_quietly(PATIENCE_S)
+            await attempt.wait_ended(PATIENCE_S)
         return await self.service.get(task_id, "ann")
 
 

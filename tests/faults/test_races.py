@@ -18,11 +18,12 @@ from protolink_grpc import (
     UnavailableError,
 )
 from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Submission, TaskTarget
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import Append, RequestRecord, TaskStore
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, RequestRecord, TaskStore
 from protolink_grpc.wire.events import event_from_frame
 
 
@@ -280,9 +281,9 @@ async def test_a_quiet_run_ends_when_another_process_has_taken_its_task(tmp_path
     assert old._keeper is not None
     old._keeper.cancel()  # as a process that does not get the processor for longer than its lease
     assert await begun.get() == "new"
-    attempt = turn.attempt
+    attempt = turn.run
     assert attempt is not None
-    assert await attempt.ended.wait_quietly(5.0)
+    assert await attempt.wait_ended(5.0)
     go.set()
     answers = [(await service.settled(turn)) for service in (old, new)]
     assert [[message.text for message in fold.messages] for fold in answers] == [["go", "new"]] * 2

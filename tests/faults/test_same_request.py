@@ -14,8 +14,8 @@ from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Mes
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import Append, RequestRecord, TaskQuery, TaskStore
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, RequestRecord, TaskQuery, TaskStore
 
 TIMES = 50
 

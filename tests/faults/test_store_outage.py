@@ -36,14 +36,15 @@ from protolink_grpc import (
 from protolink_grpc.errors import RULES, StoreError
 from protolink_grpc.models.events import TaskStatusChanged
 from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.runtime.clock import SystemClock
-from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import Submission, TaskTarget
-from protolink_grpc.store import database
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import Append, RequestRecord
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, RequestRecord
+from protolink_grpc.storage.sqlite import file
 
 PATIENCE_S = 30.0
 EDGES = ("grpc", "jsonrpc", "rest", "protolink")
@@ -68,19 +69,34 @@ class Clerk(Agent):
 
 
 class Breakable(SQLiteStore):
-    """Its readers fail when the test says so: what a file on a disk that is gone does."""
+    """Its file fails when the test says so: what a file on a disk that is gone does."""
 
     broken = False
 
-    async def _read(self, work: Callable[[], Any]) -> Any:
-        if self.broken:
-            raise StoreError(f"{self.path}: disk I/O error")
-        return await super()._read(work)
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        read, write, probe = self._engine.read, self._engine.write, self._engine.start_probe
 
-    async def _submit(self, job: Any) -> Any:
-        if self.broken:
-            raise StoreError(f"{self.path}: disk I/O error")
-        return await super()._submit(job)
+        def check() -> None:
+            if self.broken:
+                raise StoreError(f"{self.path}: disk I/O error")
+
+        async def checked_read(*args: Any, **options: Any) -> Any:
+            check()
+            return await read(*args, **options)
+
+        async def checked_write(*args: Any, **options: Any) -> Any:
+            check()
+            return await write(*args, **options)
+
+        def checked_probe() -> Any:
+            if not self.broken:
+                return probe()
+            failed = asyncio.get_running_loop().create_future()
+            failed.set_exception(StoreError(f"{self.path}: disk I/O error"))
+            return failed
+
+        self._engine.read, self._engine.write, self._engine.start_probe = checked_read, checked_write, checked_probe
 
 
 # -- outages -----------------------------------------------------------------------------------------------------------------
@@ -308,7 +324,7 @@ async def furnish(agent: Clerk, http: httpx.AsyncClient, channel: grpc.aio.Chann
 async def test_every_verb_is_unavailable_while_the_store_is_and_works_again_afterwards(
     outage: str, edge: str, folder: Path, monkeypatch: pytest.MonkeyPatch, channel: Callable[[str], grpc.aio.Channel]
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_MS", 50)
+    monkeypatch.setattr(file, "BUSY_MS", 50)
     store = Breakable(folder / "tasks.db")
     agent = Clerk(
         AgentCard(

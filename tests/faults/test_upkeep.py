@@ -10,8 +10,8 @@ from protolink_grpc import Limits, SQLiteStore, Task, TaskState
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import Append, RequestRecord, TaskHead
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, RequestRecord, TaskHead
 
 PATIENCE_S = 20.0
 QUICK = Limits(lease_ttl_s=0.03)
@@ -49,7 +49,7 @@ async def test_an_end_that_cannot_be_recorded_does_not_hold_up_the_others(monkey
     await service.start()
     turns = [await service.submit(Submission.of(Task.create("go")), "ann") for _ in range(2)]
     upkeep, append = service._upkeep, store.append
-    upkeep.unrecorded = {turn.task_id: turn.attempt for turn in turns if turn.attempt is not None}
+    upkeep.unrecorded = {turn.task_id: turn.run for turn in turns if turn.run is not None}
 
     async def damaged(addition: Append) -> RequestRecord | None:
         if addition.head.task_id == turns[0].task_id:
@@ -75,13 +75,13 @@ async def test_a_damaged_log_keeps_neither_the_agent_nor_the_other_tasks_from_st
     # The first was at work and has ended as lost; both are made what a crash leaves, one of them with a damaged log.
     store: Any = SQLiteStore(tmp_path / "tasks.db")
     await store.open()
-    await store._write(lambda db: db.execute("UPDATE tasks SET state = 'submitted', worker = ''"))
+    await store._engine.write(lambda db: db.execute("UPDATE tasks SET state = 'submitted', worker = ''"))
     damage = "UPDATE events SET frames = x'ff', lengths = NULL WHERE task_id = ?"
-    await store._write(lambda db: db.execute(damage, (turns[0].task_id,)))
+    await store._engine.write(lambda db: db.execute(damage, (turns[0].task_id,)))
     await store.close()
     new = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), at_once)
     await new.start()
-    turns[1].attempt = None  # it ended with the old service
+    turns[1].run = None  # it ended with the old service
     async with asyncio.timeout(PATIENCE_S):
         assert (await new.settled(turns[1])).state is TaskState.COMPLETED
     assert turns[0].task_id in caplog.text
@@ -99,7 +99,7 @@ async def test_a_task_that_another_process_has_taken_over_meanwhile_is_left_to_i
         async def orphans(self, agent_name: str) -> list[TaskHead]:
             found = await super().orphans(agent_name)
             await faster.start()
-            await faster.attempt(turn.task_id).accepted.wait()  # type: ignore[union-attr]  # it has just begun
+            await faster.run_of(turn.task_id).wait_accepted()  # type: ignore[union-attr]  # it has just begun
             return found
 
     slower = TaskService("agent", Slow(tmp_path / "tasks.db"), never, recovery="resume")

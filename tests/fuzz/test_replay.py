@@ -40,12 +40,13 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
-from protolink_grpc.reports import RunReplay, RunReport
-from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import RunReplay
+from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame, replay
 from protolink_grpc.wire.tasks import fold_to_bytes
 
@@ -183,7 +184,7 @@ def recordings(draw: st.DrawFn) -> Recording:
     context = draw(contexts)
     if context is not None:
         context.attach_to_task(task)
-    recording = Recording(ev.TaskSubmitted(task, "ada", draw(texts)))
+    recording = Recording(ev.TaskSubmitted.of(task, "ada", draw(texts)))
     state = TaskState.SUBMITTED
     for attempt in range(1, draw(st.integers(1, 3)) + 1):
         run = f"run-{attempt}"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2, event_pb2, part_pb2, task_input_pb2, task_pb2
 from test_wire_readers import any_fields
 
+from protolink_grpc.edges.grpc.convert import submission_from_pb
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError, MessageTooLargeError, ProtolinkError
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.server.convert import submission_from_pb
 from protolink_grpc.wire import events, parts, tasks
 from protolink_grpc.wire.status import from_status
 
@@ -40,7 +40,7 @@ def event_from_pb(pb: event_pb2.RunEvent, field: str) -> Any:
 READERS: dict[type[Message], tuple[Convert, Convert]] = {
     part_pb2.Part: (parts.part_from_pb, parts.part_to_pb),
     task_pb2.Message: (tasks.message_from_pb, tasks.message_to_pb),
-    task_pb2.Artifact: (tasks.artifact_from_pb, tasks.artifact_to_pb),
+    task_pb2.Artifact: (tasks.ARTIFACT.from_pb, tasks.ARTIFACT.to_pb),
     task_pb2.Task: (tasks.task_from_pb, tasks.task_to_pb),
     event_pb2.RunEvent: (event_from_pb, event_to_pb),
 }

@@ -27,17 +27,17 @@ def _answer(pb: control_service_pb2.RespondApprovalRequest, field: str = "sent")
 
 
 READERS: dict[type[Message], tuple[Convert, Convert]] = {
-    context_pb2.RunContext: (context.context_from_pb, context.context_to_pb),
-    usage_pb2.Budget: (usage.budget_from_pb, usage.budget_to_pb),
-    usage_pb2.Usage: (usage.usage_from_pb, usage.usage_to_pb),
-    usage_pb2.BudgetDecision: (usage.budget_decision_from_pb, usage.budget_decision_to_pb),
-    context_pb2.ContextItem: (context.context_item_from_pb, context.context_item_to_pb),
-    context_pb2.ContextManifest: (context.context_manifest_from_pb, context.context_manifest_to_pb),
-    action_pb2.RunAction: (actions.action_from_pb, actions.action_to_pb),
-    action_pb2.PolicyDecision: (actions.policy_decision_from_pb, actions.policy_decision_to_pb),
+    context_pb2.RunContext: (context.CONTEXT.from_pb, context.CONTEXT.to_pb),
+    usage_pb2.Budget: (usage.BUDGET.from_pb, usage.BUDGET.to_pb),
+    usage_pb2.Usage: (usage.USAGE.from_pb, usage.USAGE.to_pb),
+    usage_pb2.BudgetDecision: (usage.BUDGET_DECISION.from_pb, usage.BUDGET_DECISION.to_pb),
+    context_pb2.ContextItem: (context.CONTEXT_ITEM.from_pb, context.CONTEXT_ITEM.to_pb),
+    context_pb2.ContextManifest: (context.MANIFEST.from_pb, context.MANIFEST.to_pb),
+    action_pb2.RunAction: (actions.ACTION.from_pb, actions.ACTION.to_pb),
+    action_pb2.PolicyDecision: (actions.POLICY_DECISION.from_pb, actions.POLICY_DECISION.to_pb),
     approval_pb2.ApprovalDecision: (
-        lambda pb, field="decision": actions.approval_decision_from_pb(pb, "approval", field),
-        actions.approval_decision_to_pb,
+        lambda pb, field="decision": actions.APPROVAL_DECISION.from_pb(pb, field, request_id="approval"),
+        actions.APPROVAL_DECISION.to_pb,
     ),
     control_service_pb2.RespondApprovalRequest: (_answer, lambda answer: actions.answer_to_pb(answer, "request")),
     approval_pb2.Approval: (actions.approval_from_pb, actions.approval_to_pb),

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -201,12 +202,51 @@ def approval(world: World) -> None:
         expect("the output", text_of(messages[-1].messages[-1].parts), answer)
 
 
-def respond(world: World, task_id: str, *, approved: bool) -> None:
+def respond(world: World, task_id: str, *, approved: bool, approver: Client | None = None) -> None:
+    """Answer the one approval of a task; no other answer may have been first."""
     with typed_errors():
         (waiting,) = world.agent.control.list_approvals(v1.ListApprovalsRequest(task_id=task_id)).approvals
         verdict = v1.ApprovalVerdict.APPROVE if approved else v1.ApprovalVerdict.DENY
-        answer = v1.RespondApprovalRequest(approval_id=waiting.approval_id, verdict=verdict, etag=waiting.etag)
-        world.agent.control.respond_approval(answer)
+        answer = v1.RespondApprovalRequest(
+            approval_id=waiting.approval_id, verdict=verdict, etag=waiting.etag, request_id=uuid.uuid4().hex
+        )
+        response = (approver or world.agent).control.respond_approval(answer)
+    expect("whether another answer was first", response.already_decided, False)
+
+
+def budget(world: World) -> None:
+    price = v1.Cost(micros=200_000, currency="USD")
+    usage = expect_spent(world, "spend 9", v1.Budget(max_cost=price), "max_cost")
+    expect("the costs", usage.costs, [price])
+    expect("the number of model calls", usage.llm_calls, 2)
+    usage = expect_spent(world, "spend 9", v1.Budget(max_tool_calls=2), "max_tool_calls")
+    expect("the number of tool calls", usage.tool_calls, 2)
+    limit = timedelta(milliseconds=300)
+    usage = expect_spent(world, "ponder", v1.Budget(max_runtime=limit), "max_runtime_seconds")
+    expect("whether the run had its time", limit <= (usage.runtime or timedelta()) < timedelta(seconds=5), True)
+    task = limited("spend 2", v1.Budget(max_cost=price))
+    done = world.agent.send(task).artifacts[-1].parts[-1].infer_output
+    expect("the output", done and done.text, "spent 2")
+
+
+def limited(text: str, limits: v1.Budget) -> v1.TaskInput:
+    return replace(said(text), options=v1.RunOptions(budget=limits))
+
+
+def expect_spent(world: World, text: str, limits: v1.Budget, limit: str) -> v1.Usage:
+    """The run of the text must end as failed because of that limit; returns what it has used, as its log and the task say."""
+    last = collected(world.agent.stream(limited(text, limits)))[-1]
+    task, status = get(world, last.task_id), last.task_status
+    if status is None or status.failure is None or status.failure.details is None or status.usage is None:
+        raise AssertionError(f"the last event has no failure or no usage: {last!r:.200}")
+    expect("the state", task.state, v1.TaskState.FAILED)
+    expect("the failure of the task", task.failure, status.failure)
+    expect("the usage of the task", task.usage, status.usage)
+    failure = status.failure
+    expect("the reason", (failure.reason, failure.category), ("BUDGET_EXCEEDED", v1.FailureCategory.LIMIT))
+    expect("whether the same work may succeed later", failure.retryable, False)
+    expect("the limit", json.loads(status.failure.details.json or "{}").get("limit_name"), limit)
+    return status.usage
 
 
 def registry(world: World) -> None:
@@ -242,6 +282,10 @@ def tool(world: World) -> None:
     stop(world, held.task_id, "seen")
 
 
+def references(_world: World) -> None:
+    raise SkipError("the example shows events as they are sent: an action has its arguments in an earlier event")
+
+
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
     first = next(watch)
@@ -251,7 +295,7 @@ def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     card = v1.AgentCard(name=name, description="Comes and goes.", interfaces=[where])
     lease = registry.register_agent(v1.RegisterAgentRequest(card=card))
     expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name, v1.InstanceState.UP))
-    for running in (0, 1):  # the second one reports another load, which no watcher is told
+    for running in (0, 1):  # the second one reports another load, which a watch does not show
         draining = v1.InstanceState.DRAINING
         registry.renew_lease(v1.RenewLeaseRequest(lease_id=lease.lease_id, state=draining, running=running))
     expect("the change", next_change(watch), (v1.AgentChangeKind.UP, name, draining))
@@ -354,6 +398,32 @@ def calls_of(world: World, word: str) -> dict[str, int]:
 
 def cancel_in_pause(_world: World) -> None:
     raise SkipError("the example blocks its thread in a pause: what would cancel it there is another thread")
+
+
+def decision_in_cut(world: World) -> None:
+    expect_decided(world, "undecided 5 approve it", world.agent, approved=True)
+    expect_decided(world, "outage 2000 5 approve it", Client(world.hostile_url), approved=False, pause_s=0.5)
+
+
+def expect_decided(world: World, text: str, approver: Client, *, approved: bool, pause_s: float = 0) -> None:
+    """The task's stream must show the answer once, and what follows from it.
+
+    Args:
+        approver: Answers the approval, while the stream of another client is cut.
+        pause_s: How long after the stream has shown the question; by then the connection is closed.
+    """
+    events = []
+    for event in Client(world.hostile_url).stream(said(text)):
+        events.append(event)
+        if event.approval_required is not None:
+            time.sleep(pause_s)
+            respond(world, event.task_id, approved=approved, approver=approver)
+    expect("the list of sequences", [event.sequence for event in events], list(range(1, len(events) + 1)))
+    answer = v1.ApprovalState.APPROVED if approved else v1.ApprovalState.DENIED
+    expect("the answers", [each.approval_decided.state for each in events if each.approval_decided], [answer])
+    end = v1.ActionOutcome.COMPLETED if approved else v1.ActionOutcome.DENIED
+    expect("the ends of the action", [each.action_ended.outcome for each in events if each.action_ended], [end])
+    expect("the output", output(get(world, events[0].task_id)), "approved" if approved else "refused")
 
 
 def forgotten_task(world: World) -> None:
@@ -495,8 +565,10 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     retry,
     large,
     approval,
+    budget,
     registry,
     tool,
+    references,
     unknown_event,
     unknown_part,
     unknown_enum,
@@ -507,6 +579,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     flapping,
     retry_bound,
     cancel_in_pause,
+    decision_in_cut,
     forgotten_task,
     mistyped,
     expected_sequence,

@@ -5,7 +5,8 @@ Where a toolchain or a client is not there, the language is skipped and says why
 
 import fcntl
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,17 @@ from protolink_grpc.testing.cases import CASES, report_of
 
 
 @pytest.fixture(scope="session")
-def out() -> Iterator[Path]:
-    """Where builds go; each language is built once, by its one test."""
+def build() -> Iterator[Callable[[Language], list[str]]]:
+    """Builds a language's client, once for all tests, and returns the command of its conformance program."""
     with work_folder() as folder:
-        yield Path(folder)
+
+        @cache
+        def built(language: Language) -> list[str]:
+            own = Path(folder, language.name)
+            own.mkdir()
+            return language.built(own)
+
+        yield built
 
 
 @pytest.fixture
@@ -34,14 +42,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.timeout(2400)  # a first build compiles what it stands on, and one may wait for another
 @pytest.mark.parametrize("language", LANGUAGES, ids=[each.name for each in LANGUAGES])
-def test_the_client_passes_every_case(language: Language, out: Path) -> None:
+def test_the_client_passes_every_case(language: Language, build: Callable[[Language], list[str]]) -> None:
     why = language.missing()
     if why:
         pytest.skip(f"{language.title}: {why}")
-    own = out / language.name
-    own.mkdir()
     done = subprocess.run(
-        judged(language.built(own)),
+        judged(build(language)),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -60,9 +66,9 @@ def test_the_client_passes_every_case(language: Language, out: Path) -> None:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.timeout(2400)  # as above
 @pytest.mark.parametrize("language", [each for each in LANGUAGES if each.checks], ids=lambda each: each.name)
-def test_the_clients_own_checks_and_tests_pass(language: Language, out: Path) -> None:
+def test_the_clients_own_checks_and_tests_pass(language: Language, build: Callable[[Language], list[str]]) -> None:
     why = language.missing()
     if why:
         pytest.skip(f"{language.title}: {why}")
-    language.built(out)
+    build(language)
     language.checked()

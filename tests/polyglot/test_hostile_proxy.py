@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from protolink_grpc.net.address import Address
 from protolink_grpc.testing.hostile_proxy import (
     CANCEL,
     DATA,
@@ -18,7 +19,6 @@ from protolink_grpc.testing.hostile_proxy import (
     HostileProxy,
     frame,
 )
-from protolink_grpc.wire.address import Address
 
 END_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""

@@ -62,7 +62,7 @@ Act = Callable[[ActionCall], Outcome]
 
 @dataclass
 class Stage:
-    """Surroundings without a runtime: what is reported is a list, what is done is a function."""
+    """LoopHost without a runtime: what is reported is a list, what is done is a function."""
 
     act_with: Act = lambda call: Observation("ok", f"did {call.name}")
     budget: BudgetEnforcer = field(default_factory=lambda: BudgetEnforcer(RunBudget(max_steps=30)))

@@ -1,4 +1,4 @@
-"""A scene for actions: it keeps every fact in a list, and remembers what was committed when somebody was asked."""
+"""A action_context for actions: it keeps every fact in a list, and remembers what was committed when somebody was asked."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -12,11 +12,11 @@ from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import ApprovalDecided, Payload, RunEvent
 from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
-from protolink_grpc.runtime.actions import Actions
+from protolink_grpc.runtime.actions.delegation import Actions
+from protolink_grpc.runtime.actions.gate import Gate
 from protolink_grpc.runtime.cancellation import CancellationToken
-from protolink_grpc.runtime.gate import Gate
 from protolink_grpc.runtime.journal import ActionRecord, Journal
-from protolink_grpc.runtime.run import nobody_to_ask
+from protolink_grpc.runtime.run import no_approver_error
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
 
@@ -34,8 +34,8 @@ def at(events: Iterable[Any], *, first: int = 1) -> list[RunEvent]:
     ]
 
 
-class Scene:
-    """`runtime.gate.Scene` without a run.
+class ActionContext:
+    """`runtime.gate.ActionContext` without a run.
 
     Args:
         answers: Who is asked; None is nobody.
@@ -91,7 +91,7 @@ class Scene:
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         self.asked.append((request, self.committed))
         if self.answers is None:
-            raise nobody_to_ask(request)
+            raise no_approver_error(request)
         decision = self.answers(request)
         await self.emit(RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id))
         return decision

@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 
 from protolink_grpc import Artifact, Message, Part, TaskState
 from protolink_grpc.a2a import json_codec, pb_codec
-from protolink_grpc.a2a.values import (
-    ArtifactUpdate,
-    MessageReply,
-    PushConfig,
-    PushPage,
-    Status,
-    StatusUpdate,
-    TaskPage,
-    TaskView,
-)
+from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, PushPage, Status, StatusUpdate, TaskPage, TaskView
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.push_config import PushConfig
 
 MICROS = 1_767_777_777_123_456
 TIME = "2026-01-07T09:22:57.123Z"

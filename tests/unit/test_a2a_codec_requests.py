@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from protolink_grpc import TaskState
 from protolink_grpc.a2a import json_codec, pb_codec
-from protolink_grpc.a2a.values import PushConfig
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.push_config import PushConfig
 
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
 

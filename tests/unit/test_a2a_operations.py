@@ -1,20 +1,24 @@
 """A2A's verbs over the runtime, without a binding: what holds although the caller goes away."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.options import A2AOptions, PushOptions
-from protolink_grpc.a2a.values import V1, Asked, PushConfig, SendParams
+from protolink_grpc.a2a.values import V1, Asked, SendParams
 from protolink_grpc.auth.principal import NOBODY
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import PushRow
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, RequestRecord
+from protolink_grpc.storage.records import Records
 
 PATIENCE_S = 20.0
 
@@ -28,10 +32,14 @@ class GatedStore(MemoryStore):
         self.gate = asyncio.Event()
         self.kept = asyncio.Event()
 
-    async def put_push(self, row: PushRow) -> PushRow:
-        self.asked.set_result(row.task_id)
+    async def append(self, append: Append) -> RequestRecord | None:
+        self.task_id = append.head.task_id
+        return await super().append(append)
+
+    async def change(self, work: Callable[[Records], Any]) -> Any:
+        self.asked.set_result(self.task_id)
         await self.gate.wait()
-        found = await super().put_push(row)
+        found = await super().change(work)
         self.kept.set()
         return found
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc import errors
+from protolink_grpc.a2a.edge.grpc_servicer_v03 import A2AV03Servicer, to_status
 from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
 from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.values import (
@@ -23,7 +24,6 @@ from protolink_grpc.a2a.values import (
     Binding,
     MessageReply,
     PublicCard,
-    PushConfig,
     PushPage,
     SendParams,
     Status,
@@ -35,7 +35,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
-from protolink_grpc.server.a2a_v03_servicer import A2AV03Servicer, to_status
+from protolink_grpc.models.push_config import PushConfig
 
 ASKED = Asked()
 V03_ASKED = Asked(version=V03)

@@ -22,7 +22,6 @@ from protolink_grpc.a2a.values import (
     ArtifactUpdate,
     Asked,
     MessageReply,
-    PushConfig,
     Status,
     StatusUpdate,
     TaskView,
@@ -31,6 +30,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.push_config import PushConfig
 
 words = st.text(min_size=1, max_size=8)
 values = st.recursive(

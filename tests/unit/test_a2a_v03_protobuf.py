@@ -15,20 +15,12 @@ from hypothesis import strategies as st
 
 from protolink_grpc import errors
 from protolink_grpc.a2a.v03 import protobuf, writing
-from protolink_grpc.a2a.values import (
-    A2A_KEY,
-    ArtifactUpdate,
-    MessageReply,
-    PushConfig,
-    PushPage,
-    Status,
-    StatusUpdate,
-    TaskView,
-)
+from protolink_grpc.a2a.values import A2A_KEY, ArtifactUpdate, MessageReply, PushPage, Status, StatusUpdate, TaskView
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.push_config import PushConfig
 
 words = st.text(min_size=1, max_size=8)
 values = st.recursive(

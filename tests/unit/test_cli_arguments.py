@@ -51,7 +51,7 @@ def test_a_value_is_read_as_the_schema_says(kind: dict[str, Any], text: str, val
     assert type(found) is type(value)
 
 
-def test_what_is_not_of_its_kind_stays_text_for_the_agent_to_refuse() -> None:
+def test_a_value_that_does_not_match_its_schema_stays_text_for_the_agent_to_refuse() -> None:
     assert coerce("abc", "x", schema(x={"type": "integer"})) == "abc"
 
 
@@ -77,7 +77,7 @@ def test_coercion_never_fails(text: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("texts", [["nothing"], ["=1"], [":=1"], ["a=1", "a=2"], ["a:={"]])
-def test_what_is_no_argument_is_a_usage_error(texts: list[str]) -> None:
+def test_text_without_an_equals_sign_is_a_usage_error(texts: list[str]) -> None:
     with pytest.raises(CommandError) as caught:
         parse_arguments(texts)
     assert caught.value.exit_code is ExitCode.USAGE
@@ -154,7 +154,7 @@ def test_every_error_of_the_library_has_an_exit_code_and_a_hint_without_gaps(rea
 
 
 @pytest.mark.parametrize("reason", ["UNAUTHENTICATED", "PERMISSION_DENIED"])
-def test_who_calls_has_one_exit_code_whether_unknown_or_not_allowed(reason: str) -> None:
+def test_unauthenticated_and_forbidden_callers_have_the_same_exit_code(reason: str) -> None:
     assert explained(classes()[reason]("no"), "hotel").exit_code is ExitCode.UNAUTHENTICATED
 
 
@@ -169,10 +169,10 @@ def test_who_calls_has_one_exit_code_whether_unknown_or_not_allowed(reason: str)
         (b"SSH-2.0-OpenSSH\r\n", Speech.OTHER),
     ],
 )
-def test_the_first_bytes_say_what_a_server_speaks(answer: bytes, speech: Speech) -> None:
+def test_the_first_bytes_identify_a_servers_protocol(answer: bytes, speech: Speech) -> None:
     assert classify(answer) is speech
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_some_speech(answer: bytes) -> None:
+def test_any_first_bytes_are_classified(answer: bytes) -> None:
     assert classify(answer) in Speech

@@ -10,10 +10,10 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from protolink_grpc import UnavailableError
 from protolink_grpc.client import channel
-from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels
+from protolink_grpc.client.backoff import is_cut
+from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels, stub_to
 from protolink_grpc.client.grpc_web import rpc_error
-from protolink_grpc.client.pauses import is_cut
-from protolink_grpc.wire.address import Address
+from protolink_grpc.net.address import Address
 
 PEER = Address("peer.example", 443, secure=True)
 
@@ -34,9 +34,26 @@ async def test_a_name_that_leads_elsewhere_each_time_costs_so_many_channels_and_
         for number in range(channel.MAX_JUDGED + 10):
             channel_to(PEER, ChannelOptions(), (f"192.0.{2 + number // 250}.{number % 250}",))
             assert channel_to(PEER, ChannelOptions(), ("198.51.100.1",)) is used
-        channels = channel._channels[asyncio.get_running_loop()]
-        assert len([key for key in channels if key[2]]) == channel.MAX_JUDGED
+        connections = channel._connections[asyncio.get_running_loop()]
+        assert len([key for key in connections if key[2]]) == channel.MAX_JUDGED
         assert channel_to(PEER, ChannelOptions()) is named
+    finally:
+        await close_channels()
+
+
+async def test_a_stub_is_built_once_per_channel() -> None:
+    built = []
+
+    def kind(channel: Any) -> object:
+        built.append(channel)
+        return object()
+
+    try:
+        first = stub_to(kind, PEER, ChannelOptions())
+        assert stub_to(kind, PEER, ChannelOptions()) is first
+        assert built == [channel_to(PEER, ChannelOptions())]
+        await close_channels()
+        assert stub_to(kind, PEER, ChannelOptions()) is not first
     finally:
         await close_channels()
 
@@ -59,7 +76,7 @@ SOON = error_details_pb2.RetryInfo(retry_delay={"seconds": 2})
 @pytest.mark.parametrize("code", ["UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"])
 @pytest.mark.parametrize("details", [(), (SOON,)], ids=["bare", "with a delay"])
 def test_a_broken_connection_is_a_cut(code: str, details: tuple[Message, ...]) -> None:
-    error = channel.typed(ended(code, *details), PEER, task_id="t-1")
+    error = channel.call_error(ended(code, *details), PEER, task_id="t-1")
     assert isinstance(error, UnavailableError)
     assert is_cut(error)
     assert error.metadata == {"url": PEER.url, "task_id": "t-1"}
@@ -68,16 +85,16 @@ def test_a_broken_connection_is_a_cut(code: str, details: tuple[Message, ...]) -
 
 @pytest.mark.parametrize("code", ["INTERNAL", "UNKNOWN", "CANCELLED", "NOT_FOUND", "RESOURCE_EXHAUSTED", "ABORTED"])
 def test_what_the_agent_says_is_its_answer(code: str) -> None:
-    assert not is_cut(channel.typed(ended(code, REASON), PEER))
+    assert not is_cut(channel.call_error(ended(code, REASON), PEER))
 
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "DATA_LOSS"])
 def test_other_statuses_are_answers_also_without_a_reason(code: str) -> None:
-    assert not is_cut(channel.typed(ended(code), PEER))
+    assert not is_cut(channel.call_error(ended(code), PEER))
 
 
 def test_an_agent_that_is_away_for_a_while_is_called_again_when_it_says() -> None:
-    error = channel.typed(ended("UNAVAILABLE", REASON, SOON), PEER)
+    error = channel.call_error(ended("UNAVAILABLE", REASON, SOON), PEER)
     assert is_cut(error)
     assert error.retry_after_s == 2.0
 

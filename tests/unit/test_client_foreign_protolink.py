@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from protolink_grpc import errors
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.http_channel import Sender
-from protolink_grpc.client.protolink_agent import ProtolinkAgent, ProtolinkPeer, failure
+from protolink_grpc.compat.protolink.client.agent import ProtolinkAgent, ProtolinkPeer, failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import StopAt, TaskTarget
-from protolink_grpc.wire.address import WebAddress
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.address import WebAddress
 
 
 class Scripted(ProtolinkAgent):

@@ -1,8 +1,6 @@
 """create_llm: names, keys, settings. What a provider answers is in tests/e2e/test_llm_providers.py."""
 
 import socket
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -136,12 +134,3 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch):
 def test_every_extra_that_an_error_names_can_be_installed():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
     assert {row.extra for row in PROVIDERS.values()} <= set(project["project"]["optional-dependencies"])
-
-
-def test_making_models_imports_no_providers_package():
-    source = (
-        "import sys; from protolink_grpc.llms.factory import create_llm; create_llm('mock'); create_llm('ollama', 'm');"
-        "print(sorted({name.split('.')[0] for name in sys.modules} & {'pydantic_ai', 'openai', 'anthropic', 'httpx2'}))"
-    )
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

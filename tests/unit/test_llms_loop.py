@@ -439,7 +439,7 @@ def kept(result: InferenceResult) -> list[Any]:
     return [(each.role, each.content, each.tool_calls, each.tool_call_id) for each in result.messages]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(plan=plans, native=st.booleans(), known=st.integers(0, 7))
 def test_an_attempt_that_goes_on_from_recorded_answers_comes_to_the_same_end(
     plan: list[Any], native: bool, known: int
@@ -460,7 +460,7 @@ def test_an_attempt_that_goes_on_from_recorded_answers_comes_to_the_same_end(
     asyncio.run(compare())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(plan=plans, content=st.text(min_size=1).filter(str.strip))
 def test_both_modes_do_the_same_and_end_the_same(plan: list[Any], content: str) -> None:
     async def outcome(native: bool) -> tuple[Any, ...]:

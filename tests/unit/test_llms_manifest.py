@@ -1,11 +1,11 @@
 """How many tokens enter a model, who wrote them, and in which role."""
 
+from protolink_grpc.llms.loop_host import InferenceRequest
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
 from protolink_grpc.llms.mock import ScriptedLLM
 from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.prompt import Section, build_prompt, delegation_tools
-from protolink_grpc.llms.surroundings import InferenceRequest
 from protolink_grpc.models.action import ContextItem, ContextManifest
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL
+from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings, ReasoningLevel
 from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.llms.prompt import Prompt, build_prompt, data_block, delegation_tools, escape_marks
-from protolink_grpc.llms.surroundings import InferenceRequest, InferSettings, ReasoningLevel
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentSkill
 from protolink_grpc.models.conversation import LLMMessage
 

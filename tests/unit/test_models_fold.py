@@ -15,9 +15,10 @@ from wire_values import FACTS, FULL_ARTIFACT, FULL_CONTEXT, FULL_MESSAGE, NOON, 
 
 from protolink_grpc.models import Artifact, FileContent, Message, Part, RunContext, Task, TaskState
 from protolink_grpc.models import events as ev
-from protolink_grpc.models.fold import DERIVED_KEYS, CopyOnRead, TaskFold, copy_artifact, copy_message, copy_part
+from protolink_grpc.models.fold import CopyOnRead, TaskFold, copy_artifact, copy_message, copy_part
 from protolink_grpc.models.json_value import normalize
 from protolink_grpc.models.references import References
+from protolink_grpc.models.task_metadata import DERIVED_KEYS
 
 SUBMITTED, WORKING, INPUT_REQUIRED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.INPUT_REQUIRED
 
@@ -40,7 +41,7 @@ FIRST = "1970-01-01T00:00:01.000000+00:00"
 
 def submitted(*texts: str, **metadata: Any) -> ev.TaskSubmitted:
     task = Task("task", messages=[said(text) for text in texts], metadata=metadata, created_at=FIRST)
-    return ev.TaskSubmitted(task, "ada")
+    return ev.TaskSubmitted.of(task, "ada")
 
 
 def moved(before: TaskState, after: TaskState, **more: Any) -> ev.TaskStatusChanged:
@@ -65,7 +66,7 @@ def test_a_submission_opens_the_task() -> None:
         flow_state={"step": 1},
         created_at="1970-01-01T00:00:00.500000+00:00",
     )
-    fold = fold_of(ev.TaskSubmitted(task, "ada", "request"))
+    fold = fold_of(ev.TaskSubmitted.of(task, "ada", "request"))
     assert (fold.principal, fold.session_id, fold.state) == ("ada", "session", SUBMITTED)
     assert (fold.metadata, fold.flow_state) == ({"own": 1}, {"step": 1})
     assert (fold.create_micros, fold.update_micros, fold.sequence) == (500_000, 1_000_000, 1)
@@ -88,7 +89,7 @@ def test_derived_keys_are_not_believed() -> None:
 def test_the_context_of_a_submission_is_kept_and_replaced_by_that_of_a_run() -> None:
     task = Task("task")
     RunContext("first", created_at=NOON).attach_to_task(task)
-    fold = fold_of(ev.TaskSubmitted(task, "ada"))
+    fold = fold_of(ev.TaskSubmitted.of(task, "ada"))
     assert fold.context == RunContext("first", created_at=NOON)
     fold_of(moved(SUBMITTED, WORKING, attempt=1), fold=fold)
     assert fold.context == RunContext("first", created_at=NOON)

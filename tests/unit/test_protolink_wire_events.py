@@ -12,9 +12,9 @@ from protolink.core.events import RunEvent as PeerEvent
 from protolink.models import Task as PeerTask
 from wire_values import FULL_ARTIFACT, PAYLOADS, events, full_event, full_payloads, full_task
 
-from protolink_grpc.gateway.json_body import write_json
-from protolink_grpc.gateway.protolink_events import StreamEvents, is_last
-from protolink_grpc.gateway.protolink_shapes import card_json, on_one_line, task_json
+from protolink_grpc.compat.protolink.edge.events import StreamEvents, is_last
+from protolink_grpc.compat.protolink.edge.shapes import card_json, on_one_line, task_json
+from protolink_grpc.edges.http.json_body import write_json
 from protolink_grpc.models import AgentCard, Artifact, ContextManifest, Part, RunAction, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.card import AgentInterface
@@ -23,7 +23,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 
 # A shared machine's pauses are no failure; each kind gets its own examples, so a few are many.
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 each_kind = pytest.mark.parametrize("kind", list(PAYLOADS), ids=lambda kind: kind.__name__)
 
 PEER_STATES = {"submitted", "working", "input-required", "completed", "canceled", "failed", "unknown"}
@@ -178,7 +178,7 @@ def test_a_chunk_has_the_step_of_its_call() -> None:
 @pytest.mark.parametrize("state", list(TaskState))
 def test_a_task_of_every_state_is_one_that_protolink_reads(state: TaskState) -> None:
     fold = TaskFold("t")
-    fold.apply(ev.TaskSubmitted(full_task(), "ada"), 1, 1, "run")
+    fold.apply(ev.TaskSubmitted.of(full_task(), "ada"), 1, 1, "run")
     if state is not TaskState.SUBMITTED:
         fold.apply(ev.TaskStatusChanged.because(TaskState.SUBMITTED, state, "why"), 2, 2, "run")
     task = PeerTask.from_dict(json.loads(write_json(task_json(fold))))
@@ -193,7 +193,7 @@ def test_a_task_of_every_state_is_one_that_protolink_reads(state: TaskState) -> 
 
 def test_a_task_shares_nothing_with_the_log() -> None:
     fold = TaskFold("t")
-    fold.apply(ev.TaskSubmitted(full_task(), "ada"), 1, 1, "run")
+    fold.apply(ev.TaskSubmitted.of(full_task(), "ada"), 1, 1, "run")
     before = write_json(task_json(fold))
     found = task_json(fold)
     found["messages"][0]["parts"].clear()

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.auth.principal import Principal
+from protolink_grpc.compat.protolink.edge.verbs import Ask, Verb
+from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
+from protolink_grpc.edges.http.options import Bounds
+from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.errors import PermissionDeniedError, TaskNotFoundError
-from protolink_grpc.gateway.door import Door
-from protolink_grpc.gateway.options import Bounds
-from protolink_grpc.gateway.protolink_socket import SocketLimits, socket_route
-from protolink_grpc.gateway.protolink_verbs import Ask, Verb
 
 PATIENCE_S = 10.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -126,11 +126,11 @@ class Peer:
 @asynccontextmanager
 async def connected(
     stage: Stage,
-    door: Door | None = None,
+    guard: RequestGuard | None = None,
     limits: SocketLimits | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Peer]:
-    peer = Peer(socket_route(door or Door(), stage.table(), limits or SocketLimits()), headers or {})
+    peer = Peer(socket_route(guard or RequestGuard(), stage.table(), limits or SocketLimits()), headers or {})
     assert (await peer.message())["type"] == "websocket.accept"
     yield peer
     peer.leave()
@@ -330,7 +330,7 @@ async def test_a_cancel_counts_also_if_its_sender_leaves_at_once() -> None:
 
 
 async def test_a_frame_that_is_too_large_closes_the_connection() -> None:
-    async with connected(Stage(), Door(bounds=Bounds(max_body_bytes=100))) as peer:
+    async with connected(Stage(), RequestGuard(bounds=Bounds(max_body_bytes=100))) as peer:
         peer.ask("1", "/echo", "é" * 60)
         closed = await peer.message()
         assert (closed["type"], closed["code"]) == ("websocket.close", 1009)
@@ -360,8 +360,10 @@ async def test_the_query_and_the_key_of_a_request_reach_the_verb() -> None:
 # -- who connects ------------------------------------------------------------------------------------------------------------
 
 
-async def refusal(door: Door, headers: Mapping[str, str], limits: SocketLimits | None = None) -> tuple[int, Any]:
-    peer = Peer(socket_route(door, Stage().table(), limits or SocketLimits()), headers)
+async def refusal(
+    guard: RequestGuard, headers: Mapping[str, str], limits: SocketLimits | None = None
+) -> tuple[int, Any]:
+    peer = Peer(socket_route(guard, Stage().table(), limits or SocketLimits()), headers)
     start, body = await peer.message(), await peer.message()
     await peer.end()
     return start["status"], json.loads(body["body"])
@@ -369,7 +371,7 @@ async def refusal(door: Door, headers: Mapping[str, str], limits: SocketLimits |
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", ""])
 async def test_pages_of_browsers_are_refused(origin: str) -> None:
-    status, body = await refusal(Door(), {"origin": origin})
+    status, body = await refusal(RequestGuard(), {"origin": origin})
     assert (status, body["reason"]) == (403, "PERMISSION_DENIED")
 
 
@@ -378,7 +380,7 @@ async def test_pages_that_are_allowed_may_connect() -> None:
     async with connected(Stage(), limits=limits, headers={"origin": "https://console.example"}) as peer:
         peer.ask("1", "/echo")
         assert (await peer.answer())["ok"]
-    status, _ = await refusal(Door(), {"origin": "https://console.example.evil"}, limits)
+    status, _ = await refusal(RequestGuard(), {"origin": "https://console.example.evil"}, limits)
     assert status == 403
 
 
@@ -395,13 +397,13 @@ class Gate:
 
 
 async def test_a_stranger_is_refused_at_the_handshake() -> None:
-    status, body = await refusal(Door(Gate()), {})
+    status, body = await refusal(RequestGuard(Gate()), {})
     assert (status, body["reason"]) == (401, "UNAUTHENTICATED")
 
 
 async def test_credentials_are_looked_at_for_each_request() -> None:
     gate, stage = Gate(), Stage()
-    async with connected(stage, Door(gate), headers={"x-api-key": "k"}) as peer:
+    async with connected(stage, RequestGuard(gate), headers={"x-api-key": "k"}) as peer:
         peer.ask("1", "/echo")
         assert (await peer.answer())["ok"]
         gate.valid = False
@@ -418,7 +420,7 @@ async def test_what_one_may_not_do_is_refused_and_the_rest_is_answered() -> None
         if method != f"{SERVICE}/Echo":
             raise PermissionDeniedError(f"{principal.name} may not call {method}")
 
-    async with connected(Stage(), Door(Gate(), admit), headers={"x-api-key": "k"}) as peer:
+    async with connected(Stage(), RequestGuard(Gate(), admit), headers={"x-api-key": "k"}) as peer:
         peer.ask("1", "/work")
         assert (await peer.answer())["error"]["reason"] == "PERMISSION_DENIED"
         peer.ask("2", "/echo")

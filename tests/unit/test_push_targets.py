@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protolink_grpc.a2a.push_targets import MAX_URL, Target, Targets, parse_target
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
-from protolink_grpc.wire.reach import is_permitted, networks
+from protolink_grpc.net.allowed_addresses import is_permitted, parse_networks
 
 
 def answering(*addresses: str) -> Targets:
@@ -125,7 +125,7 @@ async def test_a_public_address_is_permitted(address: str) -> None:
     "address", ["127.0.0.1", "::1", "10.1.2.3", "192.168.0.9", "fd12::1", "100.64.0.1", "::ffff:127.0.0.1"]
 )
 def test_private_permits_what_an_organisation_has_to_itself(address: str) -> None:
-    assert is_permitted(ip_address(address), networks(["private"]))
+    assert is_permitted(ip_address(address), parse_networks(["private"]))
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_private_permits_what_an_organisation_has_to_itself(address: str) -> Non
     ],
 )
 def test_private_permits_neither_link_local_nor_the_clouds_own_addresses(address: str) -> None:
-    assert not is_permitted(ip_address(address), networks(["private"]))
+    assert not is_permitted(ip_address(address), parse_networks(["private"]))
 
 
 def test_a_network_that_is_allowed_permits_its_addresses_in_every_spelling_and_no_others() -> None:
-    allowed = networks(["10.1.0.0/16", "fe80::/10", "192.168.7.7"])
+    allowed = parse_networks(["10.1.0.0/16", "fe80::/10", "192.168.7.7"])
     for permitted in (
         "10.1.255.1",
         "::ffff:10.1.0.1",
@@ -156,7 +156,7 @@ def test_a_network_that_is_allowed_permits_its_addresses_in_every_spelling_and_n
 
 
 def test_whatever_is_allowed_the_addresses_with_the_credentials_of_machines_are_not() -> None:
-    allowed = networks(["0.0.0.0/0", "::/0"])
+    allowed = parse_networks(["0.0.0.0/0", "::/0"])
     for address in ("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::23", "fe80::a9fe:a9fe%2"):
         assert not is_permitted(ip_address(address), allowed), address
     assert is_permitted(ip_address("169.254.169.253"), allowed)
@@ -165,7 +165,7 @@ def test_whatever_is_allowed_the_addresses_with_the_credentials_of_machines_are_
 @pytest.mark.parametrize("word", ["publc", "10.0.0.1/8", "a.test", ""])
 def test_what_is_no_network_cannot_be_allowed(word: str) -> None:
     with pytest.raises(ValueError):
-        networks([word])
+        parse_networks([word])
 
 
 @given(st.integers(0, (1 << 32) - 1).map(IPv4Address))

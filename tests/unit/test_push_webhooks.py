@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
 from protolink_grpc.a2a.push_delivery import Patience
 from protolink_grpc.a2a.push_post import Answer, Post, retry_after_s
-from protolink_grpc.a2a.values import V03, V1, PushConfig
+from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.auth.principal import owner_of
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -25,13 +25,16 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits
-from protolink_grpc.store.memory import MemoryStore
-from protolink_grpc.store.port import Append, PushRow, TaskHead, TaskStore
-from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import Append, TaskHead, TaskStore
+from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.sqlite.store import SQLiteStore
+from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, webhooks_of
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -162,7 +165,7 @@ class Scene:
         await self.store.append(Append(head, [frame.encode() for frame in frames], after, 0))
 
     async def row(self, config_id: str, task_id: str = "task") -> PushRow:
-        row = await self.store.push("agent", task_id, config_id)
+        row = await self.store.view(lambda records: records.get(WEBHOOKS, "agent", task_id, config_id))
         assert row is not None
         return row
 
@@ -269,7 +272,7 @@ async def test_webhooks_that_do_not_run_register_nothing(scene: Scene) -> None:
     with pytest.raises(UnavailableError):
         await webhooks.add("ada", hook(), 0, V1)
     await webhooks.stop()
-    assert await scene.store.pushes("agent", "task") == []
+    assert await scene.store.view(lambda records: webhooks_of(records, "agent", "task")) == []
 
 
 async def test_a_webhook_is_registered_although_its_caller_hangs_up(scene: Scene) -> None:
@@ -500,13 +503,14 @@ async def test_a_reading_that_fails_is_repeated_and_nothing_is_lost(scene: Scene
 
 async def test_an_answer_that_cannot_be_noted_is_noted_later_and_not_asked_for_again() -> None:
     class Failing(MemoryStore):
-        faults = 2
+        faults, changes = 2, 0
 
-        async def advance_push(self, row: PushRow, cursor: int) -> PushRow | None:
-            if self.faults:
-                self.faults -= 1
+        async def change(self, work: Callable[[Records], Any]) -> Any:
+            # The first one puts the webhook.
+            self.changes += 1
+            if 1 < self.changes <= 1 + self.faults:
                 raise StoreError("disk full")
-            return await super().advance_push(row, cursor)
+            return await super().change(work)
 
     scene = Scene(Failing())
     async with running(scene.webhooks()) as webhooks:
@@ -543,7 +547,7 @@ async def test_a_webhook_that_another_process_deletes_gets_nothing_more_from_her
     async with running(scene.webhooks()) as webhooks:
         await webhooks.add("ada", hook(), 0, V1)
         await scene.receiver.until(lambda: scene.receiver.attempts)
-        await scene.store.delete_push("agent", "task", "hook")
+        await scene.store.change(lambda records: records.delete(WEBHOOKS, "agent", "task", "hook"))
         scene.receiver.gate.set()
         async with asyncio.timeout(PATIENCE_S):
             while webhooks._deliveries:
@@ -721,7 +725,7 @@ async def test_a_start_that_fails_leaves_the_store_as_it_was() -> None:
             self.users -= 1
             await super().close()
 
-        async def claim_pushes(self, agent_name: str) -> list[PushRow]:
+        async def claim(self, kind: Any, scope: str) -> list[Any]:
             raise StoreError("gone")
 
     store = Broken()

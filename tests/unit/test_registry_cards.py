@@ -13,7 +13,7 @@ from protolink_grpc.a2a.card import dual_card_json
 from protolink_grpc.a2a.values import PublicCard
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
-from protolink_grpc.wire.cards import FLAGS, card_from_bytes, card_from_pb, card_to_bytes, card_to_pb
+from protolink_grpc.wire.cards import FLAGS, MAX_CARD_BYTES, card_from_bytes, card_from_pb, card_to_bytes, card_to_pb
 
 SCHEME_KEYS = [
     "type",
@@ -281,6 +281,20 @@ def test_a_scheme_of_an_unknown_kind_goes_back_as_it_came():
     assert card.security_schemes["new"]["type"] == "unknown"
     again = card_to_pb(AgentCard.from_dict(card.to_dict()))
     assert again.security_schemes["new"].SerializeToString() == later
+
+
+def test_a_card_has_at_most_one_mebibyte_as_encoded():
+    room = MAX_CARD_BYTES - minimal(metadata={"k": "v" * MAX_CARD_BYTES}).ByteSize()
+    largest = minimal(metadata={"k": "v" * (MAX_CARD_BYTES + room)})
+    assert largest.ByteSize() == MAX_CARD_BYTES == 1 << 20
+    card = card_from_pb(largest)
+    card.metadata["k"] += "v"
+    for refused in (lambda: card_from_pb(card_to_pb(card)), lambda: card_from_bytes(card_to_bytes(card))):
+        with pytest.raises(
+            InvalidArgumentError, match="has 1,048,577 bytes as encoded; a card has at most 1,048,576"
+        ) as caught:
+            refused()
+        assert caught.value.field == "card"
 
 
 def test_no_security_schemes_at_all_means_none_of_them():

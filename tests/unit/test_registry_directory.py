@@ -42,6 +42,13 @@ def names(page):
     return [agent.card.name for agent in page.agents]
 
 
+def test_a_card_of_more_than_a_mebibyte_is_not_registered(directory):
+    with pytest.raises(InvalidArgumentError, match="a card has at most 1,048,576") as caught:
+        directory.register(card("large", metadata={"k": "v" * (1 << 20)}), "alice")
+    assert caught.value.field == "card"
+    assert directory.list().agents == ()
+
+
 def test_a_registered_agent_is_found_by_name_and_by_url(directory):
     granted = directory.register(card("a"), "alice")
     found = directory.get("a")

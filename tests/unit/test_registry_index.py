@@ -117,5 +117,5 @@ class Histories(RuleBasedStateMachine):
         assert all(index._postings.values())
 
 
-Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Histories.TestCase.settings = settings(stateful_step_count=30, deadline=None)
 test_any_history_is_read_as_a_naive_scan_would = Histories.TestCase

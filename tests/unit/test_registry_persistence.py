@@ -60,10 +60,8 @@ async def test_writes_are_synced_before_they_are_acknowledged(path):
     file = SQLiteDirectoryFile(path)
     await file.load()
 
-    def pragma(name):
-        return file._connection.execute(f"PRAGMA {name}").fetchone()[0]
-
-    found = await file._in_thread(lambda: [pragma(name) for name in ("journal_mode", "synchronous", "locking_mode")])
+    names = ("journal_mode", "synchronous", "locking_mode")
+    found = await file._engine.read(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
     await file.aclose()
     assert found == ["wal", 2, "exclusive"]
 
@@ -79,14 +77,31 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
     assert await reread(path) == ([stored("a"), stored("d")], 2, [])
 
 
-@pytest.mark.parametrize("version", [1, 2, 4])
-async def test_a_file_of_another_version_is_refused_and_left_alone(path, version):
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (1, "reads none before 5; remove the file, and agents that run register again"),
+        (3, "reads none before 5; remove the file, and agents that run register again"),
+        (6, "knows 5; upgrade the package"),
+    ],
+)
+async def test_a_file_of_another_version_is_refused_and_left_alone(path, version, advice):
     await reread(path)
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'schema_version'", (version,))
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match=f"has version {version}.*remove the file"):
+    with pytest.raises(StoreVersionError, match=f"has schema version {version}, .*{advice}"):
+        await reread(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_file_from_before_there_was_one_kind_of_file_is_refused_and_left_alone(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="of an earlier version; give the registry a file of its own"):
         await reread(path)
     assert path.read_bytes() == before
 
@@ -134,7 +149,7 @@ async def test_two_registries_cannot_share_a_file(path):
 
 async def test_something_else_than_a_database_says_so(path):
     path.write_bytes(b"not a database" * 100)
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(StoreError, match="is not a SQLite database"):
         await reread(path)
 
 

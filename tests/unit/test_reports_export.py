@@ -19,11 +19,13 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports import RunExport, RunReport
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import RunExport
 from protolink_grpc.reports.agentruntime import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
-from protolink_grpc.runtime.engine import lost
+from protolink_grpc.runtime.endings import lost_status
 from protolink_grpc.wire.events import EventEncoder, event_from_frame
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
@@ -160,8 +162,13 @@ def test_a_run_begins_by_its_cause(cause: str, first: str) -> None:
 
 
 def test_a_lost_run_says_so() -> None:
-    records = exported(lost(WORKING, "the process died"))
+    records = exported(lost_status(WORKING, "the process died"))
     assert records[0]["payload"]["failureCategory"] == "run_lost"
+
+
+def test_a_failure_that_only_sounds_like_a_lost_run_is_none() -> None:
+    failed = ev.TaskStatusChanged(WORKING, TaskState.FAILED, Failure("AGENT_FAILED", "run lost: said the agent"))
+    assert exported(failed)[0]["payload"]["failureCategory"] == "agent_failed"
 
 
 def test_an_approval_is_an_action_of_the_contract_under_its_request_id() -> None:

@@ -17,10 +17,10 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import (
     RunExport,
     RunReplay,
-    RunReport,
     assert_budget_under,
     assert_no_denied_actions,
     assert_run_events,

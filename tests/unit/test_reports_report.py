@@ -27,8 +27,9 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports import ReportBuilder, RunReport
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import ReportBuilder
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
 ALLOW, DENY, ASK = PolicyEffect.ALLOW, PolicyEffect.DENY, PolicyEffect.REQUIRE_APPROVAL
@@ -252,7 +253,7 @@ def test_artifacts_are_as_they_are_at_the_end() -> None:
 
 def test_the_envelope_is_the_runs_own() -> None:
     log = Log()
-    log.add(ev.TaskSubmitted(Task("t", metadata={"run_context": {"run_id": "callers", "trace_id": "tr"}}), "ada"))
+    log.add(ev.TaskSubmitted.of(Task("t", metadata={"run_context": {"run_id": "callers", "trace_id": "tr"}}), "ada"))
     log.add(moved(SUBMITTED, WORKING, attempt=1))
     context = log.report().context
     assert context is not None

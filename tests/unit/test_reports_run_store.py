@@ -18,9 +18,10 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models import Message, RunContext, Task, TaskState
 from protolink_grpc.models import events as ev
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.reports import RunReport, RunStore, SQLiteRunStore
-from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports import RunStore, SQLiteRunStore
+from protolink_grpc.runtime.log import LiveTask
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
 
@@ -57,7 +58,7 @@ async def ran(
     live.fold.principal, live.fold.agent_name, live.fold.session_id = principal, agent, session
     task = Task(task_id, messages=[Message.user("hello")], metadata={"secret": "hunter2"})
     RunContext(run_id="callers", session_id=session, trace_id=f"trace-{task_id}").attach_to_task(task)
-    opening: list[Any] = [ev.TaskSubmitted(task, principal), ev.TaskStatusChanged(SUBMITTED, WORKING, attempt=1)]
+    opening: list[Any] = [ev.TaskSubmitted.of(task, principal), ev.TaskStatusChanged(SUBMITTED, WORKING, attempt=1)]
     await live.record(opening, run_id=f"{task_id}-run-1", claim=True)
     await live.record(
         [ev.TaskMessagesAdded((Message.agent("done"),)), ev.TaskStatusChanged(WORKING, COMPLETED)],

@@ -7,7 +7,7 @@ import pytest
 from protolink_grpc.models import RunContext, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.policy.redaction import RedactionPolicy
+from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.reports import InMemoryEventSink, RunRecorder
 
 

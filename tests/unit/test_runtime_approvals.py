@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,19 @@ from protolink_grpc.models import (
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, TaskProgress
-from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.policy.redaction import RedactionPolicy
-from protolink_grpc.runtime import approvals as desk
-from protolink_grpc.runtime.approvals import ApprovalChanges, Approvals
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
+from protolink_grpc.runtime.actions import approvals as desk
+from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.clock import SystemClock
-from protolink_grpc.runtime.live import LiveTask
+from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Controls, Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Limits, Submission
-from protolink_grpc.store.port import ApprovalQuery, ApprovalRevisions, TaskQuery, TaskStore
-from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow
+from protolink_grpc.storage.port import TaskQuery, TaskStore
+from protolink_grpc.storage.records import Records, Revisions
+from protolink_grpc.storage.sqlite.store import SQLiteStore
 from protolink_grpc.wire.events import event_from_frame
 
 PATIENCE_S = 20.0
@@ -65,6 +68,14 @@ class Ahead:
 
     def micros(self) -> int:
         return self._clock.micros() + int(self.ahead_s * 1e6)
+
+
+def approval_of(request_id: str, records: Records) -> ApprovalRow | None:
+    return records.get(APPROVALS, "agent", request_id)
+
+
+def revisions_of(records: Records) -> Revisions:
+    return records.revisions(APPROVALS, "agent")
 
 
 @dataclass
@@ -134,7 +145,7 @@ async def ask(service: TaskService, text: str, principal: str = "ada", task_id: 
     """Begin a task and return its id once all its questions are there."""
     turn = await service.submit(Submission([Message.user(text)], task_id=task_id), principal)
     for word in text.split():
-        while await service.store.approval("agent", f"r-{word}") is None:
+        while await service.store.view(partial(approval_of, f"r-{word}")) is None:
             await asyncio.sleep(0)
     return turn.task_id
 
@@ -523,7 +534,7 @@ async def test_a_watch_begins_with_a_snapshot_of_what_waits_and_goes_on_with_wha
     async with aclosing(service.watch_approvals("ada")) as batches:
         first = await anext(batches)
         assert names(first.approvals) == ["r-two"]
-        revision = (await service.store.approval_revisions("agent")).latest
+        revision = (await service.store.view(revisions_of)).latest
         assert first.position == WatchPosition(revision, revision, caught_up=True, reset=True)
         task_id = await ask(service, "three")
         assert await changes(batches, 1) == [("r-three", "pending")]
@@ -542,7 +553,7 @@ async def test_a_watch_without_anything_to_show_is_caught_up_at_once(opened: Ope
             await outcome(service, task_id)
         async with aclosing(service.watch_approvals("ada")) as batches:
             first = await anext(batches)
-        revision = (await service.store.approval_revisions("agent")).latest
+        revision = (await service.store.view(revisions_of)).latest
         assert first == ApprovalChanges([], WatchPosition(revision, revision, caught_up=True, reset=True))
         # The position of nothing is one, too.
         async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
@@ -571,7 +582,7 @@ async def test_a_watch_after_a_revision_begins_with_what_changed_since_each_as_i
 async def test_a_watch_after_a_revision_that_is_not_known_begins_with_a_snapshot(opened: Open) -> None:
     service = await opened()
     await ask(service, "one")
-    known = await service.store.approval_revisions("agent")
+    known = await service.store.view(revisions_of)
     for revision in (0, 1, known.first - 1, known.latest + 1, 1 << 62):
         async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
             first = await anext(batches)
@@ -642,14 +653,14 @@ async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_
     service = office.service()
     await service.start()
     reads, gate = asyncio.Event(), asyncio.Event()
-    revisions = office.store.approval_revisions
+    view = office.store.view
 
-    async def held_up(agent_name: str) -> ApprovalRevisions:
+    async def held_up(query: Callable[[Records], Any]) -> Any:
         reads.set()
         await gate.wait()
-        return await revisions(agent_name)
+        return await view(query)
 
-    office.store.approval_revisions = held_up  # type: ignore[method-assign]  # of this one store
+    office.store.view = held_up  # type: ignore[method-assign]  # of this one store
     async with aclosing(service.watch_approvals("ada")) as batches:
         begun = asyncio.ensure_future(anext(batches))
         await reads.wait()
@@ -779,7 +790,7 @@ async def test_a_task_without_approvals_leaves_the_index_alone(opened: Open) -> 
     service = await opened()
     task_id = (await service.submit(Submission([Message.user("")]), "ada")).task_id
     await outcome(service, task_id)
-    revisions = await service.store.approval_revisions("agent")
+    revisions = await service.store.view(revisions_of)
     assert revisions.first == revisions.latest
 
 

@@ -2,9 +2,8 @@
 
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.clock import SystemClock
-from protolink_grpc.runtime.live import LiveTask
-from protolink_grpc.runtime.warm import WarmTasks
-from protolink_grpc.store.memory import MemoryStore
+from protolink_grpc.runtime.log import LiveTask, WarmTasks
+from protolink_grpc.storage.memory import MemoryStore
 
 
 def task(name: str, size: int, principal: str = "ann") -> LiveTask:

@@ -22,10 +22,10 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.state import SQLiteStorage
-from protolink_grpc.state.sqlite_storage import MIGRATIONS
-from protolink_grpc.state.storage import ItemBounds
-from protolink_grpc.store import database
-from protolink_grpc.store.sqlite import SQLiteStore
+from protolink_grpc.storage.agent_storage import ItemBounds
+from protolink_grpc.storage.sqlite import file
+from protolink_grpc.storage.sqlite.storage import SCHEMA
+from protolink_grpc.storage.sqlite.store import SQLiteStore
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def words(storage: SQLiteStorage, session_id: str = "s") -> list[str]:
 
 
 def threads() -> int:
-    return sum(thread.name == "plgrpc-state" for thread in threading.enumerate())
+    return sum(thread.name.startswith("plgrpc-state") for thread in threading.enumerate())
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def held(storage: SQLiteStorage) -> threading.Event:
         begun.set()
         gate.wait()
 
-    storage._file._writer.submit(wait)
+    threading.Thread(target=storage._file.write_now, args=(wait,)).start()
     await asyncio.to_thread(begun.wait)
     return gate
 
@@ -256,7 +256,7 @@ async def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
     async with SQLiteStorage(path) as storage:
         await storage.append_messages("s", "t", said("one"))
     with sqlite3.connect(path) as db:
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+        db.execute(f"PRAGMA user_version = {len(SCHEMA.migrations) + 1}")
     db.close()
     async with unopened(path) as storage:
         with pytest.raises(StoreVersionError, match="upgrade the package"):
@@ -328,7 +328,7 @@ async def test_a_full_file_costs_only_the_turn_that_did_not_fit(storage: SQLiteS
 async def test_a_lock_that_is_held_too_long_is_named_and_then_forgotten(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_MS", 20)
+    monkeypatch.setattr(file, "BUSY_MS", 20)
     async with SQLiteStorage(path) as storage:
         lock = sqlite3.connect(path, isolation_level=None)
         lock.execute("BEGIN IMMEDIATE")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.state import InMemoryStorage, SessionMemory, ToolMemory
 from protolink_grpc.state import tool_memory as module
-from protolink_grpc.state.storage import ItemBounds
 from protolink_grpc.state.tool_memory import BOUNDS, MAX_KEY_BYTES
+from protolink_grpc.storage.agent_storage import ItemBounds
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_what_a_caller_leaves_out_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("message", "field"),
     [
-        (pb.CompactStateRequest(strategy="best"), "strategy"),
+        (pb.CompactStateRequest(strategy=77), "strategy"),
         (pb.CompactStateRequest(scope=pb.StateScope(session_id="a\nb")), "scope.session_id"),
         (pb.CompactStateRequest(scope=pb.StateScope(session_id="x" * 10_000)), "scope.session_id"),
     ],

@@ -2,19 +2,14 @@
 
 import asyncio
 import os
-import shutil
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,17 +19,16 @@ from protolink_grpc.errors import (
     LeaseLostError,
     SequenceConflictError,
     StoreError,
-    StoreFullError,
     StoreReadOnlyError,
     StoreVersionError,
 )
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.store import database, liveness, tails, task_table
-from protolink_grpc.store.database import connect, explain
-from protolink_grpc.store.liveness import is_dead, process_identity
-from protolink_grpc.store.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
-from protolink_grpc.store.sqlite import SQLiteStore, now_micros
-from protolink_grpc.store.task_table import MIGRATIONS, ROW_BYTES, split_row
+from protolink_grpc.storage.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
+from protolink_grpc.storage.sqlite import engine, file, liveness, log, tails
+from protolink_grpc.storage.sqlite.file import Schema, connect, explain
+from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
+from protolink_grpc.storage.sqlite.log import MIGRATIONS, ROW_BYTES, SCHEMA, split_row
+from protolink_grpc.storage.sqlite.store import SQLiteStore, now_micros
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -106,7 +100,7 @@ async def held_writer(store: SQLiteStore) -> AsyncIterator[None]:
         busy.set()
         release.wait(PATIENCE_S)
 
-    holding = asyncio.ensure_future(store._write(hold))
+    holding = asyncio.ensure_future(store._engine.write(hold))
     await asyncio.to_thread(busy.wait, PATIENCE_S)
     try:
         yield
@@ -120,7 +114,7 @@ async def settle(store: SQLiteStore) -> None:
     for _ in range(4):
         await asyncio.sleep(0)
         await store.head("nobody")
-        await store._write(lambda db: None)
+        await store._engine.write(lambda db: None)
 
 
 # -- durability ----------------------------------------------------------------------------------------------------------
@@ -131,7 +125,7 @@ async def test_commits_go_through_a_write_ahead_log_and_wait_for_the_disk(store:
         return [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
 
     full = 2
-    assert await store._write(pragmas) == ["wal", full]
+    assert await store._engine.write(pragmas) == ["wal", full]
 
 
 async def test_an_answered_append_is_in_the_file(store: SQLiteStore, path: Path) -> None:
@@ -234,8 +228,8 @@ async def test_a_closed_store_refuses_everything_and_says_why(path: Path) -> Non
 
 async def test_appends_that_wait_together_share_one_commit(store: SQLiteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    transact = store._transact
-    monkeypatch.setattr(store, "_transact", lambda db, jobs: (sizes.append(len(jobs)), transact(db, jobs)))
+    transact = store._engine._transact
+    monkeypatch.setattr(store._engine, "_transact", lambda db, jobs: (sizes.append(len(jobs)), transact(db, jobs)))
     async with held_writer(store):
         appends = [asyncio.create_task(store.append(addition(f"task {number}"))) for number in range(64)]
         await asyncio.sleep(0)
@@ -313,7 +307,7 @@ async def test_what_is_kept_in_memory_agrees_with_the_file(store: SQLiteStore, m
 
 
 async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path: Path) -> None:
-    connect(path, MIGRATIONS).close()
+    connect(path, SCHEMA).close()
     db = sqlite3.connect(path)
     db.execute("PRAGMA user_version = 99")
     db.close()
@@ -327,9 +321,9 @@ async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path: Path) 
 
 
 def test_a_file_whose_logs_cannot_be_read_any_more_is_refused_and_not_touched(path: Path) -> None:
-    connect(path, ("CREATE TABLE notes(text TEXT)",)).close()
+    connect(path, Schema(("CREATE TABLE notes(text TEXT)",))).close()
     with pytest.raises(StoreVersionError, match="reads none before 2; choose a new file") as refused:
-        connect(path, (None, "CREATE TABLE tasks(id TEXT)"))
+        connect(path, Schema((None, "CREATE TABLE tasks(id TEXT)"), advice="choose a new file"))
     assert refused.value.metadata == {"found": "1", "known": "2"}
     assert rows(path, "PRAGMA user_version") == [(1,)]
     assert rows(path, "SELECT name FROM sqlite_schema") == [("notes",)]
@@ -339,13 +333,12 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     older = SQLiteStore(path)
-    monkeypatch.setattr(task_table, "MIGRATIONS", MIGRATIONS)
     await older.open()
     await older.append(addition("task", b"one", request_id="request"))
     await older.close()
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     further = ("CREATE TABLE notes(text TEXT); INSERT INTO notes VALUES ('hello')", "DROP TABLE notes")
-    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS, further[0]))
+    monkeypatch.setattr(log, "SCHEMA", Schema((*MIGRATIONS, further[0])))
     newer = SQLiteStore(path)
     await newer.open()
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
@@ -353,19 +346,31 @@ async def test_an_older_file_is_brought_forward_and_keeps_its_tasks(
     assert await newer.read("task", 0, 10) == [b"one"]
     assert await newer.request("agent", "ada", "request") == RequestRecord("task", 0)
     await newer.close()
-    monkeypatch.setattr(task_table, "MIGRATIONS", (*MIGRATIONS, *further))
+    monkeypatch.setattr(log, "SCHEMA", Schema((*MIGRATIONS, *further)))
+    newer = SQLiteStore(path)
     await newer.open()
     assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
     await newer.close()
 
 
+def test_a_table_that_is_declared_later_is_added_and_one_that_has_changed_is_refused(path: Path) -> None:
+    connect(path, SCHEMA).close()
+    notes = {"notes": "CREATE TABLE notes(text TEXT)"}
+    connect(path, replace(SCHEMA, tables={**SCHEMA.tables, **notes})).close()
+    assert rows(path, "SELECT text FROM notes") == []
+    connect(path, SCHEMA).close()  # a version that does not know it leaves it alone
+    notes["notes"] = "CREATE TABLE notes(text TEXT, number INTEGER)"
+    with pytest.raises(StoreVersionError, match=r"keeps its notes in another form .*; choose a new file"):
+        connect(path, replace(SCHEMA, tables=notes))
+
+
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    connect(path, MIGRATIONS).close()
+    connect(path, SCHEMA).close()
     with pytest.raises(StoreError):
-        connect(path, (*MIGRATIONS, "CREATE TABLE notes(text TEXT); NOT EVEN SQL"))
+        connect(path, Schema((*MIGRATIONS, "CREATE TABLE notes(text TEXT); NOT EVEN SQL")))
     assert rows(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     assert rows(path, "SELECT count(*) FROM sqlite_schema WHERE name = 'notes'") == [(0,)]
-    connect(path, MIGRATIONS).close()
+    connect(path, SCHEMA).close()
 
 
 async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> None:
@@ -375,7 +380,7 @@ async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> No
 
         def begin(path: Path = path, starting: threading.Barrier = starting) -> str:
             starting.wait(PATIENCE_S)
-            db = connect(path, MIGRATIONS)
+            db = connect(path, SCHEMA)
             mode = str(db.execute("PRAGMA journal_mode").fetchone()[0])
             db.close()
             return mode
@@ -384,11 +389,17 @@ async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> No
         assert modes == ["wal"] * 4
 
 
-def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def before_its_journal(path: Path) -> sqlite3.Connection:
+    """A process that is creating the file: just before it turns the journal on."""
+    connect(path, SCHEMA).close()
     first = sqlite3.connect(path, isolation_level=None)
-    first.executescript(
-        f"{MIGRATIONS[-1]} PRAGMA user_version = {len(MIGRATIONS)}; BEGIN IMMEDIATE"
-    )  # just before it turns the journal on
+    first.execute("PRAGMA journal_mode = DELETE")
+    first.execute("BEGIN IMMEDIATE")
+    return first
+
+
+def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = before_its_journal(path)
     waits: list[float] = []
 
     def meanwhile(seconds: float) -> None:
@@ -396,8 +407,8 @@ def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkey
         if first.in_transaction:
             first.execute("COMMIT")
 
-    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=time.monotonic, sleep=meanwhile))
-    second = connect(path, MIGRATIONS)
+    monkeypatch.setattr(file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=meanwhile))
+    second = connect(path, SCHEMA)
     assert waits  # SQLite itself did not wait, so we did
     assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     second.close()
@@ -405,12 +416,11 @@ def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkey
 
 
 def test_a_journal_that_stays_locked_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sqlite3.connect(path, isolation_level=None)
-    first.executescript(f"{MIGRATIONS[-1]} PRAGMA user_version = {len(MIGRATIONS)}; BEGIN IMMEDIATE")
+    first = before_its_journal(path)
     clock = iter(range(0, 1000, 4))
-    monkeypatch.setattr(database, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
+    monkeypatch.setattr(file, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda seconds: None))
     with pytest.raises(StoreError, match="is locked by another process"):
-        connect(path, MIGRATIONS)
+        connect(path, SCHEMA)
     first.close()
 
 
@@ -434,17 +444,18 @@ def test_a_store_goes_on_when_a_program_starts_another_loop(path: Path) -> None:
     asyncio.run(begin())
     asyncio.run(go_on())
     # Who had opened it in the loop that is gone does not keep it open.
-    assert store._thread is None
+    assert not store._engine.is_open
 
 
 def test_the_writer_survives_a_loop_that_closes_before_it_hears_of_a_commit(path: Path) -> None:
     def too_late(*_: Any) -> None:
         raise RuntimeError("Event loop is closed")
 
-    store: Any = SQLiteStore(path)
-    store._loop = SimpleNamespace(is_closed=lambda: False, call_soon_threadsafe=too_late)
-    db = connect(path, MIGRATIONS)
-    store._commit(db, [])
+    loop: Any = SimpleNamespace(call_soon_threadsafe=too_late)
+    future: Any = SimpleNamespace()
+    writer = engine.Engine(path, SCHEMA, name="plgrpc-store")
+    db = connect(path, SCHEMA)
+    writer._commit(db, [engine.Job(lambda _: None, future, loop)])
     db.close()
 
 
@@ -490,7 +501,7 @@ async def test_a_store_that_could_not_open_opens_once_the_cause_is_gone(tmp_path
 
 
 def test_an_error_of_the_file_never_shows_a_statement(path: Path) -> None:
-    db = connect(path, MIGRATIONS)
+    db = connect(path, SCHEMA)
     with pytest.raises(sqlite3.Error) as caught:
         db.execute("INSERT INTO tasks(principal) VALUES ('secret words')")
     assert "secret words" not in str(explain(caught.value, path))
@@ -500,43 +511,9 @@ def test_an_error_of_the_file_never_shows_a_statement(path: Path) -> None:
 # -- files that cannot be written ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a file system of its own in memory, and mounts it again with other options."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = False
-
-    def mount(options: str) -> Path:
-        nonlocal mounted
-        again = "remount," if mounted else ""
-        command = ["mount", "-t", "tmpfs", "-o", again + options, "tmpfs", str(place)]
-        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("this user may not mount a file system")
-        mounted = True
-        return place
-
-    yield mount
-    if mounted:
-        # Lazily: a store that a failed test left open must not keep the file system there.
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-@pytest.mark.parametrize("name", ["tasks.db", "new.db"], ids=["old file", "new file"])
-async def test_a_read_only_disk_is_found_when_the_store_opens(small_disk: Callable[[str], Path], name: str) -> None:
-    store = SQLiteStore(small_disk("size=1m") / "tasks.db")
-    await store.open()
-    await store.append(addition("task"))
-    await store.close()
-    path = small_disk("ro") / name
-    with pytest.raises(StoreReadOnlyError) as refused:
-        await SQLiteStore(path).open()
-    assert refused.value.metadata == {"path": str(path)}
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to files of any mode")
 async def test_a_read_only_file_is_found_when_the_store_opens(path: Path) -> None:
-    connect(path, MIGRATIONS).close()
+    connect(path, SCHEMA).close()
     path.chmod(0o400)
     with pytest.raises(StoreReadOnlyError):
         await SQLiteStore(path).open()
@@ -545,7 +522,7 @@ async def test_a_read_only_file_is_found_when_the_store_opens(path: Path) -> Non
 async def test_a_file_that_becomes_read_only_refuses_appends_and_can_still_be_read(store: SQLiteStore) -> None:
     await store.append(addition("task"))
     # The same refusal by SQLite as that of a disk that turned read-only, without one.
-    await store._write(lambda db: db.execute("PRAGMA query_only = ON"))
+    await store._engine.write(lambda db: db.execute("PRAGMA query_only = ON"))
     with pytest.raises(StoreReadOnlyError) as refused:
         await store.append(addition("task", after=1, request_id="request"))
     assert refused.value.metadata == {"path": str(store.path)}
@@ -556,59 +533,13 @@ async def test_a_file_that_becomes_read_only_refuses_appends_and_can_still_be_re
     await store.append(addition("task", after=1, request_id="request"))
 
 
-async def fill(store: SQLiteStore) -> int:
-    """Append to `task` until there is no space; how many events it has then."""
-    for after in range(1000):
-        try:
-            await store.append(addition("task", bytes([after % 256]) * 50_000, after=after))
-        except StoreFullError as error:
-            assert str(store.path) in str(error)  # noqa: PT017 -- the loop ends with the first failure, whenever it comes
-            return after
-    raise AssertionError("the disk never was full")
-
-
-async def check_full(store: SQLiteStore) -> None:
-    """A full disk costs the append that did not fit, and nothing else; once there is space, the store goes on."""
-    written = await fill(store)
-    assert written > 1
-    with pytest.raises(StoreFullError):
-        await store.append(addition("another", bytes(50_000), request_id="request"))
-    assert await store.head("another") is None
-    assert await store.request("agent", "ada", "request") is None
-    head = await store.head("task")
-    assert head is not None
-    assert head.sequence == written
-    for after in range(written):
-        assert await store.read("task", after, 1) == [bytes([after % 256]) * 50_000]
-
-
-async def test_a_full_file_costs_only_the_append_that_did_not_fit(store: SQLiteStore) -> None:
-    await store._write(lambda db: db.execute("PRAGMA max_page_count = 300"))
-    await check_full(store)
-    await store._write(lambda db: db.execute("PRAGMA max_page_count = 100000"))
-    await store.append(addition("another", bytes(50_000), request_id="request"))
-    assert await store.request("agent", "ada", "request") == RequestRecord("another", 0)
-
-
-async def test_a_full_disk_costs_only_the_append_that_did_not_fit(small_disk: Callable[[str], Path]) -> None:
-    store = SQLiteStore(small_disk("size=1m") / "tasks.db")
-    await store.open()
-    await check_full(store)
-    small_disk("size=8m")
-    await store.append(addition("another", bytes(50_000), request_id="request"))
-    await store.close()
-    await store.open()
-    assert await store.request("agent", "ada", "request") == RequestRecord("another", 0)
-    await store.close()
-
-
 async def test_a_store_that_cannot_write_any_more_can_still_be_closed(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = SQLiteStore(path)
     await store.open()
     # Signing off writes; here every write fails.
-    await store._write(lambda db: db.execute("PRAGMA query_only = ON"))
+    await store._engine.write(lambda db: db.execute("PRAGMA query_only = ON"))
     await store.close()
     assert "cannot sign off" in caplog.text
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("plgrpc-store")]
@@ -620,7 +551,7 @@ async def test_a_store_that_cannot_write_any_more_can_still_be_closed(
 async def test_a_lock_that_is_held_too_long_is_named_and_then_forgotten(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_MS", 20)
+    monkeypatch.setattr(file, "BUSY_MS", 20)
     store = SQLiteStore(path)
     await store.open()
     lock = sqlite3.connect(path, isolation_level=None)
@@ -734,143 +665,13 @@ async def test_readers_ask_again_when_other_processes_cannot_be_followed(
     def fail(db: sqlite3.Connection, probe: Any) -> None:
         probe.outcome = StoreError("no look today")
 
-    monkeypatch.setattr(store, "_look", fail)
+    monkeypatch.setattr(store._engine, "_probe", fail)
     async with asyncio.timeout(PATIENCE_S):
         await store.wait("task", 1)
     assert "no look today" in caplog.text
 
 
-WRITER = """
-    import asyncio, sys
-    from protolink_grpc.errors import SequenceConflictError
-    from protolink_grpc.models.lifecycle import TaskState
-    from protolink_grpc.store.port import Append, TaskHead
-    from protolink_grpc.store.sqlite import SQLiteStore
-
-    path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-
-    def addition(task_id, frame, after):
-        head = TaskHead(task_id, "ada", "agent", "s", TaskState.WORKING, after + 1, "run", 1, after + 2, "w", 1)
-        return Append(head, [frame], after, 1 if after else 0)
-
-    async def own(store):
-        for after in range(count):
-            await store.append(addition("of " + name, f"{name} {after}".encode(), after))
-
-    async def shared(store):
-        for number in range(count):
-            while True:
-                head = await store.head("shared")
-                try:
-                    await store.append(addition("shared", f"{name} {number}".encode(), head.sequence if head else 0))
-                    break
-                except SequenceConflictError:
-                    continue
-
-    async def main():
-        store = SQLiteStore(path)
-        await store.open()
-        print("open", flush=True)
-        sys.stdin.readline()
-        await asyncio.gather(own(store), shared(store))
-        await store.close()
-
-    asyncio.run(main())
-"""
-
-
-async def test_two_processes_on_one_file_lose_nothing_and_repeat_nothing(store: SQLiteStore, tmp_path: Path) -> None:
-    count, names = 60, ["left", "right"]
-    program = tmp_path / "writer.py"
-    program.write_text(dedent(WRITER))
-    processes = [
-        await asyncio.create_subprocess_exec(
-            *(sys.executable, program, store.path, name, str(count)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for name in names
-    ]
-    async with asyncio.timeout(60):
-        for process in processes:
-            assert await process.stdout.readline() == b"open\n"
-        followed: list[bytes] = []
-        for process in processes:
-            process.stdin.write(b"go\n")
-        while len(followed) < 2 * count:
-            frames = await store.read("shared", len(followed), 7)
-            if frames:
-                followed += frames
-            else:
-                await store.wait("shared", len(followed))
-        assert [await process.wait() for process in processes] == [0, 0]
-    for name in names:
-        own = [f"{name} {number}".encode() for number in range(count)]
-        assert await store.read(f"of {name}", 0, 1000) == own
-        assert [frame for frame in followed if frame in own] == own
-    assert await store.read("shared", 0, 1000) == followed
-    assert rows(store.path, "SELECT sequence FROM events WHERE task_id = 'shared' ORDER BY sequence") == [
-        (sequence,) for sequence in range(1, 2 * count + 1)
-    ]
-
-
 # -- workers -------------------------------------------------------------------------------------------------------------
-
-WORKER = """
-    import asyncio, sys
-    from protolink_grpc.models.lifecycle import TaskState
-    from protolink_grpc.store.liveness import process_identity
-    from protolink_grpc.store.port import Append, TaskHead
-    from protolink_grpc.store.sqlite import SQLiteStore
-
-    async def main():
-        store = SQLiteStore(sys.argv[1])
-        await store.open()
-        await store.heartbeat(3600)
-        head = TaskHead("task", "ada", "agent", "s", TaskState.WORKING, 1, "run", 1, 2, store.worker, 1)
-        await store.append(Append(head, [b"event"], 0, 0))
-        print(process_identity(), flush=True)
-        await asyncio.Event().wait()
-
-    asyncio.run(main())
-"""
-
-
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[Callable[[Path], tuple[subprocess.Popen[str], str]]]:
-    """Starts a process that has taken `task` and lives on; its identity comes with it."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(path: Path) -> tuple[subprocess.Popen[str], str]:
-        program = tmp_path / "worker.py"
-        program.write_text(dedent(WORKER))
-        process = subprocess.Popen([sys.executable, program, path], stdout=subprocess.PIPE, text=True)
-        started.append(process)
-        if process.stdout is None:
-            raise AssertionError("started without a pipe")
-        return process, process.stdout.readline().strip()
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-async def test_a_killed_workers_tasks_are_orphans_at_once_and_a_living_ones_are_not(
-    store: SQLiteStore, worker: Callable[[Path], tuple[subprocess.Popen[str], str]]
-) -> None:
-    process, identity = await asyncio.to_thread(worker, store.path)
-    assert await store.orphans("agent") == []
-    assert not is_dead(identity)
-    process.send_signal(signal.SIGKILL)
-    # Waits for the end without taking notice of it: to the system it is a zombie, to us it must be dead already.
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert is_dead(identity)
-    assert await store.orphans("agent") == [await store.head("task")]
-    process.wait()
-    assert is_dead(identity)
-    assert await store.orphans("agent") == [await store.head("task")]
-    assert await store.orphans("another agent") == []
 
 
 async def test_a_closed_stores_tasks_are_orphans(store: SQLiteStore, other: SQLiteStore) -> None:

@@ -29,6 +29,9 @@ from protolink_grpc.testing.judge import verdict_on
         ("early 40 count 100", Directive("count", "100", fault=Fault("early", after=40))),
         ("idle 5 1100 echo here", Directive("echo", "here", fault=Fault("idle", times=5, number=1100))),
         ("forget 5 count 100", Directive("count", "100", fault=Fault("forget", after=5))),
+        ("undecided 5 approve it", Directive("approve", "it", fault=Fault("undecided", after=5))),
+        ("spend 3", Directive("spend", "3")),
+        ("ponder", Directive("ponder")),
         ("hold word", Directive("hold", "word")),
         ("flap word", Directive("flap", "word")),
         ("down word", Directive("down", "word")),
@@ -40,8 +43,9 @@ def test_a_text_says_what_to_do(text: str, directive: Directive) -> None:
 
 
 NONSENSE = """
-hello|Echo x|count|count ten|count 0|count -1|count ²|count 1000001|header|count-runs|flaky 2|flaky word|hold|flap|down|calls\
-|outage 40 count 1|outage 0 4 count 1|reset -1 4 count 1|reset 8 0 count 1|reset 8 4|early 0 count 1|idle 5 echo x|idle 0 9 echo x
+hello|Echo x|spend|spend 0|count|count ten|count 0|count -1|count ²|count 1000001|header|count-runs|flaky 2|flaky word|hold\
+|flap|down|calls|outage 40 count 1|outage 0 4 count 1|reset -1 4 count 1|reset 8 0 count 1|reset 8 4|early 0 count 1\
+|idle 5 echo x|idle 0 9 echo x
 """
 
 

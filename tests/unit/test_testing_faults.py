@@ -8,8 +8,11 @@ from contextlib import aclosing
 import pytest
 from plgrpc.v1 import event_pb2
 
-from protolink_grpc import Message, Task, TaskNotFoundError, TaskState, UnavailableError
-from protolink_grpc.runtime.submission import StopAt, Submission
+from protolink_grpc import Cost, Message, Task, TaskNotFoundError, TaskState, UnavailableError
+from protolink_grpc.models.action import ApprovalDecision, ApprovalState, BudgetUsage
+from protolink_grpc.models.task_metadata import USAGE_KEY
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.testing import ScriptedAgent
 from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNHEARD_OF, FaultyService
 from protolink_grpc.wire.events import unframe
@@ -48,6 +51,7 @@ async def seen(stream: object, into: list[event_pb2.RunEvent]) -> list[event_pb2
         ("whoami", TaskState.COMPLETED, "local"),
         ("header x-any", TaskState.COMPLETED, ""),
         ("fail no luck", TaskState.FAILED, None),
+        ("spend 3", TaskState.COMPLETED, "spent 3"),
         ("dance", TaskState.REJECTED, None),
     ],
 )
@@ -55,6 +59,14 @@ async def test_it_does_what_it_is_told(agent: ScriptedAgent, text: str, state: T
     task = await agent.run_task(Task.create(text))
     assert (task.state, task.get_output()) == (state, output)
     assert agent.received == [text]
+
+
+async def test_each_model_call_has_a_price_and_all_but_the_last_one_are_followed_by_a_tool_call(
+    agent: ScriptedAgent,
+) -> None:
+    task = await agent.run_task(Task.create("spend 3"))
+    usage = BudgetUsage.from_dict(task.metadata[USAGE_KEY])
+    assert (usage.llm_calls, usage.tool_calls, usage.costs) == (3, 2, (Cost(300_000, "USD"),))
 
 
 async def test_it_asks_back_and_says_the_answer(agent: ScriptedAgent) -> None:
@@ -189,6 +201,26 @@ async def test_a_forgotten_task_is_nowhere_after_the_cut(service: FaultyService)
             await denied(task_id, "ann")
     with pytest.raises(TaskNotFoundError):
         await seen(service.watch(task_id, "ann", after=5), events)
+
+
+async def test_an_undecided_task_shows_nothing_more_until_its_approval_is_answered(service: FaultyService) -> None:
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.stream(told("undecided 5 approve it"), "ann"), events)
+    task_id = events[0].task_id
+    with pytest.raises(UnavailableError):
+        await seen(service.watch(task_id, "ann", after=5), events)
+    assert [event.WhichOneof("payload") for event in events][4:] == ["approval_required"]
+    (waiting,) = (await service.approvals("ann")).approvals
+    answer = ApprovalDecision(True, waiting.approval_id, fingerprint=waiting.etag)
+    with pytest.raises(UnavailableError):
+        await service.respond(answer, "ann", "r-1")
+    approval, already_decided = await service.respond(answer, "ann", "r-1")
+    assert (approval.state, already_decided) == (ApprovalState.APPROVED, False)
+    await seen(service.watch(task_id, "ann", after=5), events)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert [event.event_type for event in events].count("approval.decided") == 1
+    assert events[-1].last
 
 
 async def test_a_task_that_is_down_works_at_every_other_address(service: FaultyService) -> None:

@@ -1,7 +1,5 @@
 """What a docstring says reaches whoever calls the tool: its text the description, its lines on parameters the schema."""
 
-import subprocess
-import sys
 import warnings
 from typing import Annotated, Any
 
@@ -196,24 +194,3 @@ def test_a_callable_object_is_described_by_its_call() -> None:
 
     tool = Tool.from_callable(Adder(), name="add")
     assert (tool.description, tool.input_schema["properties"]["n"]["description"]) == ("Add one.", "To this.")
-
-
-PLAIN = '''
-import sys
-from protolink_grpc import Tool
-
-def fn(a: int) -> int:
-    """Add one.
-
-    Note that this is plain text: nothing more.
-    """
-    return a + 1
-
-Tool.from_callable(fn)
-assert "griffe" not in sys.modules
-assert "jsonschema_rs" not in sys.modules
-'''
-
-
-def test_a_plain_docstring_costs_no_parser_at_start() -> None:
-    subprocess.run([sys.executable, "-c", PLAIN], check=True)

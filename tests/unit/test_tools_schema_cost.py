@@ -60,13 +60,13 @@ WEB = {
     ids=lambda value: str(value)[:40] if "object at" not in str(value) else "object",
 )
 def test_no_schema_and_value_take_long(schema, value):
-    started = time.perf_counter()
+    started = time.process_time()  # other programs on the machine do not count
     try:
         problems = JsonSchema(schema, bounded=True).problems(value)
     except ValueError:
         problems = [{"message": "refused"}]
     assert problems
-    assert time.perf_counter() - started < GENEROUS_S
+    assert time.process_time() - started < GENEROUS_S
 
 
 @pytest.mark.parametrize(

@@ -167,10 +167,10 @@ def test_a_thousand_wrong_items_are_told_in_a_few_words():
 def test_a_hundred_thousand_wrong_values_are_counted_and_not_listed():
     def fn(items: list[int]): ...
 
-    started = time.perf_counter()
+    started = time.process_time()
     error = rejection(Tool.from_callable(fn), {"items": ["x"] * 100_000})
     assert "100000 values are wrong" in str(error)
-    assert time.perf_counter() - started < GENEROUS_S
+    assert time.process_time() - started < GENEROUS_S
 
 
 def test_a_validator_that_refuses_a_large_value_is_answered_at_once():
@@ -179,10 +179,10 @@ def test_a_validator_that_refuses_a_large_value_is_answered_at_once():
 
     def fn(items: Annotated[list[int], AfterValidator(refuse)]): ...
 
-    started = time.perf_counter()
+    started = time.process_time()
     error = rejection(Tool.from_callable(fn), {"items": list(range(100_000))})
     assert "no item [value] here" in str(error)
-    assert time.perf_counter() - started < GENEROUS_S
+    assert time.process_time() - started < GENEROUS_S
 
 
 def test_names_made_up_by_the_caller_are_cut_and_stay_printable():

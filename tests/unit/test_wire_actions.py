@@ -152,10 +152,6 @@ class Pair(NamedTuple):
     elsewhere: frozenset[str] = frozenset()  # fields of the model that the message does not have
 
 
-def _decision_from_pb(pb: approval_pb2.ApprovalDecision, field: str = "") -> ApprovalDecision:
-    return wire.approval_decision_from_pb(pb, "request", field)
-
-
 def _answer_to_pb(decision: ApprovalDecision) -> control_service_pb2.RespondApprovalRequest:
     return wire.answer_to_pb(decision, "again")
 
@@ -168,15 +164,6 @@ def _answer_from_pb(pb: control_service_pb2.RespondApprovalRequest, field: str =
 
 
 PAIRS = {
-    "action": Pair(FULL_ACTION, run_actions, wire.action_to_pb, wire.action_from_pb),
-    "policy_decision": Pair(FULL_VERDICT, policy_decisions, wire.policy_decision_to_pb, wire.policy_decision_from_pb),
-    "approval_decision": Pair(
-        _recorded(FULL_ANSWER, "request"),
-        approval_decisions.map(lambda each: _recorded(each, "request")),
-        wire.approval_decision_to_pb,
-        _decision_from_pb,
-        frozenset({"fingerprint"}),
-    ),
     "answer": Pair(
         _given(FULL_ANSWER),
         approval_decisions.map(_given),
@@ -257,10 +244,10 @@ def test_every_effect_and_every_state_of_an_approval_has_its_own_number_and_name
 def test_an_effect_of_a_later_version_is_kept_and_passed_on(number: int) -> None:
     pb = action_pb2.PolicyDecision()
     pb.effect = number  # type: ignore[assignment]  # what a newer peer may send
-    decision = wire.policy_decision_from_pb(pb)
+    decision = wire.POLICY_DECISION.from_pb(pb)
     assert decision.effect == f"unknown-{number}"
     assert not decision.effect.is_named
-    assert wire.policy_decision_to_pb(decision) == pb
+    assert wire.POLICY_DECISION.to_pb(decision) == pb
     assert PolicyDecision.from_dict(decision.to_dict()) == decision
 
 
@@ -275,24 +262,24 @@ def test_an_action_without_kind_or_name_is_refused_by_its_path(missing: str, tex
 
 
 def test_an_artifact_of_an_action_is_refused_by_its_index() -> None:
-    pb = wire.action_to_pb(FULL_ACTION)
+    pb = wire.ACTION.to_pb(FULL_ACTION)
     pb.artifacts.add().metadata_json = "["
     with pytest.raises(InvalidArgumentError) as caught:
-        wire.action_from_pb(pb, "action")
+        wire.ACTION.from_pb(pb, "action")
     assert caught.value.field == "action.artifacts[1].metadata_json"
 
 
 @settings(deadline=None)  # a shared machine's pauses are no failure
 @given(run_actions)
 def test_the_fingerprint_is_the_same_on_both_sides(action: RunAction) -> None:
-    pb = wire.action_to_pb(action)
-    assert pb.fingerprint == action.fingerprint == wire.action_from_pb(pb).fingerprint
+    pb = wire.ACTION.to_pb(action)
+    assert pb.fingerprint == action.fingerprint == wire.ACTION.from_pb(pb).fingerprint
 
 
 def test_the_senders_fingerprint_is_not_believed() -> None:
-    pb = wire.action_to_pb(FULL_ACTION)
+    pb = wire.ACTION.to_pb(FULL_ACTION)
     pb.payload.json = '{"path":"/"}'
-    assert wire.action_from_pb(pb).fingerprint not in (pb.fingerprint, FULL_ACTION.fingerprint)
+    assert wire.ACTION.from_pb(pb).fingerprint not in (pb.fingerprint, FULL_ACTION.fingerprint)
 
 
 def test_a_state_of_an_approval_of_a_later_version_is_kept_and_passed_on() -> None:
@@ -325,14 +312,14 @@ def test_nothing_may_be_edited_unless_the_approval_says_so(edit: Any) -> None:
 @pytest.mark.parametrize("payload", [{}, {"arguments": {}}])
 @pytest.mark.parametrize("call_id", ["", "call"])
 def test_an_empty_payload_is_not_one_to_be_read_elsewhere(payload: dict[str, Any], call_id: str) -> None:
-    pb = wire.action_to_pb(RunAction("tool.call", "f", payload, call_id=call_id))
+    pb = wire.ACTION.to_pb(RunAction("tool.call", "f", payload, call_id=call_id))
     assert pb.HasField("payload") == bool(payload or call_id)
-    assert wire.action_from_pb(pb).payload == payload
+    assert wire.ACTION.from_pb(pb).payload == payload
 
 
 def test_capabilities_travel_sorted() -> None:
     action = RunAction("tool.call", "f", capabilities=frozenset("zyxabc"))
-    assert list(wire.action_to_pb(action).capabilities) == sorted("zyxabc")
+    assert list(wire.ACTION.to_pb(action).capabilities) == sorted("zyxabc")
 
 
 def test_a_missing_id_or_time_is_made() -> None:
@@ -367,7 +354,9 @@ def test_an_answer_without_a_known_verdict_is_refused_and_a_recorded_one_is_no_a
     with pytest.raises(InvalidArgumentError) as caught:
         wire.answer_from_pb(request)
     assert caught.value.field == "verdict"
-    assert wire.approval_decision_from_pb(approval_pb2.ApprovalDecision(verdict=verdict), "a").approved is False
+    assert (
+        wire.APPROVAL_DECISION.from_pb(approval_pb2.ApprovalDecision(verdict=verdict), request_id="a").approved is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -390,7 +379,10 @@ def test_edited_arguments_that_are_no_json_object_are_refused(payload: payload_p
 @pytest.mark.parametrize("edited", [None, {}, {"path": None}])
 def test_arguments_edited_away_are_not_arguments_left_alone(edited: dict[str, Any] | None) -> None:
     answer = ApprovalDecision(True, "request", edited_arguments=edited)
-    assert wire.approval_decision_from_pb(wire.approval_decision_to_pb(answer), "request").edited_arguments == edited
+    assert (
+        wire.APPROVAL_DECISION.from_pb(wire.APPROVAL_DECISION.to_pb(answer), request_id="request").edited_arguments
+        == edited
+    )
     assert wire.answer_from_pb(wire.answer_to_pb(answer, "")).edited_arguments == edited
     assert ApprovalDecision.from_dict(answer.to_dict()).edited_arguments == edited
 

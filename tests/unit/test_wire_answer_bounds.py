@@ -50,7 +50,7 @@ def ids(pages: list[pb.Task], kind: str) -> list[str]:
 SIZES = st.lists(st.sampled_from([0, 10, 1 << 10, 700 << 10, 2 << 20, 5 << 20]), max_size=5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(SIZES, SIZES)
 def test_every_answer_fits_and_together_they_show_all_once(messages: list[int], artifacts: list[int]) -> None:
     pages = pages_of(fold_with(messages, artifacts))

@@ -8,18 +8,19 @@ from hypothesis import HealthCheck, given, settings
 from plgrpc.v1 import agent_service_pb2, task_input_pb2
 from wire_values import FACTS, FULL_ARTIFACT, FULL_MESSAGE, NOON, full_task, tasks
 
+from protolink_grpc.edges.grpc.convert import deltas_from_pb, submission_from_pb, waits_from_pb
 from protolink_grpc.errors import InvalidArgumentError, SequenceConflictError
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.fold import DERIVED_KEYS
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.submission import Submission, TaskTarget
-from protolink_grpc.server.convert import deltas_from_pb, submission_from_pb, waits_from_pb
+from protolink_grpc.models.task_metadata import DERIVED_KEYS
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.tasks import input_to_pb
 
 CREATE = task_input_pb2.TASK_TARGET_CREATE
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def sent(given: task_input_pb2.TaskInput, request_id: str = "") -> Submission:

@@ -19,7 +19,7 @@ from protolink_grpc.models.payload import Payload, TypedMessage
 from protolink_grpc.wire.parts import check_parts, part_from_pb, part_to_pb, parts_from_pb, tool_output_from_pb
 
 # A shared machine's pauses are no failure; each kind or type gets its own examples, so a few are many.
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def travelled(part: Part) -> Part:

@@ -16,9 +16,7 @@ ALLOW, DENY, ASK = pb.POLICY_EFFECT_ALLOW, pb.POLICY_EFFECT_DENY, pb.POLICY_EFFE
 
 
 def encoded(permissions: dict[str, Any]) -> Any:
-    out = context_pb2.RunContext()
-    permissions_to_pb(permissions, out.permissions, "context.permissions")
-    return out.permissions
+    return context_pb2.RunContext(permissions=permissions_to_pb(permissions, "context.permissions")).permissions
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,7 @@ def test_a_rule_that_cannot_be_read_is_refused_by_its_path(permissions: dict[str
     assert refused.value.field == f"context.permissions.{field}"
     task = RunContext(permissions=permissions).attach_to_task(Task.create("go"))
     with pytest.raises(InvalidArgumentError) as refused:
-        Submission.of(task).opening("task")
+        Submission.of(task).opening("task", "ada")
     assert refused.value.field == f"input.options.permissions.{field}"
 
 

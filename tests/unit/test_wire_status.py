@@ -12,7 +12,7 @@ from protolink_grpc.errors import RULES, InvalidArgumentError, ProtolinkError, R
 from protolink_grpc.wire.status import from_code, from_status, to_status
 
 # A shared machine's pauses are no failure; each class gets its own examples, so a few are many.
-relaxed = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 CLASSES = errors.classes()
 each_class = pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES.keys())
 

@@ -12,9 +12,8 @@ from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.json_value import normalize
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm, read_value
 from protolink_grpc.wire.values import (
+    FAILURE,
     check_payload,
-    failure_from_pb,
-    failure_to_pb,
     object_from_pb,
     payload_from_pb,
     payload_to_pb,
@@ -86,7 +85,7 @@ def test_what_must_be_a_json_object_is_refused_with_its_path(payload: payload_pb
 def test_an_error_value_comes_back_as_it_was(value: Any) -> None:
     failure = Failure.from_value(value)
     assert failure.to_value() == value
-    assert failure_from_pb(failure_to_pb(failure)) == failure
+    assert FAILURE.from_pb(FAILURE.to_pb(failure)) == failure
 
 
 def test_a_failure_says_what_kind_of_cause_it_has() -> None:
@@ -96,4 +95,4 @@ def test_a_failure_says_what_kind_of_cause_it_has() -> None:
 
 def test_a_category_of_a_later_version_is_passed_on() -> None:
     later = failure_pb2.Failure(category=77)  # type: ignore[arg-type]
-    assert failure_to_pb(failure_from_pb(later)) == later
+    assert FAILURE.to_pb(FAILURE.from_pb(later)) == later

@@ -35,9 +35,10 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.failure import Failure, FailureCategory
-from protolink_grpc.models.fold import DERIVED_KEYS
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 from protolink_grpc.models.permissions import permissions_json, read_permissions
+from protolink_grpc.models.task_metadata import DERIVED_KEYS
+from protolink_grpc.models.tool import ToolDescription
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -180,6 +181,7 @@ contexts = st.builds(
     maybe_names,
     st.lists(names, max_size=2).map(tuple),
 )
+options = contexts.map(lambda context: replace(context, session_id=None, principal=None, scopes=()))
 state_changes = st.fixed_dictionaries(
     {
         "previous_state": st.sampled_from(TaskState).map(str),
@@ -249,6 +251,9 @@ approval_requests = st.builds(
 approval_decisions = st.builds(
     ApprovalDecision, st.booleans(), spoken_names, texts, texts, objects, times, st.none() | objects
 )
+context_items = st.builds(ContextItem, names.filter(lambda text: not text.isspace()), texts, counts, objects)
+abridged_actions = actions.map(lambda action: replace(action, payload={}))
+recorded_decisions = approval_decisions.map(lambda each: replace(each, request_id="request", fingerprint=""))
 # The wire counts tools beside the system prompt, the model inside it: a manifest has at least as much of the latter.
 manifests = st.builds(
     lambda tools, system, **rest: ContextManifest(tool_prompt_tokens=tools, system_tokens=tools + system, **rest),
@@ -261,7 +266,7 @@ manifests = st.builds(
     model=maybe_names,
     history_tokens=counts,
     user_tokens=counts,
-    context_items=st.lists(st.builds(ContextItem, texts, texts, counts, objects), max_size=2).map(tuple),
+    context_items=st.lists(context_items, max_size=2).map(tuple),
     context_window=st.none() | counts,
     estimated=st.booleans(),
     metadata=objects,
@@ -281,6 +286,25 @@ budget_decisions = st.builds(
     times,
 )
 
+tools = st.builds(
+    ToolDescription,
+    name=names,
+    title=texts,
+    description=texts,
+    input_schema=objects,
+    output_schema=objects,
+    request_type=texts,
+    response_type=texts,
+    read_only=st.booleans(),
+    idempotent=st.booleans(),
+    destructive=st.booleans(),
+    streaming=st.booleans(),
+    capabilities=st.lists(texts, max_size=3).map(tuple),
+    effect=st.none() | st.sampled_from(PolicyEffect),
+    timeout_s=st.none() | st.integers(1, 10**9).map(lambda millis: millis / 1000),
+    tags=st.lists(texts, max_size=3).map(tuple),
+)
+
 whole_failures = st.recursive(
     st.none(),
     lambda cause: st.builds(
@@ -291,9 +315,10 @@ whole_failures = st.recursive(
     ),
     max_leaves=4,
 ).filter(lambda failure: failure is not None)
+strategies = st.sampled_from(["", "recent", "tokens", "summary", "unknown-77"])
 causes = st.sampled_from(["", "submitted", "continued", "recovered", "unknown-77"])
 PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
-    ev.TaskSubmitted: st.builds(ev.TaskSubmitted, tasks(), texts, texts),
+    ev.TaskSubmitted: st.builds(ev.TaskSubmitted.of, tasks(), texts, texts),
     ev.TaskStatusChanged: st.builds(
         ev.TaskStatusChanged,
         *(states, states, st.none() | whole_failures, texts, small_counts, causes, st.none() | contexts),
@@ -339,7 +364,7 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         st.booleans(),
         st.integers(0, 10**15),
     ),
-    ev.ContextCompacted: st.builds(ev.ContextCompacted, counts, counts, texts, texts),
+    ev.ContextCompacted: st.builds(ev.ContextCompacted, counts, counts, strategies, texts),
     ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
     dict: objects,
 }
@@ -421,12 +446,18 @@ FULL_CONTEXT = RunContext(
     principal="alice",
     scopes=("pay", "read"),
 )
+FULL_OPTIONS = replace(FULL_CONTEXT, session_id=None, principal=None, scopes=())
 FULL_ACTION = RunAction(
     "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON, "call"
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS)
+FULL_TOOL = ToolDescription(
+    *("name", "title", "what it does", FACTS, FACTS, "acme.v1.In", "acme.v1.Out", True, True, True, True),
+    *(("files",), PolicyEffect.DENY, 1.5, ("math",)),
+)
+FULL_RECORD = replace(FULL_ANSWER, fingerprint="")
 FULL_MANIFEST = ContextManifest(
     *("run", "session", "agent", "provider", "model"),
     *(100, 20, 30, 4),
@@ -459,7 +490,7 @@ FULL_FAILURE = Failure(
 def full_payloads() -> dict[type, Any]:
     """One of each kind, every field set to something that is not its default."""
     return {
-        ev.TaskSubmitted: ev.TaskSubmitted(full_task(), "ada", "request"),
+        ev.TaskSubmitted: ev.TaskSubmitted.of(full_task(), "ada", "request"),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
             *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE),
             ev.Worker("w", "1.0", "h"),

@@ -103,7 +103,7 @@ func WithGrace(grace time.Duration) Option {
 	return func(o *options) { o.grace = grace }
 }
 
-// WithLogger says where failures are told that no caller sees; the default is slog.Default().
+// WithLogger sets the logger for failures that no caller sees; the default is slog.Default().
 func WithLogger(log *slog.Logger) Option {
 	return func(o *options) { o.log = log }
 }
@@ -265,7 +265,7 @@ func (s *Server) stop() {
 	go func() { s.grpc.GracefulStop(); close(stopped) }()
 	select {
 	case <-stopped:
-	case <-time.After(time.Second): // whoever waits for a task that waits for somebody
+	case <-time.After(time.Second): // streams of tasks that wait for input do not end by themselves
 		s.grpc.Stop()
 		<-stopped
 	}

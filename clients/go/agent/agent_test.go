@@ -63,7 +63,7 @@ func scripted(ctx context.Context, run *Run) error {
 // start serves an agent until the test is over, or until stop is called, which waits for its end.
 func start(t *testing.T, handler Handler, options ...Option) (client *plgrpc.Client, stop func() error) {
 	t.Helper()
-	card := Card("scripted", "Does what it is told.", "grpc://127.0.0.1:0")
+	card := Card("scripted", "Follows the directives of its messages.", "grpc://127.0.0.1:0")
 	card.MaxConcurrency = 4
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	server, err := Listen(card, handler, append([]Option{WithLogger(quiet), WithGrace(time.Second)}, options...)...)
@@ -359,9 +359,9 @@ func TestTasksAreListedLastChangedFirst(t *testing.T) {
 func TestABusyAgentSaysWhenToComeBack(t *testing.T) {
 	client, _ := start(t, scripted)
 	for range 4 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, _ = client.Send(ctx, plgrpc.Text("wait"))
-		cancel()
+		if _, err := client.Submit(t.Context(), plgrpc.Text("wait")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // less than the delay it asks for
 	defer cancel()

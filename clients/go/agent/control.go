@@ -29,7 +29,7 @@ func (c *control) ListTools(_ context.Context, request *pb.ListToolsRequest) (*p
 	}
 	after, err := base64.RawURLEncoding.DecodeString(request.GetPageToken())
 	if err != nil {
-		return nil, invalid("page_token", "is none of this agent's")
+		return nil, invalid("page_token", "is not a token of this agent")
 	}
 	response := &pb.ListToolsResponse{}
 	bytes := 0

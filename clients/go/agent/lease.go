@@ -86,7 +86,7 @@ func (s *Server) report(lease string, state pb.InstanceState) *pb.RenewLeaseRequ
 
 // beat renews the lease, or takes one where there is none, and returns how long it lasts.
 func (s *Server) beat(ctx context.Context, stub pb.RegistryServiceClient, lease *string) (time.Duration, error) {
-	// What is asked when the agent stops is answered first: a lease that nobody has heard of could not be given back.
+	// A call that is under way when the agent stops is completed: a lease can only be given back if its id is known.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registryTimeout)
 	defer cancel()
 	if *lease != "" {

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// directory is a registry that forgets each lease after one heartbeat, and refuses whoever is called refused.
+// directory is a registry that forgets each lease after one heartbeat, and refuses agents of the name refused.
 type directory struct {
 	pb.UnimplementedRegistryServiceServer
 	mu    sync.Mutex
@@ -26,7 +26,7 @@ type directory struct {
 	// What the agent says of itself.
 	instances []string
 	reports   chan *pb.RenewLeaseRequest
-	again     chan struct{} // closed when somebody registers a second time
+	again     chan struct{} // closed at the second registration
 }
 
 func (d *directory) note(what string) int {

@@ -356,7 +356,7 @@ func ended(state pb.TaskState) bool {
 	}
 }
 
-// settled reports whether nothing happens before somebody does something.
+// settled reports whether a task in this state has ended or waits for input.
 func settled(state pb.TaskState) bool {
 	return ended(state) || state == pb.TaskState_TASK_STATE_INPUT_REQUIRED || state == pb.TaskState_TASK_STATE_AUTH_REQUIRED
 }

@@ -99,7 +99,7 @@ func RequireInput(question string) error {
 	return &ending{pb.TaskState_TASK_STATE_INPUT_REQUIRED, question}
 }
 
-// outcome is the state that an answer of a handler means, why it is none of success, and what is said before.
+// outcome returns the state in which a handler's result ends the run, the failure if it has one, and the events before the last one.
 func outcome(err error) (pb.TaskState, *pb.Failure, []*pb.RunEvent) {
 	var end *ending
 	switch {
@@ -115,18 +115,18 @@ func outcome(err error) (pb.TaskState, *pb.Failure, []*pb.RunEvent) {
 	}
 }
 
-// failureOf is what the log says about an error that ended a run. What another agent answered is that agent's failure, and its cause.
+// failureOf returns the Failure that the log records for an error that ended a run. An error of another agent is the cause.
 func failureOf(err error) *pb.Failure {
-	told := &pb.Failure{Reason: "AGENT_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL}
+	failure := &pb.Failure{Reason: "AGENT_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL}
 	var answer *plgrpc.Error
 	switch {
 	case errors.Is(err, errStopped):
-		told.Reason, told.Category, told.Retryable = "RUN_LOST", pb.FailureCategory_FAILURE_CATEGORY_UNAVAILABLE, true
+		failure.Reason, failure.Category, failure.Retryable = "RUN_LOST", pb.FailureCategory_FAILURE_CATEGORY_UNAVAILABLE, true
 	case errors.Is(err, errPanicked):
-		told.Reason, told.Category = string(plgrpc.ErrInternal), pb.FailureCategory_FAILURE_CATEGORY_INTERNAL
+		failure.Reason, failure.Category = string(plgrpc.ErrInternal), pb.FailureCategory_FAILURE_CATEGORY_INTERNAL
 	case errors.As(err, &answer):
-		told.Category = pb.FailureCategory_FAILURE_CATEGORY_PEER
-		told.Cause = &pb.Failure{Reason: string(answer.Reason), Message: answer.Message}
+		failure.Category = pb.FailureCategory_FAILURE_CATEGORY_PEER
+		failure.Cause = &pb.Failure{Reason: string(answer.Reason), Message: answer.Message}
 	}
-	return told
+	return failure
 }

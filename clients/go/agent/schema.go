@@ -48,7 +48,7 @@ func mustCompile(tool, text string) *argumentSchema {
 	return &argumentSchema{schema, propertyNames(document)}
 }
 
-// problems are what is wrong with arguments, without their values: those may be secrets, and what is said here is stored and shown.
+// problems describe what is wrong with arguments. They leave out the values, which may be secrets: problems are stored and shown.
 func (s *argumentSchema) problems(text string) []string {
 	if s == nil {
 		return nil

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	anonymous    = "anonymous" // whoever calls: nobody is asked
-	keptTasks    = 1000        // beyond them, the oldest that have ended are forgotten
-	keptRequests = 100_000     // ids, of tasks that are forgotten, too
+	anonymous    = "anonymous" // the principal of every call: callers are not authenticated
+	keptTasks    = 1000        // when there are more, the oldest tasks that have ended are dropped
+	keptRequests = 100_000     // request ids, also of tasks that were dropped
 	keptFor      = 24 * time.Hour
 	eventsAtOnce = 256
 )
@@ -156,7 +156,7 @@ func (s *service) ListTasks(_ context.Context, request *pb.ListTasksRequest) (*p
 	token, err := base64.RawURLEncoding.DecodeString(request.GetPageToken())
 	from, err2 := strconv.Atoi(cmp.Or(string(token), "0"))
 	if err != nil || err2 != nil || from < 0 {
-		return nil, invalid("page_token", "is none of this agent's")
+		return nil, invalid("page_token", "is not a token of this agent")
 	}
 	found := s.matching(request)
 	response := &pb.ListTasksResponse{}

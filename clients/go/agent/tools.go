@@ -43,7 +43,7 @@ func NewTool[Arguments, Result any](
 	}}
 }
 
-// ReadOnly is the tool with the statement that a call changes nothing. Callers read it; nobody checks it.
+// ReadOnly is the tool with the statement that a call changes nothing. Callers read it; it is not checked.
 func (t Tool) ReadOnly() Tool {
 	return t.stating(func(about *pb.Tool) { about.ReadOnly, about.Idempotent = true, true })
 }
@@ -75,7 +75,7 @@ func invalidArguments(tool, why string) *Rejection {
 	}
 }
 
-// Rejection is why a tool did nothing. It is told to the caller, who may be a model that tries again.
+// Rejection is the reason why a tool did nothing. The caller gets it, which may be a model that tries again.
 type Rejection struct {
 	Code       string // machine-readable, for instance unknown_destination
 	Message    string // one sentence
@@ -218,7 +218,7 @@ func called(ctx context.Context, tool Tool, arguments string) (string, error) {
 
 // refusal is how a tool ends without success: the outcome, the type of the event that says so, and why.
 func refusal(name string, err error) (outcome pb.ActionOutcome, event string, why *pb.Failure) {
-	told := map[string]any{"status": "failed"}
+	details := map[string]any{"status": "failed"}
 	outcome, event = pb.ActionOutcome_ACTION_OUTCOME_FAILED, "action.failed"
 	why = &pb.Failure{
 		Reason: "TOOL_FAILED", Message: err.Error(), Category: pb.FailureCategory_FAILURE_CATEGORY_TOOL, Origin: name,
@@ -226,12 +226,12 @@ func refusal(name string, err error) (outcome pb.ActionOutcome, event string, wh
 	var rejection *Rejection
 	if errors.As(err, &rejection) {
 		outcome, event = pb.ActionOutcome_ACTION_OUTCOME_REJECTED, "action.rejected"
-		told = map[string]any{"status": "rejected", "changes_made": false, "details": struct{}{}}
+		details = map[string]any{"status": "rejected", "changes_made": false, "details": struct{}{}}
 		if rejection.Suggestion != "" {
-			told["suggestion"] = rejection.Suggestion
+			details["suggestion"] = rejection.Suggestion
 		}
 		why.Reason, why.Message, why.Category = rejection.Code, rejection.Message, pb.FailureCategory_FAILURE_CATEGORY_INVALID
 	}
-	why.Details, _ = plgrpc.JSONPayload(told) // strings have a JSON form
+	why.Details, _ = plgrpc.JSONPayload(details) // strings have a JSON form
 	return outcome, event, why
 }

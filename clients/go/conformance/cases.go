@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,8 @@ import (
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 func unary(ctx context.Context, s *stage) error {
@@ -260,7 +263,71 @@ func answer(ctx context.Context, s *stage, taskID string, approved bool) error {
 	if err != nil {
 		return err
 	}
-	return expect("whether somebody was faster", response.GetAlreadyDecided(), false)
+	return expect("whether another answer was first", response.GetAlreadyDecided(), false)
+}
+
+func budget(ctx context.Context, s *stage) error {
+	price := &pb.Cost{Micros: 200_000, Currency: "USD"}
+	usage, err := spent(ctx, s, "spend 9", &pb.Budget{MaxCost: price}, "max_cost")
+	if err != nil {
+		return err
+	}
+	if len(usage.GetCosts()) != 1 || !proto.Equal(usage.GetCosts()[0], price) {
+		return fmt.Errorf("the costs are %v, not %v", usage.GetCosts(), price)
+	}
+	if err := expect("the number of model calls", usage.GetLlmCalls(), 2); err != nil {
+		return err
+	}
+	if usage, err = spent(ctx, s, "spend 9", &pb.Budget{MaxToolCalls: proto.Int64(2)}, "max_tool_calls"); err != nil {
+		return err
+	}
+	if err := expect("the number of tool calls", usage.GetToolCalls(), 2); err != nil {
+		return err
+	}
+	const limit = 300 * time.Millisecond
+	usage, err = spent(ctx, s, "ponder", &pb.Budget{MaxRuntime: durationpb.New(limit)}, "max_runtime_seconds")
+	if err != nil {
+		return err
+	}
+	if took := usage.GetRuntime().AsDuration(); took < limit || took > 5*time.Second {
+		return fmt.Errorf("the run took %s", took)
+	}
+	enough := plgrpc.Text("spend 2")
+	enough.Options = &pb.RunOptions{Budget: &pb.Budget{MaxCost: price}}
+	done, err := s.agent.Send(ctx, enough)
+	return errors.Join(err, expect("the output", plgrpc.Output(done), "spent 2"))
+}
+
+// spent runs a text that must fail because of one limit of its budget. It returns what the run has used, as its log and the task say.
+func spent(ctx context.Context, s *stage, text string, budget *pb.Budget, limit string) (*pb.Usage, error) {
+	input := plgrpc.Text(text)
+	input.Options = &pb.RunOptions{Budget: budget}
+	events, err := wholeLog(s.agent.Stream(ctx, input))
+	if err != nil {
+		return nil, err
+	}
+	last := events[len(events)-1]
+	status := last.GetTaskStatus()
+	failure := status.GetFailure()
+	task, err := s.agent.Get(ctx, last.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	var details struct {
+		LimitName string `json:"limit_name"`
+	}
+	if err := plgrpc.DecodePayload(failure.GetDetails(), &details); err != nil {
+		return nil, err
+	}
+	return status.GetUsage(), errors.Join(
+		expect("the state", task.GetState(), pb.TaskState_TASK_STATE_FAILED),
+		expect("whether the task has the failure", proto.Equal(task.GetFailure(), failure), true),
+		expect("whether the task has the usage", proto.Equal(task.GetUsage(), status.GetUsage()), true),
+		expect("the reason", plgrpc.Reason(failure.GetReason()), plgrpc.ErrBudgetExceeded),
+		expect("the category", failure.GetCategory(), pb.FailureCategory_FAILURE_CATEGORY_LIMIT),
+		expect("whether the same work may succeed later", failure.GetRetryable(), false),
+		expect("the limit", details.LimitName, limit),
+	)
 }
 
 func registry(ctx context.Context, s *stage) error {
@@ -331,6 +398,94 @@ func tool(ctx context.Context, s *stage) error {
 	return errors.Join(err, expect("the state", held.GetState(), pb.TaskState_TASK_STATE_WORKING))
 }
 
+func references(ctx context.Context, s *stage) error {
+	events, err := wholeLog(s.agent.Stream(ctx, plgrpc.Text("cut 5 spend 3")))
+	if err != nil {
+		return err
+	}
+	if err := expect("the arguments", argumentsOf(events), `{"arguments":{"text":"1"}} {"arguments":{"text":"2"}}`); err != nil {
+		return err
+	}
+	var first int64
+	for _, event := range slices.Backward(events) {
+		if event.GetLlmCallCompleted() != nil {
+			first = event.GetSequence()
+		}
+	}
+	rest, err := log(ctx, s, &pb.SubscribeTaskRequest{TaskId: events[0].GetTaskId(), AfterSequence: first})
+	if err != nil {
+		return err
+	}
+	if err := expect("the arguments of a log from its middle", argumentsOf(rest), `abridged {"arguments":{"text":"2"}}`); err != nil {
+		return err
+	}
+	call, err := plgrpc.ToolCallPart("echo", map[string]any{"text": "hi"})
+	if err != nil {
+		return err
+	}
+	called, err := s.agent.CallTool(ctx, &pb.CallToolRequest{Call: call.GetToolCall()})
+	if err != nil {
+		return err
+	}
+	whole, err := log(ctx, s, &pb.SubscribeTaskRequest{TaskId: called.GetTaskId()})
+	if err != nil {
+		return err
+	}
+	if err := expect("the arguments of a tool that was called", argumentsOf(whole), `{"arguments":{"text":"hi"}}`); err != nil {
+		return err
+	}
+	return approvalReferences(ctx, s)
+}
+
+func approvalReferences(ctx context.Context, s *stage) error {
+	var known plgrpc.References
+	for event, err := range s.agent.Stream(ctx, plgrpc.Text("approve it")) {
+		if err != nil {
+			return err
+		}
+		known.Resolve(event)
+		if event.GetApprovalRequired() == nil {
+			continue
+		}
+		if err := errors.Join(
+			expect("the action of the approval", known.Action(event.GetActionId()).GetName(), "stamp"),
+			expect("the verdict", known.Verdict(event.GetActionId()).GetEffect(), pb.PolicyEffect_POLICY_EFFECT_REQUIRE_APPROVAL),
+		); err != nil {
+			return err
+		}
+		_, err = s.agent.Cancel(ctx, event.GetTaskId(), "seen")
+		return err
+	}
+	return errors.New("no approval was asked for")
+}
+
+// argumentsOf returns the payload of each action that is requested, or "abridged" where it is left out.
+func argumentsOf(events []*pb.RunEvent) string {
+	var payloads []string
+	for _, event := range events {
+		if event.GetActionRequested() == nil {
+			continue
+		}
+		payload := event.GetActionRequested().GetAction().GetPayload().GetJson()
+		if plgrpc.IsAbridged(event) {
+			payload = "abridged"
+		}
+		payloads = append(payloads, payload)
+	}
+	return strings.Join(payloads, " ")
+}
+
+func log(ctx context.Context, s *stage, request *pb.SubscribeTaskRequest) ([]*pb.RunEvent, error) {
+	var events []*pb.RunEvent
+	for event, err := range s.agent.Subscribe(ctx, request) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	return events, nil
+}
+
 func watchOneComeAndGo(ctx context.Context, s *stage) error {
 	stub := pb.NewRegistryServiceClient(s.registry.Conn())
 	name := "temp-" + uuid.NewString()[:8]
@@ -355,7 +510,7 @@ func watchOneComeAndGo(ctx context.Context, s *stage) error {
 			}
 			lease = response.GetLeaseId()
 		case 2:
-			// The second heartbeat reports another load, which no watcher is told.
+			// The second heartbeat reports another load, which a watch does not show.
 			for running := range int32(2) {
 				report := &pb.RenewLeaseRequest{LeaseId: lease, State: pb.InstanceState_INSTANCE_STATE_DRAINING, Running: running}
 				if _, err := stub.RenewLease(ctx, report); err != nil {

@@ -150,6 +150,65 @@ func cancelInPause(ctx context.Context, s *stage) error {
 	return errors.New("the stream ended without an error")
 }
 
+func decisionInCut(ctx context.Context, s *stage) error {
+	return errors.Join(
+		decided(ctx, s, "undecided 5 approve it", s.agent, true, 0),
+		decided(ctx, s, "outage 2000 5 approve it", s.hostile, false, 500*time.Millisecond),
+	)
+}
+
+// decided streams a task whose approval is answered while its stream is cut: by approver, a pause after the stream has shown the question.
+func decided(
+	ctx context.Context, s *stage, text string, approver *plgrpc.Client, approved bool, pause time.Duration,
+) error {
+	var answers []pb.ApprovalState
+	var ends []pb.ActionOutcome
+	events, err := wholeLog(func(yield func(*pb.RunEvent, error) bool) {
+		for event, err := range s.hostile.Stream(ctx, plgrpc.Text(text)) {
+			if event.GetApprovalRequired() != nil {
+				time.Sleep(pause) // by then the connection is closed
+				err = respondTo(ctx, s, event.GetTaskId(), approver, approved)
+			}
+			if !yield(event, err) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	for _, event := range events {
+		if answer := event.GetApprovalDecided(); answer != nil {
+			answers = append(answers, answer.GetState())
+		}
+		if end := event.GetActionEnded(); end != nil {
+			ends = append(ends, end.GetOutcome())
+		}
+	}
+	answer, end, output := pb.ApprovalState_APPROVAL_STATE_DENIED, pb.ActionOutcome_ACTION_OUTCOME_DENIED, "refused"
+	if approved {
+		answer, end, output = pb.ApprovalState_APPROVAL_STATE_APPROVED, pb.ActionOutcome_ACTION_OUTCOME_COMPLETED, "approved"
+	}
+	done, err := s.agent.Get(ctx, events[0].GetTaskId())
+	return errors.Join(err,
+		expect("the answers", fmt.Sprint(answers), fmt.Sprint([]pb.ApprovalState{answer})),
+		expect("the ends of the action", fmt.Sprint(ends), fmt.Sprint([]pb.ActionOutcome{end})),
+		expect("the output", plgrpc.Output(done), output),
+	)
+}
+
+// respondTo answers the one approval of a task; no other answer may have been first.
+func respondTo(ctx context.Context, s *stage, taskID string, approver *plgrpc.Client, approved bool) error {
+	for waiting, err := range s.agent.Approvals(ctx, &pb.ListApprovalsRequest{TaskId: taskID}) {
+		if err != nil {
+			return err
+		}
+		response, err := approver.Respond(ctx, waiting, approved, "")
+		return errors.Join(err, expect("whether another answer was first", response.GetAlreadyDecided(), false))
+	}
+	return errors.New("no approval is listed")
+}
+
 func forgottenTask(ctx context.Context, s *stage) error {
 	var shown int64
 	for event, err := range s.hostile.Stream(ctx, plgrpc.Text("forget 5 count 100")) {

@@ -106,7 +106,7 @@ func (v *vector) check(folder string) error {
 	return nil
 }
 
-// discardUnknown removes the fields that nobody knows, at every depth.
+// discardUnknown removes the unknown fields, at every depth.
 func discardUnknown(message protoreflect.Message) {
 	message.SetUnknown(nil)
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {

@@ -110,7 +110,7 @@ func line(event *pb.RunEvent) string {
 	return fmt.Sprintf("%3d  %-20s %-12s %.120s", event.GetSequence(), event.GetEventType(), event.GetAgentName(), said)
 }
 
-// decide answers what the event asks for, unless somebody else does so meanwhile.
+// decide answers what the event asks for, unless another approver does so first.
 func decide(ctx context.Context, agent *plgrpc.Client, event *pb.RunEvent, yes bool) error {
 	for approval, err := range agent.Approvals(ctx, &pb.ListApprovalsRequest{TaskId: event.GetTaskId()}) {
 		if err != nil {

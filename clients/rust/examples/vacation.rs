@@ -62,7 +62,7 @@ fn line(event: &RunEvent) -> String {
     )
 }
 
-/// Answers the approval with that id, unless somebody else does so meanwhile.
+/// Answers the approval with that id, unless another approver does so first.
 async fn decide(agent: &Client, task_id: String, approval_id: &str, says_yes: bool) -> Result<(), Error> {
     let mut waiting = agent.approvals(ListApprovalsRequest {
         task_id,

@@ -91,7 +91,7 @@ impl<C> Builder<C> {
     }
 
     /// Lets credentials go over `grpc://` to another machine, where anybody on the way can read them. Without it, that
-    /// is refused, whoever has set the header; on the same machine it is always allowed.
+    /// is refused, also if the caller has set the header; on the same machine it is always allowed.
     pub fn insecure_ok(mut self) -> Self {
         self.insecure_ok = true;
         self

@@ -80,7 +80,7 @@ impl Client {
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// Starts or continues a task and waits until it ends or waits for somebody. Returns the task with what this turn
+    /// Starts or continues a task and waits until it ends or waits for input. Returns the task with what this turn
     /// has added.
     ///
     /// A task that failed is returned and is no error: look at its state. A call that did not get through is repeated
@@ -117,7 +117,7 @@ impl Client {
     }
 
     /// Starts or continues a task and yields the events of this turn as they are committed, until the task ends or
-    /// waits for somebody.
+    /// waits for input.
     ///
     /// Sequences follow each other without a gap, and none is shown twice, whatever happens to the connection. Dropping
     /// the feed ends the watch and not the task.
@@ -315,7 +315,7 @@ impl Client {
         })
     }
 
-    /// What waits for an answer, then what is asked for and answered as it happens; of one task, or of all where
+    /// The pending approvals, and then each approval when it is asked for or answered: of one task, or of all where
     /// `task_id` is empty. It does not end by itself.
     ///
     /// After a cut it shows what was asked for and answered meanwhile, each approval as it is then, and nothing twice. An
@@ -326,8 +326,8 @@ impl Client {
     }
 
     /// Answers an approval as it was shown: what runs is what the caller has seen. The reason is one sentence for the
-    /// log. If somebody has answered before, nothing changes, and the response says so. After a cut the answer is repeated
-    /// under one request id, so it is never taken for that of somebody else.
+    /// log. If it has an answer already, nothing changes, and the response says so. After a cut the answer is repeated
+    /// under one request id, so it is never taken for the answer of another approver.
     ///
     /// # Errors
     ///

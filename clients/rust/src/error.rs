@@ -113,7 +113,7 @@ impl Error {
         self.0.has_info
     }
 
-    /// Whether nobody was there: no connection was made, or it was silent for so long that it is given up.
+    /// Whether there was no server: no connection was made, or it was silent for so long that it was closed.
     pub(crate) fn is_unreached(&self) -> bool {
         let is_silent = |error: &hyper::Error| error.is_timeout();
         causes(self.status())

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use futures_util::StreamExt;
 use tonic::{Code, Status};
 
-use crate::Error;
 use crate::client::Agent;
 use crate::feed::{Batches, Source};
 use crate::v1::run_event::Payload;
 use crate::v1::{
     Delta, DeltaMode, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState, TaskView,
 };
+use crate::{Error, References};
 
 /// What a task shows while it runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,7 @@ pub(crate) struct Events {
     seen: i64,
     stop_at: StopAt,
     deltas: DeltaMode,
+    references: References,
     has_shown: bool,
     is_complete: bool,
 }
@@ -79,7 +80,7 @@ impl Source for Events {
         for event in events {
             if self.moves_on(&event)? {
                 is_progress = true;
-                news.push_back(Update::Event(event));
+                news.push_back(Update::Event(self.references.resolve(event)));
             }
         }
         Ok(is_progress)
@@ -136,6 +137,7 @@ impl Events {
             seen,
             stop_at,
             deltas: DeltaMode::None,
+            references: References::default(),
             has_shown: false,
             is_complete: false,
         }
@@ -170,7 +172,7 @@ impl Events {
     }
 }
 
-/// Whether the task waits for somebody from here on.
+/// Whether the task waits for input after this event.
 fn waits(event: &RunEvent) -> bool {
     let Some(Payload::TaskStatus(change)) = &event.payload else {
         return false;

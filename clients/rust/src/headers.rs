@@ -10,7 +10,7 @@ use crate::Error;
 use crate::address::Address;
 use crate::error::invalid;
 
-/// Headers that say who calls, whoever has set them.
+/// Names of the headers that carry credentials.
 const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "cookie"];
 
 pub(crate) type TokenSource = Arc<dyn Fn() -> String + Send + Sync>;
@@ -72,7 +72,7 @@ impl Interceptor for Headers {
     }
 }
 
-/// Lets credentials go only where nobody on the way can read them. As an interceptor it is the last one before the
+/// Refuses calls that would send credentials unencrypted. As an interceptor it is the last one before the
 /// connection, so it sees what the caller's own interceptors have set, too.
 #[derive(Clone)]
 pub(crate) struct Guard {

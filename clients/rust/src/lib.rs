@@ -32,6 +32,7 @@ mod headers;
 pub mod parts;
 mod patience;
 pub mod reason;
+mod references;
 mod registry;
 mod submission;
 
@@ -44,6 +45,7 @@ pub use feed::Feed;
 pub use headers::Headers;
 pub use parts::text_of;
 pub use plgrpc_protocol::v1;
+pub use references::References;
 pub use registry::{RegistryClient, url};
 pub use submission::{Submission, output};
 pub use tonic::{self, Code, Status, transport};

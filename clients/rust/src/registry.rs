@@ -1,4 +1,4 @@
-//! The verbs of a registry: who is there, and who comes and goes.
+//! The calls of a registry: the agents that are registered, and the changes of that set.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -164,7 +164,7 @@ impl Source for Agents {
 
 type ByUrl = HashMap<String, RegisteredAgent>;
 
-/// Who is there, as far as a watch has told.
+/// The agents that a watch has shown as present.
 #[derive(Default)]
 struct Roster {
     revision: i64,
@@ -188,7 +188,7 @@ impl Roster {
         if position.revision > 0 {
             self.revision = position.revision;
             if let Some(snapshot) = self.snapshot.take() {
-                // Whoever is not in it is gone.
+                // An agent that is not in it is gone.
                 let before = std::mem::replace(&mut self.agents, snapshot);
                 let gone = before.into_iter().filter(|(url, _)| !self.agents.contains_key(url));
                 news.extend(gone.map(|(_, agent)| AgentChange {

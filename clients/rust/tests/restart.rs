@@ -46,7 +46,7 @@ impl AgentService for Agent {
         request: Request<SubscribeTaskRequest>,
     ) -> Result<Response<Self::SubscribeTaskStream>, Status> {
         let after = request.into_inner().after_sequence;
-        // One that was seen comes again: nobody notices.
+        // It repeats the last event that was seen, which the client leaves out.
         let rest = SubscribeTaskResponse {
             events: events(after..7),
             ..Default::default()
@@ -90,37 +90,39 @@ impl AgentService for Agent {
     }
 }
 
-/// A process of its own, so to say: shutting it down breaks its connections.
-fn serve(address: SocketAddr) -> (Runtime, SocketAddr) {
+/// A free port of this machine. It stays bound until it is dropped, so that servers can follow each other on it.
+fn bind() -> (std::net::TcpListener, SocketAddr) {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    port.set_nonblocking(true).unwrap();
+    let address = port.local_addr().unwrap();
+    (port, address)
+}
+
+/// A server with a runtime of its own, which stands for a process: shutting it down breaks its connections.
+fn serve(port: &std::net::TcpListener) -> Runtime {
     let process = Runtime::new().unwrap();
     let entered = process.enter();
-    let socket = std::net::TcpListener::bind(address).unwrap();
-    socket.set_nonblocking(true).unwrap();
-    let address = socket.local_addr().unwrap();
-    let incoming = TcpListenerStream::new(TcpListener::from_std(socket).unwrap());
+    let incoming = TcpListenerStream::new(TcpListener::from_std(port.try_clone().unwrap()).unwrap());
     process.spawn(
         Server::builder()
             .add_service(AgentServiceServer::new(Agent))
             .serve_with_incoming(incoming),
     );
     drop(entered);
-    (process, address)
-}
-
-fn anywhere() -> SocketAddr {
-    "127.0.0.1:0".parse().unwrap()
+    process
 }
 
 #[tokio::test]
 async fn a_stream_goes_on_with_the_next_process() {
-    let (first, address) = serve(anywhere());
+    let (port, address) = bind();
+    let first = serve(&port);
     let mut events = Client::connect(address.to_string()).unwrap().stream("count");
     let mut seen = Vec::new();
     while seen.len() < 3 {
         seen.push(events.try_next().await.unwrap().unwrap().sequence);
     }
     first.shutdown_background();
-    let (second, _) = serve(address);
+    let second = serve(&port);
     while let Some(event) = events.try_next().await.unwrap() {
         seen.push(event.sequence);
     }
@@ -129,9 +131,9 @@ async fn a_stream_goes_on_with_the_next_process() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unavailable_when_the_patience_has_run_out() {
-    let (process, address) = serve(anywhere());
-    process.shutdown_background();
+async fn a_port_without_a_server_is_unavailable_when_the_patience_has_run_out() {
+    let (port, address) = bind();
+    drop(port);
     let patience = Duration::from_millis(200);
     let client = Client::builder(address.to_string())
         .patience(patience)
@@ -148,7 +150,8 @@ async fn nobody_there_is_unavailable_when_the_patience_has_run_out() {
 
 #[tokio::test]
 async fn a_timeout_bounds_a_call_and_its_repetitions() {
-    let (process, address) = serve(anywhere());
+    let (port, address) = bind();
+    let process = serve(&port);
     let client = Client::connect(address.to_string())
         .unwrap()
         .with_timeout(Duration::from_millis(250));
@@ -161,7 +164,8 @@ async fn a_timeout_bounds_a_call_and_its_repetitions() {
 
 #[tokio::test]
 async fn lists_go_through_all_pages() {
-    let (process, address) = serve(anywhere());
+    let (port, address) = bind();
+    let process = serve(&port);
     let client = Client::connect(address.to_string()).unwrap();
     let pages: Vec<_> = client
         .list(ListTasksRequest::default())

@@ -6,23 +6,41 @@
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { setTimeout as setTimeoutAsync } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import {
   type Client,
   Code,
   type ClientOptions,
+  isAbridged,
   newTask,
   outputText,
   payloadText,
   ProtolinkError,
+  References,
   type Registry,
   textOf,
   urlOf,
 } from "@protolink-grpc/client";
 import { connect, connectRegistry } from "@protolink-grpc/client/node";
 import { connect as connectWeb } from "@protolink-grpc/client/web";
-import { AgentChangeKind, InstanceState, type RunEvent, type TaskInput, TaskState } from "@protolink-grpc/protocol";
+import {
+  ActionOutcome,
+  AgentChangeKind,
+  ApprovalState,
+  type BudgetSchema,
+  FailureCategory,
+  InstanceState,
+  PolicyEffect,
+  type RunEvent,
+  RunOptionsSchema,
+  type TaskInput,
+  TaskState,
+  type Usage,
+} from "@protolink-grpc/protocol";
 
 import { checkVectors } from "./vectors.js";
 
@@ -35,7 +53,7 @@ class Skip extends Error {}
 interface Stage {
   agent: Client;
   agentUrl: string;
-  /** The agent through the door that breaks connections, with these options. */
+  /** The agent through the proxy that breaks connections, with these options. */
   hostile: (options?: ClientOptions) => Client;
   isWeb: boolean;
   guarded: (options: ClientOptions) => Client;
@@ -53,12 +71,17 @@ function word(): string {
   return randomUUID().replaceAll("-", "");
 }
 
-/** All events of a stream that must number them without a gap and end with the last one. */
-async function collected(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
+async function all(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
   const found: RunEvent[] = [];
   for await (const event of events) {
     found.push(event);
   }
+  return found;
+}
+
+/** All events of a stream that must number them without a gap and end with the last one. */
+async function collected(events: AsyncIterable<RunEvent>): Promise<RunEvent[]> {
+  const found = await all(events);
   const sequences = found.map((event) => Number(event.sequence));
   assert.deepEqual(
     sequences,
@@ -110,8 +133,8 @@ async function callsOf(agent: Client, of: string): Promise<Calls> {
 /** The patience of the cases in which it runs out. */
 const PATIENCE_MS = 2_000;
 
-/** Uses a client through the door that breaks connections. */
-async function throughDoor(
+/** Uses a client through the proxy that breaks connections. */
+async function throughProxy(
   { hostile }: Stage,
   options: ClientOptions,
   what: (client: Client) => Promise<void>,
@@ -124,9 +147,9 @@ async function throughDoor(
   }
 }
 
-/** Streams a task that makes artifacts 1 to 100, through the door. */
-async function countedThroughDoor(stage: Stage, text: string): Promise<void> {
-  await throughDoor(stage, {}, async (client) => {
+/** Streams a task that makes artifacts 1 to 100, through the proxy. */
+async function countedThroughProxy(stage: Stage, text: string): Promise<void> {
+  await throughProxy(stage, {}, async (client) => {
     assert.deepEqual(artifactTexts(await collected(client.stream(text))), COUNTED, text);
   });
 }
@@ -144,6 +167,70 @@ async function checkGaveUp({ agent }: Stage, waiting: TaskInput, of: string, cal
   const { calls, runs } = await callsOf(agent, of);
   assert.ok(calls >= 3 && calls <= 20, `${calls} calls`);
   assert.equal(runs, 1, `${runs} runs`);
+}
+
+/** Runs a text that must fail because of one limit of its budget; returns what the run used, as its log and the task say. */
+async function spent(
+  agent: Client,
+  text: string,
+  budget: MessageInitShape<typeof BudgetSchema>,
+  limit: string,
+): Promise<Usage> {
+  const input = { ...newTask(text), options: create(RunOptionsSchema, { budget }) };
+  const last = (await collected(agent.stream(input))).at(-1)?.payload;
+  assert.ok(last?.case === "taskStatus" && last.value.failure && last.value.usage, "no failure, or no usage");
+  const { failure, usage } = last.value;
+  const task = await agent.get(input.taskId);
+  assert.equal(task.state, TaskState.FAILED);
+  assert.deepEqual(task.failure, failure);
+  assert.deepEqual(task.usage, usage);
+  assert.equal(failure.reason, "BUDGET_EXCEEDED");
+  assert.equal(failure.category, FailureCategory.LIMIT);
+  assert.equal(failure.retryable, false);
+  assert.equal(JSON.parse(payloadText(failure.details) ?? "")["limit_name"], limit);
+  return usage;
+}
+
+/** The payload of each action that is requested, or `abridged` where it is left out. */
+function argumentsOf(events: RunEvent[]): (string | undefined)[] {
+  return events.flatMap((event) =>
+    event.payload.case === "actionRequested"
+      ? [isAbridged(event) ? "abridged" : payloadText(event.payload.value.action?.payload)]
+      : [],
+  );
+}
+
+/**
+ * Streams a task whose approval is answered while its stream is cut: by `approver`, `pauseMs` after the stream has shown the question.
+ * The stream must show the answer once, and what follows from it.
+ */
+async function checkDecided(
+  { agent }: Stage,
+  client: Client,
+  text: string,
+  approver: Client,
+  approved: boolean,
+  pauseMs: number,
+): Promise<void> {
+  const asking = newTask(text);
+  const answers: (boolean | undefined)[] = [];
+  const ends: ActionOutcome[] = [];
+  let seen = 0n;
+  for await (const { sequence, payload } of client.stream(asking)) {
+    assert.equal(sequence, ++seen);
+    if (payload.case === "approvalRequired") {
+      const [waiting] = await agent.approvals({ taskId: asking.taskId });
+      await setTimeoutAsync(pauseMs); // by then the connection is closed
+      assert.equal((await approver.respond(waiting!, approved)).alreadyDecided, false);
+    } else if (payload.case === "approvalDecided") {
+      answers.push(payload.value.state === ApprovalState.APPROVED);
+    } else if (payload.case === "actionEnded") {
+      ends.push(payload.value.outcome);
+    }
+  }
+  assert.deepEqual(answers, [approved]);
+  assert.deepEqual(ends, [approved ? ActionOutcome.COMPLETED : ActionOutcome.DENIED]);
+  assert.equal(outputText(await agent.get(asking.taskId)), approved ? "approved" : "refused");
 }
 
 const COUNTED = Array.from({ length: 100 }, (_, index) => String(index + 1));
@@ -211,10 +298,10 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       assert.equal(outputText(await client.send("whoami")), "conformance");
       client.close();
     }
-    const nobody = guarded({});
-    const error = await refused(nobody.send("whoami"), Code.Unauthenticated);
+    const anonymous = guarded({});
+    const error = await refused(anonymous.send("whoami"), Code.Unauthenticated);
     assert.equal(error.reason, "UNAUTHENTICATED");
-    nobody.close();
+    anonymous.close();
     const client = connect(agentUrl, { headers: { "x-conformance": "hello" } });
     assert.equal(outputText(await client.send("header x-conformance")), "hello");
     client.close();
@@ -258,6 +345,27 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     }
   },
 
+  async budget({ agent }) {
+    const maxCost = { micros: 200_000n, currency: "USD" };
+    const paid = await spent(agent, "spend 9", { maxCost }, "max_cost");
+    assert.deepEqual(
+      paid.costs.map(({ micros, currency }) => ({ micros, currency })),
+      [maxCost],
+    );
+    assert.equal(paid.llmCalls, 2n);
+    const called = await spent(agent, "spend 9", { maxToolCalls: 2n }, "max_tool_calls");
+    assert.equal(called.toolCalls, 2n);
+    const maxRuntime = durationFromMs(300);
+    const { runtime } = await spent(agent, "ponder", { maxRuntime }, "max_runtime_seconds");
+    const tookMs = runtime ? durationMs(runtime) : 0;
+    assert.ok(tookMs >= 300 && tookMs < 5_000, `the run took ${tookMs} ms`);
+    const enough = await agent.send({
+      ...newTask("spend 2"),
+      options: create(RunOptionsSchema, { budget: { maxCost } }),
+    });
+    assert.equal(outputText(enough), "spent 2");
+  },
+
   async tool({ agent }) {
     const tools = await agent.tools();
     assert.deepEqual(
@@ -271,6 +379,28 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     const late = await refused(agent.callTool("hold", {}, { timeoutMs: 300 }), Code.DeadlineExceeded);
     assert.equal((await agent.get(late.taskId ?? "")).state, TaskState.WORKING);
     await agent.cancel(late.taskId ?? "", "seen");
+  },
+
+  async references({ agent }) {
+    const events = await collected(agent.stream("cut 5 spend 3"));
+    assert.deepEqual(argumentsOf(events), [`{"arguments":{"text":"1"}}`, `{"arguments":{"text":"2"}}`]);
+    const [{ taskId }] = events as [RunEvent];
+    const after = events.find(({ payload }) => payload.case === "llmCallCompleted")?.sequence;
+    const rest = await all(agent.subscribe(taskId, { after }));
+    assert.deepEqual(argumentsOf(rest), ["abridged", `{"arguments":{"text":"2"}}`]);
+    const called = await agent.callTool("echo", { text: "hi" });
+    const whole = await all(agent.subscribe(called.taskId));
+    assert.deepEqual(argumentsOf(whole), [`{"arguments":{"text":"hi"}}`]);
+
+    const known = new References();
+    for await (const event of agent.stream("approve it")) {
+      known.resolve(event);
+      if (event.payload.case === "approvalRequired") {
+        assert.equal(known.action(event.actionId)?.name, "stamp");
+        assert.equal(known.verdict(event.actionId)?.effect, PolicyEffect.REQUIRE_APPROVAL);
+        await agent.cancel(event.taskId, "seen");
+      }
+    }
   },
 
   async registry({ registry, agentUrl }) {
@@ -293,7 +423,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       assert.deepEqual(await next(), ["UP", "conformance", "UP"]);
       const { leaseId } = await registry.stub.registerAgent({ card });
       assert.deepEqual(await next(), ["UP", name, "UP"]);
-      // The second heartbeat reports another load, which no watcher is told.
+      // The second heartbeat reports another load, which a watch does not show.
       for (const running of [0, 1]) {
         await registry.stub.renewLease({ leaseId, state: InstanceState.DRAINING, running });
       }
@@ -334,21 +464,21 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async outage(stage) {
-    await countedThroughDoor(stage, "outage 4000 40 count 100");
+    await countedThroughProxy(stage, "outage 4000 40 count 100");
   },
 
   async reset(stage) {
     for (const code of [8, 2, 0]) {
-      await countedThroughDoor(stage, `reset ${code} 40 count 100`);
+      await countedThroughProxy(stage, `reset ${code} 40 count 100`);
     }
   },
 
   async "early-ok"(stage) {
-    await countedThroughDoor(stage, "early 40 count 100");
+    await countedThroughProxy(stage, "early 40 count 100");
   },
 
   async "idle-cuts"(stage) {
-    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+    await throughProxy(stage, { patienceMs: PATIENCE_MS }, async (client) => {
       const events = await collected(client.stream("idle 5 1100 echo here"));
       assert.equal(stateOf(events.at(-1)!), TaskState.COMPLETED);
       assert.equal(outputText(await client.get(events[0]!.taskId)), "here");
@@ -358,25 +488,25 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   async flapping(stage) {
     const of = word();
     const waiting = newTask(`flap ${of}`);
-    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+    await throughProxy(stage, { patienceMs: PATIENCE_MS }, async (client) => {
       await checkGaveUp(stage, waiting, of, readToEnd(client.stream(waiting)));
     });
   },
 
   async "retry-bound"(stage) {
     if (stage.isWeb) {
-      throw new Skip("only the door that speaks gRPC loses all answers");
+      throw new Skip("the hostile proxy speaks gRPC only, and it is what makes all answers get lost");
     }
     const of = word();
     const waiting = newTask(`down ${of}`);
-    await throughDoor(stage, { patienceMs: PATIENCE_MS }, async (client) => {
+    await throughProxy(stage, { patienceMs: PATIENCE_MS }, async (client) => {
       await checkGaveUp(stage, waiting, of, client.send(waiting));
     });
   },
 
   async "cancel-in-pause"(stage) {
     const waiting = newTask(`flap ${word()}`);
-    await throughDoor(stage, {}, async (client) => {
+    await throughProxy(stage, {}, async (client) => {
       const controller = new AbortController();
       const enough = new Error("enough");
       const events = client.stream(waiting, { signal: controller.signal });
@@ -393,8 +523,17 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     await stage.agent.cancel(waiting.taskId, "seen");
   },
 
+  async "decision-in-cut"(stage) {
+    await throughProxy(stage, {}, async (client) => {
+      await checkDecided(stage, client, "undecided 5 approve it", stage.agent, true, 0);
+      if (!stage.isWeb) {
+        await checkDecided(stage, client, "outage 2000 5 approve it", client, false, 500);
+      }
+    });
+  },
+
   async "forgotten-task"(stage) {
-    await throughDoor(stage, {}, async (client) => {
+    await throughProxy(stage, {}, async (client) => {
       const shown: number[] = [];
       const read = async () => {
         for await (const { sequence } of client.stream("forget 5 count 100")) {
@@ -437,7 +576,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   async leak(stage) {
     const of = word();
     const waiting = newTask(`hold ${of}`);
-    await throughDoor(stage, {}, async (client) => {
+    await throughProxy(stage, {}, async (client) => {
       for await (const event of client.stream(waiting)) {
         assert.equal(event.taskId, waiting.taskId);
         break;
@@ -484,7 +623,7 @@ async function main(): Promise<number> {
   const stage: Stage = {
     agent: values.web ? connectWeb(environment("HTTP")) : connect(environment("AGENT")),
     agentUrl: environment("AGENT"),
-    // The door speaks gRPC only; most of what goes wrong behind it goes wrong at every port.
+    // The proxy speaks gRPC only; the other faults are those of the agent, and so the same at every port.
     hostile: (options) =>
       values.web ? connectWeb(environment("HTTP"), options) : connect(environment("HOSTILE"), options),
     isWeb: values.web,

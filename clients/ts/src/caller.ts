@@ -18,7 +18,7 @@ const STAYED_OPEN_MS = 1_000;
 /** The longest time that a timer of JavaScript can have. Deadlines beyond it are left to the server. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** What transports are told when a call ends early: they send RST_STREAM with CANCEL. Made once: an error is expensive. */
+/** The abort reason of a call that ends early: transports send RST_STREAM with CANCEL. Made once: an error is expensive. */
 const CANCELED = new ConnectError("canceled by the caller", Code.Canceled);
 
 /**
@@ -105,7 +105,7 @@ export class Call {
   }
 
   /**
-   * The responses of a stream that is opened again after a cut. Whoever reads them tells {@link patience} of progress.
+   * The responses of a stream that is opened again after a cut. The reader reports progress to {@link patience}.
    *
    * @param open - Opens the stream where the reader is now.
    * @param isSettled - Whether the reader has all that was asked for, so that a cut is as good as an end.

@@ -40,9 +40,10 @@ import { ProtolinkError } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
+import { References } from "./references.js";
 import { type Input, inputOf, randomId } from "./tasks.js";
 
-/** What {@link Client.submit} can be told. */
+/** Options of {@link Client.submit}. */
 export interface SubmitOptions extends CallOptions {
   /**
    * The task to continue. It must exist: the call fails with TASK_NOT_FOUND otherwise, and never begins a new one. Default: what the
@@ -62,13 +63,13 @@ export interface SubmitOptions extends CallOptions {
   requestId?: string;
 }
 
-/** What {@link Client.send} can be told. */
+/** Options of {@link Client.send}. */
 export interface SendOptions extends SubmitOptions {
   /** How much of the task to return. Default: the latest turn. */
   view?: TaskView;
 }
 
-/** What {@link Client.stream} can be told. */
+/** Options of {@link Client.stream}. */
 export interface StreamOptions extends SubmitOptions {
   /**
    * Is given the text that models are producing, piece by piece. It is volatile: place it by `callId` and `offset`, for after a
@@ -77,7 +78,7 @@ export interface StreamOptions extends SubmitOptions {
   onDelta?: (delta: Delta) => void;
 }
 
-/** What {@link Client.subscribe} can be told. */
+/** Options of {@link Client.subscribe}. */
 export interface SubscribeOptions extends CallOptions {
   /** Sequence of the last event that the caller has. Default: 0, from the beginning. */
   after?: bigint;
@@ -101,7 +102,7 @@ export interface TaskFilter {
   view?: TaskView;
 }
 
-/** What {@link Client.callTool} can be told. */
+/** Options of {@link Client.callTool}. */
 export interface ToolOptions extends CallOptions {
   /** Id of the task that the call becomes. Default: a new random one. */
   taskId?: string;
@@ -285,8 +286,8 @@ export class Client {
   }
 
   /**
-   * Answers an approval. Where somebody has answered before, nothing changes and the response says so (`alreadyDecided`). After a cut
-   * the answer is repeated under one request id, so it is never taken for that of somebody else.
+   * Answers an approval. If it has an answer already, nothing changes and the response says so (`alreadyDecided`). After a cut
+   * the answer is repeated under one request id, so it is never taken for the answer of another approver.
    *
    * @param approval - As {@link approvals} or {@link watchApprovals} shows it: the answer holds for what it shows.
    */
@@ -347,12 +348,13 @@ export class Client {
     onDelta?: (delta: Delta) => void,
   ): AsyncGenerator<RunEvent, void, undefined> {
     const isWhole = (attempt: ConnectOptions) => this.#isWhole(position, attempt);
+    const references = new References();
     try {
       for await (const response of call.responses(open, () => position.isSettled, isWhole)) {
         for (const event of response.events) {
           if (position.advance(event)) {
             call.patience.progress();
-            yield event;
+            yield references.resolve(event);
           }
         }
         response.deltas.forEach((delta) => onDelta?.(delta));

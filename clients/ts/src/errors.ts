@@ -1,4 +1,4 @@
-/** Errors: what a failed call means, whether an agent answered it or nobody did. */
+/** Errors of calls: those that an agent answered, and those without an answer. */
 
 import { BinaryReader } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -169,7 +169,7 @@ function detailsOf(error: ConnectError): ErrorDetails {
     try {
       read(detail.type, detail.value, details);
     } catch {
-      // Bytes that are none of ours: the code and the sentence say something even so.
+      // The bytes are not a status: the code and the message are used without details.
     }
   }
   return details;

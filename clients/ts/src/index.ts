@@ -42,5 +42,6 @@ export {
   type ToolOutputRead,
   toolOutputsOf,
 } from "./parts.js";
+export { isAbridged, References } from "./references.js";
 export { type AgentFilter, Registry, urlOf } from "./registry.js";
 export { type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";

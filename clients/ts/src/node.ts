@@ -17,10 +17,10 @@ export * from "./index.js";
 const PING_INTERVAL_MS = 30_000;
 const PING_TIMEOUT_MS = 10_000;
 
-/** How long opening a connection may take, unless told otherwise. Source: the MIN_CONNECT_TIMEOUT of gRPC. */
+/** How long opening a connection may take by default. Source: the MIN_CONNECT_TIMEOUT of gRPC. */
 const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
 
-/** What a connection over gRPC can be told. */
+/** Options of a connection over gRPC. */
 export interface NodeOptions extends ClientOptions {
   /**
    * For `grpcs://`: authorities to trust instead of the system's (`ca`), a certificate of one's own (`cert`, `key`), the name that

@@ -1,19 +1,19 @@
-/** What a connection is told: who calls, how long calls may take, what else goes with them. */
+/** Options of connections and calls: credentials, time limits, headers. */
 
 import type { Interceptor } from "@connectrpc/connect";
 
 import { invalidArgument, type ProtolinkError } from "./errors.js";
 
-/** How long a call with one answer may wait, unless told otherwise: 5 minutes, in milliseconds. */
+/** How long a call with one answer may wait by default: 5 minutes, in milliseconds. */
 export const DEFAULT_TIMEOUT_MS = 300_000;
 
-/** How long a call that was cut is tried again, unless told otherwise: 1 minute, in milliseconds. */
+/** How long an interrupted call is retried by default: 1 minute, in milliseconds. */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
 /** The largest message in either direction over gRPC: 64 MiB. An agent may accept less. */
 export const MAX_MESSAGE_BYTES = 64 << 20;
 
-/** What all connections can be told. */
+/** Options of every connection. */
 export interface ClientOptions {
   /** Sent as `authorization: Bearer ...`; a function is asked before each attempt, so that it may renew the token. */
   bearer?: string | (() => string | Promise<string>);
@@ -37,7 +37,7 @@ export interface ClientOptions {
   interceptors?: Interceptor[];
 }
 
-/** What one call can be told. */
+/** Options of one call. */
 export interface CallOptions {
   /** Aborts the call, which then fails with the signal's reason, as `fetch` does. The run goes on: see `Client.cancel`. */
   signal?: AbortSignal;

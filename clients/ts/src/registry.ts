@@ -130,7 +130,7 @@ export class KnownAgents {
     }
     const news = response.changes.filter((change) => this.#isNews(change));
     if (this.#snapshot && revision) {
-      // The snapshot is complete: who is not in it has gone.
+      // The snapshot is complete: an agent that is not in it is gone.
       for (const [url, agent] of this.#agents) {
         if (!this.#snapshot.has(url)) {
           this.#agents.delete(url);

@@ -10,7 +10,7 @@ import { Registry } from "./registry.js";
 
 export * from "./index.js";
 
-/** What a connection over gRPC-Web can be told. */
+/** Options of a connection over gRPC-Web. */
 export interface WebOptions extends ClientOptions {
   /** Replaces the global `fetch`. */
   fetch?: typeof globalThis.fetch;
@@ -49,7 +49,7 @@ function transportTo(url: string, options: WebOptions): Transport {
 
 /**
  * A fetch whose responses end when the signal of their request is aborted. Node's own forgets the signal at a garbage collection
- * once it has the headers, and would keep a stream open that nobody reads.
+ * once it has the headers, and would keep a stream open that is not read.
  */
 function ending(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {

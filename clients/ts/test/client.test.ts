@@ -94,7 +94,7 @@ test("a stream whose task waits has ended, be its end cut off", async () => {
   assert.deepEqual(await sequences(client.stream("x")), [1, 2]);
 });
 
-test("a subscription passes over a task that waits, unless it is told to stop there", async () => {
+test("a subscription passes over a task that waits, unless its options say to stop there", async () => {
   const stops: StopAt[] = [];
   const client = clientOf({
     async *subscribeTask({ afterSequence, stopAt }) {

@@ -12,7 +12,7 @@ import { StreamTaskResponseSchema } from "@protolink-grpc/protocol";
 
 import { connect } from "../src/web.js";
 
-/** Collects garbage now; Node has a function for it only where it is told so. */
+/** Collects garbage now; Node has a function for it only with the flag --expose-gc. */
 function collectGarbage(): void {
   setFlagsFromString("--expose-gc");
   (runInNewContext("gc") as () => void)();

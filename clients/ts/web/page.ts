@@ -64,7 +64,7 @@ async function ask(): Promise<void> {
   try {
     const client = connect(agent.value, {
       apiKey: key.value || undefined,
-      patienceMs: 5_000, // somebody is looking at the page
+      patienceMs: 5_000, // a user is looking at the page
     });
     for await (const event of client.stream(text.value)) {
       current = { client, taskId: event.taskId };

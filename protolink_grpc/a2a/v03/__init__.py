@@ -1,8 +1,9 @@
-"""A2A v0.3 as a translation at the edge: its JSON-RPC methods, its REST routes and its protobuf over the same operations as v1.0.
+"""A2A v0.3 as a translation layer: its JSON-RPC methods, REST routes and protobuf messages over the same operations as v1.0.
 
-`jsonrpc` and `rest` are its bindings, `reading` and `writing` its JSON, `protobuf` and `cards` what their names say, `terms` what
-all of them share. Of a2a-sdk's v0.3 the protobuf classes are used, its conversions are not: they drop the media types of text and
-data parts and a protobuf message's `referenceTaskIds`, and build a tree of pydantic models for each message.
+`jsonrpc` and `rest` are the bindings, `reading` and `writing` the JSON codec, `protobuf` the protobuf codec, `cards` the cards and
+`terms` the shared tables. The protobuf classes of v0.3 are those of a2a-sdk. Its conversions are not used: they drop the media
+types of text and data parts and the `referenceTaskIds` of a protobuf message, and build a tree of pydantic models for each message.
 
-No transport is known here, and nothing is imported here: the operations need `writing`, and the bindings need the operations.
+The package is independent of any transport. This module imports nothing, to avoid an import cycle: the operations import `writing`,
+and the bindings import the operations.
 """

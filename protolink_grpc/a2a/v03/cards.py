@@ -1,4 +1,4 @@
-"""The agent's card as v0.3 shows it, in its JSON and in its protobuf. What is in a card is decided where v1.0's is made."""
+"""The agent's card in v0.3's JSON and protobuf, derived from the v1.0 card."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -27,16 +27,16 @@ _FIELDS: Final[tuple[str, ...]] = (
     "skills",
     "supportsAuthenticatedExtendedCard",
 )
-"""Fields of v0.3's card that a dual card has as they are. Signatures are none: they are about v1.0's card."""
+"""Fields of the v0.3 card that a dual card has in the same form. Signatures are not among them: they sign the v1.0 card."""
 
 _CAPABILITIES: Final = ("streaming", "pushNotifications", "extensions")
 
 _WRAPPER: Final = "SecurityScheme"
-"""How the fields end in which v1.0, and v0.3's protobuf, wrap a security scheme by its kind; v0.3's JSON has a `type` instead."""
+"""Suffix of the fields in which v1.0 and v0.3's protobuf wrap a security scheme; v0.3's JSON has a `type` instead."""
 
 
 def card_json(public: PublicCard) -> Json:
-    """As JSON-RPC shows it."""
+    """Return the card as JSON-RPC shows it."""
     given, found = _made(public)
     schemes = _schemes(given, wrapped=False)
     if schemes:
@@ -46,7 +46,7 @@ def card_json(public: PublicCard) -> Json:
 
 
 def card_proto_json(public: PublicCard) -> Json:
-    """As REST shows it: ProtoJSON of v0.3's protobuf, with its required fields though they be empty."""
+    """Return the card as REST shows it: ProtoJSON of v0.3's protobuf, with required fields even if they are empty."""
     given, found = _made(public)
     schemes = _schemes(given, wrapped=True)
     if schemes:
@@ -56,14 +56,14 @@ def card_proto_json(public: PublicCard) -> Json:
 
 
 def card_pb(public: PublicCard) -> v03.AgentCard:
-    # Fields of schemes that are newer than v0.3 are unknown to its protobuf.
+    # Schemes can have fields that are newer than v0.3 and missing in its protobuf.
     return ParseDict(card_proto_json(public), v03.AgentCard(), ignore_unknown_fields=True)
 
 
 def _made(public: PublicCard) -> tuple[Json, Json]:
-    """A dual card, and what of v0.3's card both of its forms spell alike."""
+    """Return a dual card, and the fields of the v0.3 card that are the same in JSON and in protobuf."""
     if all(binding.version != V03 for binding in public.bindings):
-        # Spoken, but not announced: whoever has come so far knows the way.
+        # v0.3 is served but not listed in the card: list the card's own URL, because a v0.3 card requires an interface.
         transport = "GRPC" if public.card.transport == "grpc" else "JSONRPC"
         url = public.card.url.partition("://")[2] if transport == "GRPC" else public.card.url
         public = replace(public, bindings=(Binding(url, transport, V03),))
@@ -74,7 +74,7 @@ def _made(public: PublicCard) -> tuple[Json, Json]:
 
 
 def _schemes(given: Json, *, wrapped: bool) -> Json:
-    """The security schemes for which v0.3 has words, in the one form or the other."""
+    """Return the security schemes that v0.3 defines, either wrapped or with a `type`."""
     return {
         name: {key: each for key, each in scheme.items() if key.endswith(_WRAPPER) is wrapped}
         for name, scheme in given.get("securitySchemes", {}).items()

@@ -1,4 +1,4 @@
-"""A2A v0.3 over JSON-RPC: its methods by name. The envelope, its batches and its errors belong to the gateway."""
+"""A2A v0.3 over JSON-RPC: its methods by name. `edge.jsonrpc` handles the envelope and the errors."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
@@ -15,17 +15,17 @@ from protolink_grpc.models import reader
 
 Json = dict[str, Any]
 Events = AsyncGenerator[list[tuple[int, Json]], None]
-"""Batches of (sequence, event); whatever is ready goes out at once."""
+"""Batches of (sequence, event); each batch is sent as soon as it is ready."""
 
 Unary = Callable[[Asked, Json], Awaitable[Any]]
 Streaming = Callable[[Asked, Json], Events]
 
 
 class JsonRpcV03:
-    """The methods of one agent.
+    """The v0.3 methods of one agent.
 
     Args (of each method):
-        params: The request's `params`, any object; what is wrong with it raises InvalidArgumentError with its path.
+        params: The request's `params`, any object; an invalid field raises InvalidArgumentError with its path.
 
     Attributes:
         unary: Methods with one result, a JSON value.
@@ -53,14 +53,14 @@ class JsonRpcV03:
         return reply_json(await self._operations.send(asked, reading.send_params(params)))
 
     async def stream(self, asked: Asked, params: Json) -> Events:
-        """`message/stream`."""
+        """Run `message/stream`."""
         asked = speaking_v03(asked)
         async with aclosing(self._operations.stream(asked, reading.send_params(params))) as batches:
             async for updates in batches:
                 yield events(updates)
 
     async def resubscribe(self, asked: Asked, params: Json, after: int | None = None) -> Events:
-        """`tasks/resubscribe`; with `after`, what came since that event of an earlier stream."""
+        """Run `tasks/resubscribe`. With `after`, only the events after that sequence are streamed."""
         asked = speaking_v03(asked)
         async with aclosing(self._operations.subscribe(asked, "", reading.required_id(params), after)) as batches:
             async for updates in batches:
@@ -83,7 +83,7 @@ class JsonRpcV03:
         config_id = reader.text(params, "pushNotificationConfigId")
         if config_id:
             return push_json(await self._operations.get_push(asked, "", task_id, config_id))
-        # Without its id, as v0.3 allows: the oldest.
+        # v0.3 allows a request without a config id: return the oldest config.
         page = await self._operations.list_push(asked, "", task_id, 1, "")
         if not page.configs:
             raise TaskNotFoundError(f"task {task_id} has no push config", task_id=task_id)
@@ -93,7 +93,7 @@ class JsonRpcV03:
         asked, task_id = speaking_v03(asked), reading.required_id(params)
         found: list[Json] = []
         token = ""
-        while True:  # v0.3's JSON knows no pages
+        while True:  # v0.3's JSON has no pages
             page = await self._operations.list_push(asked, "", task_id, MAX_PAGE_SIZE, token)
             found += map(push_json, page.configs)
             token = page.next_page_token
@@ -108,11 +108,11 @@ class JsonRpcV03:
     async def _extended_card(self, asked: Asked, params: Json) -> Json:
         asked = speaking_v03(asked)
         if not self._operations.public_card().extended_card:
-            # v1.0 calls this an unsupported operation.
+            # In v1.0 this is an UnsupportedOperationError.
             raise ExtendedCardNotConfiguredError("this agent has no extended card")
         return card_json(await self._operations.extended_card(asked))
 
 
 def events(updates: list[Update]) -> list[tuple[int, Json]]:
-    """A batch, each with its sequence."""
+    """Return the updates as v0.3 events, each with its sequence."""
     return [(update.sequence, update_json(update)) for update in updates]

@@ -1,7 +1,7 @@
-"""v0.3's protobuf (package `a2a.v1`) against v1.0's (`lf.a2a.v1`), and resource names. What a part means is the codec's business.
+"""Converts between v0.3's protobuf (package `a2a.v1`) and v1.0's (`lf.a2a.v1`), and parses resource names.
 
-Files by value are base64 text in v0.3's `bytes` field: that is what its Python and Go peers write and insist on reading. A peer
-that puts the bytes themselves there is understood unless they happen to be base64.
+The `bytes` field of a v0.3 file holds base64 text: v0.3 peers in Python and Go write it and require it. Raw bytes from other peers
+are accepted, unless they happen to be valid base64.
 """
 
 import base64
@@ -16,17 +16,9 @@ from google.protobuf.struct_pb2 import Struct
 from protolink_grpc.a2a import pb_codec
 from protolink_grpc.a2a.v03.reading import respelled
 from protolink_grpc.a2a.v03.terms import BARE_VALUE, V1_KEY, scheme_of
-from protolink_grpc.a2a.values import (
-    ArtifactUpdate,
-    MessageReply,
-    PushConfig,
-    PushPage,
-    SendParams,
-    StatusUpdate,
-    TaskView,
-    Update,
-)
+from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, PushPage, SendParams, StatusUpdate, TaskView, Update
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.push_config import PushConfig
 
 _STATES: Final = {
     v1.TASK_STATE_UNSPECIFIED: v03.TASK_STATE_UNSPECIFIED,
@@ -56,7 +48,11 @@ _CONFIGS: Final = "/pushNotificationConfigs"
 
 
 def send_params_from_pb(request: v03.SendMessageRequest) -> SendParams:
-    """Raises InvalidArgumentError, naming the path as v0.3's protobuf spells it, `request` by its JSON name `message`."""
+    """Return the parameters of a v0.3 request.
+
+    Raises:
+        InvalidArgumentError: Names the path as v0.3's protobuf spells it, with `message`, the JSON name of the field `request`.
+    """
     try:
         return pb_codec.send_params_from_pb(_request(request))
     except InvalidArgumentError as error:
@@ -67,7 +63,7 @@ def _request(given: v03.SendMessageRequest) -> v1.SendMessageRequest:
     found = v1.SendMessageRequest()
     if given.HasField("request"):
         _message_to_v1(given.request, found.message)
-    # An empty one means `blocking: false` as any other does: that is all that a client sends who polls.
+    # An empty configuration means `blocking: false`; a client that polls sends nothing else.
     if given.HasField("configuration"):
         _configuration_to_v1(given.configuration, found.configuration)
     if given.HasField("metadata"):
@@ -131,7 +127,7 @@ def _part_to_v1(given: v03.Part, found: v1.Part) -> None:
                 found.data.struct_value.CopyFrom(data)
                 found.data.struct_value.SetInParent()
         case None:
-            pass  # the codec refuses a part without content, and says where it is
+            pass  # the codec refuses a part without content; its error has the path
 
 
 def _file_to_v1(given: v03.FilePart, found: v1.Part) -> None:
@@ -156,7 +152,7 @@ def _bytes(given: bytes) -> bytes:
 
 
 def _taken(metadata: Struct, key: str) -> Struct:
-    """Take an object off; an empty one where there is none."""
+    """Remove an object from the metadata and return it; empty if it is absent."""
     return metadata.fields.pop(key).struct_value if key in metadata.fields else Struct()
 
 
@@ -165,7 +161,7 @@ def _text(given: Struct, key: str) -> str:
 
 
 def task_of(name: str, field: str) -> str:
-    """The id in `tasks/{id}`. Raises InvalidArgumentError: another kind of name; names `field`."""
+    """Return the id in `tasks/{id}`. Raises InvalidArgumentError: the name has another form; names `field`."""
     kind, _, task_id = name.partition("/")
     if kind != "tasks" or not task_id or "/" in task_id:
         raise InvalidArgumentError("must be tasks/{id}", field=field)
@@ -173,7 +169,7 @@ def task_of(name: str, field: str) -> str:
 
 
 def config_of(name: str, field: str) -> tuple[str, str]:
-    """Both ids in `tasks/{id}/pushNotificationConfigs/{config}`. Raises as `task_of`."""
+    """Return both ids in `tasks/{id}/pushNotificationConfigs/{config}`. Raises as `task_of`."""
     task, separator, config_id = name.partition(f"{_CONFIGS}/")
     if not separator or not config_id or "/" in config_id:
         raise InvalidArgumentError("must be tasks/{id}/pushNotificationConfigs/{config}", field=field)
@@ -181,8 +177,12 @@ def config_of(name: str, field: str) -> tuple[str, str]:
 
 
 def push_config_from_pb(request: v03.CreateTaskPushNotificationConfigRequest) -> PushConfig:
-    """Raises InvalidArgumentError: no task in `parent`, no URL, or credentials without a scheme."""
-    # v0.3's annotations put the configs into `parent`, its comments do not; clients do either.
+    """Return the push config of a request.
+
+    Raises:
+        InvalidArgumentError: No task in `parent`, no URL, or credentials without a scheme.
+    """
+    # By v0.3's annotations, `parent` ends with `/pushNotificationConfigs`; by its comments, it does not. Clients send both forms.
     parent = request.parent.removesuffix(_CONFIGS)
     push = request.config.push_notification_config
     path = "config.push_notification_config"

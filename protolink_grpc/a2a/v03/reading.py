@@ -1,7 +1,7 @@
-"""Requests in v0.3's JSON as values of the operations. The message is respelled as v1.0 JSON, and one codec reads both.
+"""Reads requests in v0.3's JSON. The message is converted to v1.0 JSON, so that one codec reads both versions.
 
-Liberal where v0.3's own clients differ: a part may say `type` for `kind`, as v0.2 did, or leave it to what it holds; null means
-absent.
+The reader accepts the variants of v0.3's own clients: a part may have `type` instead of `kind`, as in v0.2, or neither, in which
+case its content decides; null means absent.
 """
 
 import re
@@ -11,9 +11,10 @@ from typing import Any, Final
 from protolink_grpc.a2a import json_codec
 from protolink_grpc.a2a.json_reader import integer
 from protolink_grpc.a2a.v03.terms import BARE_VALUE, ROLES, V1_KEY, scheme_of
-from protolink_grpc.a2a.values import PushConfig, SendParams
+from protolink_grpc.a2a.values import SendParams
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.wire.tasks import check_id
 
 _ROLES: Final = {role: name for name, role in ROLES.items()}
@@ -34,10 +35,10 @@ _SPELLINGS: Final = (
 
 
 def send_params(params: object) -> SendParams:
-    """`MessageSendParams`.
+    """Return the parameters of a `MessageSendParams`.
 
     Raises:
-        InvalidArgumentError: Names the path as v0.3 spells it, for instance `message.parts[0].file.bytes`.
+        InvalidArgumentError: Names the path as v0.3 spells it, for example `message.parts[0].file.bytes`.
     """
     try:
         return json_codec.send_params(_request(reader.as_object(params)))
@@ -46,7 +47,7 @@ def send_params(params: object) -> SendParams:
 
 
 def respelled(error: InvalidArgumentError, spellings: tuple[tuple[re.Pattern[str], str], ...]) -> InvalidArgumentError:
-    """The error with its path as the caller spells it."""
+    """Return the error with its path as the caller spells it."""
     field = error.field
     for pattern, spelling in spellings:
         field = pattern.sub(spelling, field)
@@ -106,7 +107,7 @@ def _part(value: object) -> dict[str, Any]:
 
 
 def _content(given: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    """The part without its metadata."""
+    """Return the v1.0 part without its metadata."""
     match _kind(given):
         case "text":
             found = {"text": reader.given_text(given, "text")}
@@ -148,7 +149,7 @@ def _data(value: object, is_bare: bool) -> dict[str, Any]:
 
 def _configuration(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
-    blocking = reader.flag(given, "blocking", True)  # v0.3: who says nothing waits
+    blocking = reader.flag(given, "blocking", True)  # in v0.3 the default is to wait
     found: dict[str, Any] = {"returnImmediately": not blocking}
     if given.get("acceptedOutputModes") is not None:
         found["acceptedOutputModes"] = given["acceptedOutputModes"]
@@ -162,12 +163,12 @@ def _configuration(value: object) -> dict[str, Any]:
 
 
 def history_length(given: dict[str, Any]) -> int | None:
-    """Messages of the answer at most; None means all, which v0.3 spells 0 as well."""
+    """Return the maximum number of messages in the response; None means all. In v0.3, 0 means all, too."""
     return integer(given, "historyLength", 0) or None
 
 
 def _webhook(value: object) -> dict[str, Any]:
-    """A `PushNotificationConfig` as v1.0 spells it."""
+    """Return a `PushNotificationConfig` in v1.0 JSON."""
     given = reader.as_object(value)
     found = {name: text for name in ("id", "url", "token") if (text := reader.text(given, name))}
     authentication = reader.optional_mapping(given, "authentication")
@@ -182,10 +183,10 @@ def _webhook(value: object) -> dict[str, Any]:
 
 
 def push_config(params: object) -> PushConfig:
-    """`TaskPushNotificationConfig`.
+    """Return the config of a `TaskPushNotificationConfig`.
 
     Raises:
-        InvalidArgumentError: No task, no URL, or a value of the wrong kind; names its path.
+        InvalidArgumentError: No task, no URL, or a value of the wrong type; names its path.
     """
     given = reader.as_object(params)
     task_id = required_id(given, "taskId")
@@ -204,5 +205,5 @@ def push_config(params: object) -> PushConfig:
 
 
 def required_id(params: object, key: str = "id") -> str:
-    """The id of a task or of a config."""
+    """Return the id of a task or of a config."""
     return check_id(reader.required_text(reader.as_object(params), key), key)

@@ -1,8 +1,8 @@
-"""A2A v0.3 over REST, under `/v1`: a table of routes. Mounting them, their callers and their errors belong to the gateway.
+"""A2A v0.3 over REST, under `/v1`: a table of routes. `edge.rest_v03` mounts them and handles callers and errors.
 
-v0.3 says twice what a body looks like: its annotations mean ProtoJSON of its protobuf, which its Python peers speak, its text the
-objects of JSON-RPC, which early TypeScript peers speak. A body shows by its words which of them it is, and is answered in kind;
-requests without a body are answered in ProtoJSON.
+v0.3 defines two formats of a body. Its annotations define ProtoJSON of its protobuf, which Python peers use; its text defines the
+objects of JSON-RPC, which early TypeScript peers use. The format of a body is recognized by its field names, and the response has
+the same format. Responses to requests without a body are ProtoJSON.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -19,8 +19,9 @@ from protolink_grpc.a2a.v03 import protobuf, reading
 from protolink_grpc.a2a.v03.cards import card_proto_json
 from protolink_grpc.a2a.v03.terms import speaking_v03
 from protolink_grpc.a2a.v03.writing import push_json, reply_json, update_json
-from protolink_grpc.a2a.values import Asked, MessageReply, PushConfig, SendParams, TaskView, Update
+from protolink_grpc.a2a.values import Asked, MessageReply, SendParams, TaskView, Update
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.push_config import PushConfig
 
 M = TypeVar("M", bound=Message)
 
@@ -31,16 +32,16 @@ Texts = Mapping[str, str]
 Answer = Callable[[Asked, Texts, Texts, Json], Awaitable[Json]]
 Stream = Callable[[Asked, Texts, Texts, Json], Events]
 Resume = Callable[[Asked, Texts, Texts, Json, int | None], Events]
-"""Of the caller, the parameters of the path, those of the query and the body; {} where there is no body. `Resume` takes the
-sequence, too, that its caller has seen; None for one that comes for the first time."""
+"""Arguments: the caller, the path parameters, the query parameters, and the body ({} if there is none). `Resume` also takes the
+last sequence that the caller has seen, None for a new stream."""
 
 MAX_DEPTH: Final = 100
-"""Levels of a body. Source: json_format's own bound."""
+"""Maximum nesting of a body. Source: the default of json_format."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestRoute:
-    """One way to call: exactly one of `answer`, `stream` and `resume` is there. Paths hold `{id}` and `{config_id}`."""
+    """One route. Exactly one of `answer`, `stream` and `resume` is set. Paths contain `{id}` and `{config_id}`."""
 
     method: str
     path: str
@@ -50,7 +51,7 @@ class RestRoute:
 
 
 def rest_v03(operations: Operations) -> list[RestRoute]:
-    """The routes of one agent, in the order in which they must be tried."""
+    """Return the routes of one agent, in the order in which they must be matched."""
     verbs = _Verbs(operations)
     task, configs = "/v1/tasks/{id}", "/v1/tasks/{id}/pushNotificationConfigs"
     return [
@@ -121,14 +122,14 @@ class _Verbs:
         return {}
 
     async def card(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        """The extended card where there is one, which needs credentials; else the public one."""
+        """Return the extended card if the agent has one, which requires credentials; otherwise the public card."""
         asked = speaking_v03(asked)
         public = self._operations.public_card()
         return card_proto_json(await self._operations.extended_card(asked) if public.extended_card else public)
 
 
 def _is_plain(body: Json) -> bool:
-    """Whether it is spelled like JSON-RPC's objects."""
+    """Return whether a body has the format of JSON-RPC's objects."""
     message = body.get("message")
     return isinstance(message, dict) and ("parts" in message or "kind" in message)
 
@@ -139,7 +140,7 @@ def _send_params(body: Json, is_plain: bool) -> SendParams:
     params = protobuf.send_params_from_pb(_parsed(body, v03.SendMessageRequest()))
     configuration = body.get("configuration")
     if isinstance(configuration, dict) and configuration.get("blocking") is False:
-        params.return_immediately = True  # said, though protobuf cannot tell it from unsaid
+        params.return_immediately = True  # protobuf does not distinguish an explicit false from an absent field
     return params
 
 
@@ -154,7 +155,10 @@ def _events(updates: list[Update], is_plain: bool) -> list[tuple[int, Json]]:
 
 
 def _push_config(body: Json, task_id: str, is_plain: bool) -> PushConfig:
-    """The path says which task; the annotations put the config alone into the body, v0.3's clients send the whole request."""
+    """Return the push config of a request; the path names the task.
+
+    By v0.3's annotations, the body is the config only; v0.3 clients send the whole request. Both are accepted.
+    """
     if is_plain:
         return reading.push_config({**body, "taskId": task_id})
     request = v03.CreateTaskPushNotificationConfigRequest()
@@ -174,7 +178,7 @@ def _parsed(body: Json, into: M) -> M:
 
 
 def _number(query: Texts, *names: str) -> int:
-    """A count in the query, 0 where there is none. Raises InvalidArgumentError: not 0 to 2**31 - 1; names the parameter."""
+    """Return a count in the query, 0 if absent. Raises InvalidArgumentError: not 0 to 2**31 - 1; names the parameter."""
     for name in names:
         text = query.get(name)
         if text:

@@ -1,4 +1,4 @@
-"""What v0.3 calls otherwise than v1.0, shared by its JSON and its protobuf: version, states, roles, keys, codes of errors."""
+"""Names that differ between v0.3 and v1.0, shared by v0.3's JSON and protobuf: version, states, roles, keys, error codes."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -8,11 +8,11 @@ from protolink_grpc.a2a.values import V03, Asked
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 
 V1_KEY: Final = "a2a_v1"
-"""Key of an object in v0.3's metadata that holds fields of v1.0 for which v0.3 has no place: `mediaType` and `filename` of text and
-data parts, `referenceTaskIds` of a protobuf message. It is taken off again on the way back."""
+"""Key of an object in v0.3's metadata with the v1.0 fields that v0.3 lacks: `mediaType` and `filename` of text and data parts,
+`referenceTaskIds` of a protobuf message. The conversion to v1.0 removes the key again."""
 
 BARE_VALUE: Final = "data_part_compat"
-"""Key in the metadata of a data part whose data is the member `value`: v0.3 knows objects only. The name is a2a-sdk's."""
+"""Metadata key of a data part whose data is in the member `value`, because v0.3 allows objects only. The name is a2a-sdk's."""
 
 STATES: Final[dict[str, str]] = {
     "TASK_STATE_UNSPECIFIED": "unknown",
@@ -25,16 +25,16 @@ STATES: Final[dict[str, str]] = {
     "TASK_STATE_REJECTED": "rejected",
     "TASK_STATE_AUTH_REQUIRED": "auth-required",
 }
-"""v1.0 JSON to v0.3 JSON."""
+"""Task states: v1.0 JSON to v0.3 JSON."""
 
 ROLES: Final[dict[str, str]] = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
-"""v1.0 JSON to v0.3 JSON."""
+"""Roles: v1.0 JSON to v0.3 JSON."""
 
 _CODES: Final = frozenset({*range(-32007, -32000), *range(-32603, -32599), -32700})
-"""Every JSON-RPC code that v0.3 defines."""
+"""All JSON-RPC codes that v0.3 defines."""
 
 _NO_PAYLOAD_FAULT: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
-"""Reasons whose code, -32600, says in v0.3 that the payload is malformed."""
+"""Reasons that are sent as an internal error, because in v0.3 their code, -32600, means a malformed payload."""
 
 INTERNAL: Final = -32603
 
@@ -52,44 +52,43 @@ NAMES: Final = {
     -32602: "InvalidParamsError",
     -32603: "InternalError",
 }
-"""What the errors are called by our JSON-RPC codes: over REST and gRPC v0.3's clients know them by name. The names are
-a2a-sdk's."""
+"""Error names by JSON-RPC code. Over REST and gRPC, v0.3 clients recognize errors by name. The names are a2a-sdk's."""
 
 
 def speaking_v03(asked: Asked) -> Asked:
-    """The caller as one of v0.3, whether or not the request says a version: what is kept of it, a webhook say, depends on that.
+    """Return the caller with version 0.3, also if the request has no version. Stored values such as webhooks depend on it.
 
     Raises:
-        VersionNotSupportedError: The request says another version.
+        VersionNotSupportedError: The request has another version.
     """
     check_version(asked, V03)
     return asked if asked.version == V03 else replace(asked, version=V03)
 
 
 def code_v03(error: ProtolinkError) -> int:
-    """The JSON-RPC code; what v0.3 has no code for is an internal error to its clients."""
+    """Return the JSON-RPC code of an error; an error without a v0.3 code becomes an internal error."""
     code = error.rule.jsonrpc
     return code if code in _CODES and error.reason not in _NO_PAYLOAD_FAULT else INTERNAL
 
 
 def name_v03(error: ProtolinkError) -> str | None:
-    """The name of an error, also where v0.3 has no code for it; None where its status says it better."""
+    """Return the name of an error, even if v0.3 has no code for it; None for `_NO_PAYLOAD_FAULT`, where the status is clearer."""
     return None if error.reason in _NO_PAYLOAD_FAULT else NAMES.get(error.rule.jsonrpc)
 
 
 def error_json(error: ProtolinkError) -> dict[str, Any]:
-    """The `error` member of a JSON-RPC answer; v0.3 leaves the form of `data` free."""
+    """Return the `error` member of a JSON-RPC response. v0.3 does not define the format of `data`."""
     return {"code": code_v03(error), "message": str(error), "data": {**error.metadata, "reason": error.reason}}
 
 
 def rest_error_json(error: ProtolinkError) -> dict[str, Any]:
-    """The body of a REST error. v0.3 leaves it free; its clients look for `type`, for `error` or for `code`."""
+    """Return the body of a REST error. v0.3 does not define its format; clients read `type`, `error` or `code`."""
     found, name = error_json(error), name_v03(error)
     return found if name is None else found | {"type": name, "error": name}
 
 
 def scheme_of(schemes: list[str], credentials: str, field: str) -> str:
-    """The scheme of a webhook's Authorization header: the first one named, empty where neither it nor credentials are there.
+    """Return the scheme of a webhook's Authorization header: the first of `schemes`, or empty if there is none.
 
     Raises:
         InvalidArgumentError: Credentials without a scheme.

@@ -1,10 +1,11 @@
-"""Answers in v0.3's JSON: what the v1.0 codec writes, respelled. Nothing is read here."""
+"""Writes responses in v0.3's JSON, by converting the output of the v1.0 codec."""
 
 from typing import Any, assert_never
 
 from protolink_grpc.a2a import json_codec
 from protolink_grpc.a2a.v03.terms import BARE_VALUE, ROLES, STATES, V1_KEY
-from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, PushConfig, StatusUpdate, TaskView, Update
+from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, StatusUpdate, TaskView, Update
+from protolink_grpc.models.push_config import PushConfig
 
 Json = dict[str, Any]
 
@@ -17,19 +18,19 @@ def task_json(view: TaskView) -> Json:
 
 
 def push_body_v03(view: TaskView) -> Json:
-    """What a webhook registered through v0.3 is sent: the task as it is, bare."""
+    """Return the body of a notification for a webhook that was registered with v0.3: the current task, without a wrapper."""
     return task_json(view)
 
 
 def reply_json(reply: TaskView | MessageReply) -> Json:
-    """The result of `message/send`: a bare task or message."""
+    """Return the result of `message/send`: a task or a message, without a wrapper."""
     if isinstance(reply, TaskView):
         return task_json(reply)
     return _message(json_codec.message_json(reply.message, reply.context_id, ""))
 
 
 def update_json(update: Update) -> Json:
-    """One event of a stream, told apart by `kind`."""
+    """Return one event of a stream; `kind` tells its type."""
     match update:
         case TaskView() | MessageReply():
             return reply_json(update)
@@ -42,7 +43,7 @@ def update_json(update: Update) -> Json:
 
 
 def push_json(config: PushConfig) -> Json:
-    """A `TaskPushNotificationConfig`."""
+    """Return a `TaskPushNotificationConfig`."""
     found: Json = {"url": config.url}
     if config.id:
         found["id"] = config.id

@@ -25,7 +25,7 @@ from protolink_grpc import (
     Task,
 )
 from protolink_grpc.models.events import TaskProgress
-from protolink_grpc.store.port import TaskStore
+from protolink_grpc.storage.port import TaskStore
 
 PATIENCE_S = 30.0
 """How long what must happen may take; far more than it needs on a busy machine."""

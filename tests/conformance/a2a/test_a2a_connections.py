@@ -22,8 +22,8 @@ async def opened(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 def requests_of(world: World) -> set[asyncio.Task[Any]]:
     """What the server of that agent is at."""
-    edges: Any = world.agent._edges
-    found: set[asyncio.Task[Any]] = edges._gateway._server._connections.tasks
+    ports: Any = world.agent._ports
+    found: set[asyncio.Task[Any]] = ports._http.gateway._server._connections.tasks
     return found
 
 
@@ -60,7 +60,7 @@ async def test_a_body_that_breaks_off_is_no_incident(path: str, caplog: pytest.L
     async with playing(agent_with(authenticated=False)) as world, registry:
         url, tasks = world.url, requests_of(world)
         if path == "/agents/":
-            gateway: Any = registry._gateway
+            gateway: Any = registry._http.gateway
             url, tasks = registry.http_url, gateway._server._connections.tasks
         version = "" if path.startswith("/v1") else "A2A-Version: 1.0\r\n"
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{version}Content-Type: application/json\r\n"

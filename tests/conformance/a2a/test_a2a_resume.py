@@ -12,7 +12,7 @@ from a2a_stage import PATIENCE_S, Stage, World, agent_with, by_token, card, numb
 from a2a_wires import Caller, Frame, Json, JsonRpc, Rest, frames_of, message
 
 from protolink_grpc import HttpOptions, Limits, SQLiteStore
-from protolink_grpc.gateway.sse import FAREWELL, OpenStreams
+from protolink_grpc.edges.http.sse import FAREWELL, OpenStreams
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -21,10 +21,10 @@ from protolink_grpc import (
     Principal,
     RateLimit,
     Registry,
-    ServerOptions,
     TLSConfig,
 )
-from protolink_grpc.agent.edges import reach_of
+from protolink_grpc.agent.config import ServingConfig
+from protolink_grpc.agent.edge_settings import edge_settings
 
 over_v1 = pytest.mark.parametrize("binding", V1_NAMES)
 
@@ -149,5 +149,7 @@ async def test_a_registry_names_the_credentials_that_would_do() -> None:
 
 def test_certificates_that_only_the_http_port_demands_say_who_calls_there() -> None:
     tls = TLSConfig("cert.pem", "key.pem", "ca.pem", require_client_cert=True)
-    assert isinstance(reach_of(ServerOptions(), HttpOptions(tls=tls), True, None).authenticate, MutualTLS)
-    assert reach_of(ServerOptions(), HttpOptions(), True, None).authenticate is None
+    assert isinstance(
+        edge_settings(ServingConfig(http=HttpOptions(tls=tls)), "grpc://127.0.0.1:0").authenticate, MutualTLS
+    )
+    assert edge_settings(ServingConfig(http=HttpOptions()), "grpc://127.0.0.1:0").authenticate is None

@@ -18,8 +18,8 @@ BINDING = "jsonrpc"
 
 
 def operations_of(world: World) -> Operations:
-    edges: Any = world.agent._edges
-    found: Operations = edges._operations
+    ports: Any = world.agent._ports
+    found: Operations = ports._operations
     return found
 
 
@@ -121,9 +121,11 @@ async def test_a_webhook_of_v03_is_told_once_what_one_reading_of_the_task_holds(
         text, script = world.stage.script()
         task_id = (await caller.begin(text))["id"]
         await script.does(*map(numbered, range(2 * PIECE)))
-        head = await service_of(world).store.head(task_id)
-        assert head is not None
+        store = service_of(world).store
+        async with asyncio.timeout(PATIENCE_S):
+            while (head := await store.head(task_id)) is None or head.sequence <= 2 * PIECE:
+                await store.wait(task_id, head.sequence if head else 0)
         rendered = await operations_of(world)._rendered(V03, "ada", task_id, 0)
-        assert rendered.sequence >= head.sequence > 2 * PIECE
+        assert rendered.sequence >= head.sequence
         assert len(rendered.notifications) == 1
         script.ends()

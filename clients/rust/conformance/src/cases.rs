@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use plgrpc_client::v1::run_event::Payload;
 use plgrpc_client::v1::tool_output::Outcome as ToolOutcome;
 use plgrpc_client::v1::{
-    AgentCard, AgentChange, AgentChangeKind, AgentFilter, AgentInterface, CallToolRequest, DeregisterAgentRequest,
-    InstanceState, ListApprovalsRequest, ListToolsRequest, RegisterAgentRequest, RenewLeaseRequest, RunEvent,
-    TaskState,
+    AgentCard, AgentChange, AgentChangeKind, AgentFilter, AgentInterface, Budget, CallToolRequest, Cost,
+    DeregisterAgentRequest, FailureCategory, InstanceState, ListApprovalsRequest, ListToolsRequest, Message,
+    MessageRole, PolicyDecision, PolicyEffect, RegisterAgentRequest, RenewLeaseRequest, RunEvent, RunOptions, StopAt,
+    TaskInput, TaskState, Usage,
 };
-use plgrpc_client::{Client, Code, Error, Feed, Submission, output, parts, reason, text_of, url};
+use plgrpc_client::{Client, Code, Error, Feed, References, Submission, output, parts, reason, text_of, url};
 use uuid::Uuid;
 
 use crate::{Outcome, World, expect};
@@ -143,6 +144,65 @@ pub async fn tool(world: &World) -> Outcome {
     Ok(())
 }
 
+pub async fn references(world: &World) -> Outcome {
+    let (one, two) = (r#"{"arguments":{"text":"1"}}"#, r#"{"arguments":{"text":"2"}}"#);
+    let events = whole_log(world.agent.stream("cut 5 spend 3")).await?;
+    expect("the arguments", arguments_of(&events), [one, two])?;
+    let answered = |event: &&RunEvent| matches!(event.payload, Some(Payload::LlmCallCompleted(_)));
+    let first = events.iter().find(answered).ok_or("no model was called")?;
+    let mut rest = world.agent.subscribe(&first.task_id, first.sequence, StopAt::Terminal);
+    let rest = all(&mut rest).await?;
+    expect(
+        "the arguments of a log from its middle",
+        arguments_of(&rest),
+        ["abridged", two],
+    )?;
+    let call = CallToolRequest {
+        call: parts::as_tool_call(&parts::tool_call("echo", r#"{"text":"hi"}"#)).cloned(),
+        ..Default::default()
+    };
+    let called = world.agent.call_tool(call).await?;
+    let whole = all(&mut world.agent.subscribe(called.task_id, 0, StopAt::Terminal)).await?;
+    let wanted = [r#"{"arguments":{"text":"hi"}}"#];
+    expect("the arguments of a tool that was called", arguments_of(&whole), wanted)?;
+
+    let mut known = References::default();
+    let mut events = world.agent.stream("approve it");
+    while let Some(event) = events.try_next().await? {
+        let event = known.resolve(event);
+        if let Some(Payload::ApprovalRequired(_)) = event.payload {
+            let action = known.action(&event.action_id).ok_or("the action is not known")?;
+            expect("the action of the approval", action.name.as_str(), "stamp")?;
+            let effect = known.verdict(&event.action_id).map(PolicyDecision::effect);
+            expect("the verdict", effect, Some(PolicyEffect::RequireApproval))?;
+            world.agent.cancel(event.task_id, "seen").await?;
+        }
+    }
+    Ok(())
+}
+
+async fn all(events: &mut Feed<RunEvent>) -> Fallible<Vec<RunEvent>> {
+    let mut found = Vec::new();
+    while let Some(event) = events.try_next().await? {
+        found.push(event);
+    }
+    Ok(found)
+}
+
+/// The payload of each action that is requested, or `abridged` where it is left out.
+fn arguments_of(events: &[RunEvent]) -> Vec<&str> {
+    let mut found = Vec::new();
+    for event in events {
+        if References::is_abridged(event) {
+            found.push("abridged");
+        } else if let Some(Payload::ActionRequested(requested)) = &event.payload {
+            let payload = requested.action.as_ref().and_then(|action| action.payload.as_ref());
+            found.push(payload.map(parts::payload_text).unwrap_or_default());
+        }
+    }
+    found
+}
+
 pub async fn errors(world: &World) -> Outcome {
     let unknown = Uuid::new_v4().to_string();
     let missing = refused(world.agent.get(&unknown).await, Code::NotFound, reason::TASK_NOT_FOUND)?;
@@ -174,8 +234,8 @@ pub async fn metadata(world: &World) -> Outcome {
             Some("conformance"),
         )?;
     }
-    let nobody = guarded().connect()?.send("whoami").await;
-    refused(nobody, Code::Unauthenticated, reason::UNAUTHENTICATED)?;
+    let anonymous = guarded().connect()?.send("whoami").await;
+    refused(anonymous, Code::Unauthenticated, reason::UNAUTHENTICATED)?;
 
     let url = std::env::var("PLGRPC_AGENT")?;
     let telling = Client::builder(url).metadata("x-conformance", "hello").connect()?;
@@ -241,7 +301,76 @@ async fn respond(agent: &Client, task_id: String, approved: bool) -> Outcome {
     expect("the approval that is watched", seen.as_ref(), Some(&approval))?;
     expect("the next approval", waiting.try_next().await?, None)?;
     let answer = agent.respond(&approval, approved, "conformance").await?;
-    expect("whether somebody was faster", answer.already_decided, false)
+    expect("whether another answer was first", answer.already_decided, false)
+}
+
+pub async fn budget(world: &World) -> Outcome {
+    let price = Cost {
+        micros: 200_000,
+        currency: "USD".into(),
+    };
+    let money = Budget {
+        max_cost: Some(price.clone()),
+        ..Default::default()
+    };
+    let usage = spent(world, "spend 9", money.clone(), "max_cost").await?;
+    expect("the costs", usage.costs, [price])?;
+    expect("the number of model calls", usage.llm_calls, 2)?;
+    let calls = Budget {
+        max_tool_calls: Some(2),
+        ..Default::default()
+    };
+    let usage = spent(world, "spend 9", calls, "max_tool_calls").await?;
+    expect("the number of tool calls", usage.tool_calls, 2)?;
+    let limit = Duration::from_millis(300);
+    let time = Budget {
+        max_runtime: Some(limit.try_into()?),
+        ..Default::default()
+    };
+    let usage = spent(world, "ponder", time, "max_runtime_seconds").await?;
+    let took = Duration::try_from(usage.runtime.unwrap_or_default())?;
+    let in_time = (limit..Duration::from_secs(5)).contains(&took);
+    expect(&format!("whether {took:?} is the time of the run"), in_time, true)?;
+    let done = world.agent.send(limited("spend 2", money)).await?;
+    expect("the output", output(&done).as_deref(), Some("spent 2"))
+}
+
+/// A task that says `text`, with a budget.
+fn limited(text: &str, budget: Budget) -> TaskInput {
+    let message = Message {
+        role: MessageRole::User.into(),
+        parts: vec![parts::text(text)],
+        ..Default::default()
+    };
+    TaskInput {
+        messages: vec![message],
+        options: Some(RunOptions {
+            budget: Some(budget),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// Runs a text that must fail because of one limit of its budget. Returns what the run has used, as its log and the task say.
+async fn spent(world: &World, text: &str, budget: Budget, limit: &str) -> Fallible<Usage> {
+    let mut events = whole_log(world.agent.stream(limited(text, budget))).await?;
+    let last = events.pop().ok_or("there was no event")?;
+    let Some(Payload::TaskStatus(status)) = last.payload else {
+        return Err("the last event is no change of the state".into());
+    };
+    let task = world.agent.get(last.task_id).await?;
+    expect("the state", task.state(), TaskState::Failed)?;
+    expect("the failure of the task", &task.failure, &status.failure)?;
+    expect("the usage of the task", &task.usage, &status.usage)?;
+    let failure = status.failure.unwrap_or_default();
+    expect("the reason", failure.reason.as_str(), reason::BUDGET_EXCEEDED)?;
+    expect("the category", failure.category(), FailureCategory::Limit)?;
+    expect("whether the same work may succeed later", failure.retryable, false)?;
+    let details = failure.details.unwrap_or_default();
+    let details: serde_json::Value = serde_json::from_str(parts::payload_text(&details))?;
+    expect("the limit", details["limit_name"].as_str(), Some(limit))?;
+    status.usage.ok_or("the last event has no usage".into())
 }
 
 pub async fn registry(world: &World) -> Outcome {
@@ -288,7 +417,7 @@ pub async fn registry(world: &World) -> Outcome {
         (AgentChangeKind::Up, name.clone()),
     )?;
     let lease_id = registered.into_inner().lease_id;
-    // The second heartbeat reports another load, which no watcher is told.
+    // The second heartbeat reports another load, which a watch does not show.
     for running in 0..2 {
         stub.renew_lease(RenewLeaseRequest {
             lease_id: lease_id.clone(),

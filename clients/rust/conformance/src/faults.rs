@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use plgrpc_client::v1::{RunEvent, TaskState};
+use plgrpc_client::v1::run_event::Payload;
+use plgrpc_client::v1::{ActionOutcome, ApprovalState, ListApprovalsRequest, RunEvent, TaskState};
 use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -121,6 +122,56 @@ pub async fn cancel_in_pause(world: &World) -> Outcome {
     expect("whether the call ended as canceled", is_canceled, true)?;
     world.agent.cancel(task_id, "seen").await?;
     Ok(())
+}
+
+pub async fn decision_in_cut(world: &World) -> Outcome {
+    let pause = Duration::from_millis(500);
+    let text = "undecided 5 approve it";
+    decided(world, text, &world.agent, true, Duration::ZERO).await?;
+    decided(world, "outage 2000 5 approve it", &hostile(world)?, false, pause).await
+}
+
+/// Streams a task whose approval is answered while its stream is cut: by `approver`, a pause after the stream has shown the
+/// question. The stream must show the answer once, and what follows from it.
+async fn decided(world: &World, text: &str, approver: &Client, approved: bool, pause: Duration) -> Outcome {
+    let mut events = hostile(world)?.stream(text);
+    let (mut seen, mut answers, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    let mut task_id = String::new();
+    while let Some(event) = events.try_next().await? {
+        seen.push(event.sequence);
+        match event.payload {
+            Some(Payload::ApprovalRequired(_)) => {
+                task_id = event.task_id;
+                sleep(pause).await; // by then the connection is closed
+                respond(world, &task_id, approver, approved).await?;
+            }
+            Some(Payload::ApprovalDecided(answer)) => answers.push(answer.state()),
+            Some(Payload::ActionEnded(end)) => ends.push(end.outcome()),
+            _ => {}
+        }
+    }
+    let (answer, end, said) = if approved {
+        (ApprovalState::Approved, ActionOutcome::Completed, "approved")
+    } else {
+        (ApprovalState::Denied, ActionOutcome::Denied, "refused")
+    };
+    let count = i64::try_from(seen.len())?;
+    expect("the list of sequences", seen, (1..=count).collect::<Vec<_>>())?;
+    expect("the answers", answers, [answer])?;
+    expect("the ends of the action", ends, [end])?;
+    let done = world.agent.get(task_id).await?;
+    expect("the output", output(&done).as_deref(), Some(said))
+}
+
+/// Answers the one approval of a task; no other answer may have been first.
+async fn respond(world: &World, task_id: &str, approver: &Client, approved: bool) -> Outcome {
+    let mut waiting = world.agent.approvals(ListApprovalsRequest {
+        task_id: task_id.into(),
+        ..Default::default()
+    });
+    let approval = waiting.try_next().await?.ok_or("no approval is listed")?;
+    let response = approver.respond(&approval, approved, "").await?;
+    expect("whether another answer was first", response.already_decided, false)
 }
 
 pub async fn forgotten_task(world: &World) -> Outcome {

@@ -94,8 +94,10 @@ async fn main() -> ExitCode {
     passed &= outcome("retry", cases::retry(world)).await;
     passed &= outcome("large", cases::large(world)).await;
     passed &= outcome("approval", cases::approval(world)).await;
+    passed &= outcome("budget", cases::budget(world)).await;
     passed &= outcome("registry", cases::registry(world)).await;
     passed &= outcome("tool", cases::tool(world)).await;
+    passed &= outcome("references", cases::references(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;
     passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;
@@ -106,6 +108,7 @@ async fn main() -> ExitCode {
     passed &= outcome("flapping", faults::flapping(world)).await;
     passed &= outcome("retry-bound", faults::retry_bound(world)).await;
     passed &= outcome("cancel-in-pause", faults::cancel_in_pause(world)).await;
+    passed &= outcome("decision-in-cut", faults::decision_in_cut(world)).await;
     passed &= outcome("forgotten-task", faults::forgotten_task(world)).await;
     passed &= outcome("mistyped", faults::mistyped(world)).await;
     passed &= outcome("expected-sequence", faults::expected_sequence(world)).await;

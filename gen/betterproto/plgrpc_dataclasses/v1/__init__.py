@@ -39,6 +39,7 @@ __all__ = (
     "CapabilityRule",
     "CompactStateRequest",
     "CompactStateResponse",
+    "CompactionStrategy",
     "ContextCompacted",
     "ContextItem",
     "ContextManifest",
@@ -166,17 +167,18 @@ betterproto2.check_compiler_version(_COMPILER_VERSION)
 
 class ActionOutcome(betterproto2.Enum):
     """
-    ActionOutcome says how an action ended. Open: may gain values; an unknown one is shown, and counts as an end without success.
+    ActionOutcome is the outcome of an action. Open: later versions may add values; an unknown value is shown and counts as an end
+    without success.
     """
 
     UNSPECIFIED = 0
     """
-    Not set. Only in logs from before this field; there `event_type` says it.
+    Not set. Only in logs that are older than this field; there `event_type` has the outcome.
     """
 
     COMPLETED = 1
     """
-    The action did what it was asked to do.
+    The action succeeded.
     """
 
     FAILED = 2
@@ -186,17 +188,17 @@ class ActionOutcome(betterproto2.Enum):
 
     DENIED = 3
     """
-    Policy or an approver did not allow it, or nobody could be asked.
+    A policy or an approver denied it, or no approver could be asked.
     """
 
     REJECTED = 4
     """
-    Its arguments were not accepted, by the agent or by the tool itself.
+    The agent or the tool rejected its arguments.
     """
 
     CANCELED = 5
     """
-    It was interrupted because its run was canceled; whether it took effect is not known.
+    It was interrupted because its run was canceled; it may have had effects.
     """
 
     @classmethod
@@ -224,7 +226,7 @@ class ActionOutcome(betterproto2.Enum):
 
 class AgentChangeKind(betterproto2.Enum):
     """
-    AgentChangeKind is what happened to an agent. Open, as TaskState.
+    AgentChangeKind is the kind of a change of an agent. Open, as TaskState.
     """
 
     UNSPECIFIED = 0
@@ -234,17 +236,17 @@ class AgentChangeKind(betterproto2.Enum):
 
     UP = 1
     """
-    It is there: registered, changed, or part of the snapshot.
+    The agent was registered or changed, or is part of a snapshot.
     """
 
     DOWN = 2
     """
-    It was deregistered, or its card no longer matches the filter.
+    The agent was deregistered, or its card no longer matches the filter.
     """
 
     EXPIRED = 3
     """
-    Its lease ran out.
+    The agent's lease expired.
     """
 
     @classmethod
@@ -268,7 +270,7 @@ class AgentChangeKind(betterproto2.Enum):
 
 class ApiKeyLocation(betterproto2.Enum):
     """
-    ApiKeyLocation is where an API key travels. Open, as TaskState.
+    ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState.
     """
 
     UNSPECIFIED = 0
@@ -312,8 +314,8 @@ class ApiKeyLocation(betterproto2.Enum):
 
 class ApprovalEdit(betterproto2.Enum):
     """
-    ApprovalEdit says what an approver may change about an action. Open: may gain values; an unknown one is read as
-    APPROVAL_EDIT_NONE.
+    ApprovalEdit selects the parts of an action that an approver may change. Open: later versions may add values; an unknown value is
+    read as APPROVAL_EDIT_NONE.
     """
 
     UNSPECIFIED = 0
@@ -350,7 +352,7 @@ class ApprovalEdit(betterproto2.Enum):
 
 class ApprovalState(betterproto2.Enum):
     """
-    ApprovalState is where an approval stands. Open, as TaskState: an unknown state is shown, and is not pending.
+    ApprovalState is the state of an approval. Open, as TaskState: an unknown state is shown, and does not count as pending.
     """
 
     UNSPECIFIED = 0
@@ -360,27 +362,27 @@ class ApprovalState(betterproto2.Enum):
 
     PENDING = 1
     """
-    Nobody has answered.
+    Not decided yet.
     """
 
     APPROVED = 2
     """
-    Someone said yes.
+    An approver approved the action.
     """
 
     DENIED = 3
     """
-    Someone said no.
+    An approver denied the action.
     """
 
     EXPIRED = 4
     """
-    Nobody answered in time.
+    No decision was made before the expiry time. Counts as denied.
     """
 
     WITHDRAWN = 5
     """
-    The run ended before anyone answered.
+    The run ended before a decision was made.
     """
 
     @classmethod
@@ -408,7 +410,7 @@ class ApprovalState(betterproto2.Enum):
 
 class ApprovalVerdict(betterproto2.Enum):
     """
-    ApprovalVerdict is what an approver decides. Open, as TaskState: an unknown verdict never lets an action run.
+    ApprovalVerdict is the decision of an approver. Open, as TaskState: an unknown verdict never lets an action run.
     """
 
     UNSPECIFIED = 0
@@ -445,8 +447,8 @@ class ApprovalVerdict(betterproto2.Enum):
 
 class BudgetEffect(betterproto2.Enum):
     """
-    BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
-    allow the work.
+    BudgetEffect is the effect of a budget on the next step. Open: later versions may add values; an unknown value is shown and does
+    not allow the step.
     """
 
     UNSPECIFIED = 0
@@ -456,12 +458,12 @@ class BudgetEffect(betterproto2.Enum):
 
     ALLOW = 1
     """
-    Go on.
+    Continue.
     """
 
     WARN = 2
     """
-    Go on; a limit is near.
+    Continue; a limit is near.
     """
 
     DENY = 3
@@ -471,17 +473,17 @@ class BudgetEffect(betterproto2.Enum):
 
     COMPACT = 4
     """
-    Do not go on before the context was compacted.
+    Compact the context before continuing.
     """
 
     TRUNCATE = 5
     """
-    Do not go on before the context was cut short.
+    Truncate the context before continuing.
     """
 
     REQUIRE_APPROVAL = 6
     """
-    Do not go on before somebody has approved it.
+    Get an approval before continuing.
     """
 
     @classmethod
@@ -509,9 +511,54 @@ class BudgetEffect(betterproto2.Enum):
         }
 
 
+class CompactionStrategy(betterproto2.Enum):
+    """
+    CompactionStrategy selects how a conversation is shortened. Open, as TaskState: an unknown strategy in a record is shown; in a
+    request the server rejects it.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set. In a request: read as recent.
+    """
+
+    RECENT = 1
+    """
+    Keep the latest messages, up to a number of messages.
+    """
+
+    TOKENS = 2
+    """
+    Keep the latest messages, up to a number of tokens.
+    """
+
+    SUMMARY = 3
+    """
+    Replace all messages except the latest by a summary that a model writes.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "COMPACTION_STRATEGY_UNSPECIFIED",
+            1: "COMPACTION_STRATEGY_RECENT",
+            2: "COMPACTION_STRATEGY_TOKENS",
+            3: "COMPACTION_STRATEGY_SUMMARY",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "COMPACTION_STRATEGY_UNSPECIFIED": 0,
+            "COMPACTION_STRATEGY_RECENT": 1,
+            "COMPACTION_STRATEGY_TOKENS": 2,
+            "COMPACTION_STRATEGY_SUMMARY": 3,
+        }
+
+
 class DeltaMode(betterproto2.Enum):
     """
-    DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+    DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
@@ -548,7 +595,7 @@ class DeltaMode(betterproto2.Enum):
 
 class ErrorEffect(betterproto2.Enum):
     """
-    ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+    ErrorEffect is the effect of a reported error on the run. Open: later versions may add values; an unknown value is shown.
     """
 
     UNSPECIFIED = 0
@@ -558,12 +605,12 @@ class ErrorEffect(betterproto2.Enum):
 
     CONTINUES = 1
     """
-    The run goes on.
+    The run continues.
     """
 
     ENDS = 2
     """
-    The run ends with it.
+    The error ends the run.
     """
 
     @classmethod
@@ -585,11 +632,12 @@ class ErrorEffect(betterproto2.Enum):
 
 class ErrorReason(betterproto2.Enum):
     """
-    ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+    ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+    one.
 
     No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
-    `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
-    not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+    `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+    different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
     """
 
     UNSPECIFIED = 0
@@ -599,7 +647,7 @@ class ErrorReason(betterproto2.Enum):
 
     TASK_NOT_FOUND = 1
     """
-    The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND.
+    The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND.
     """
 
     TASK_FINISHED = 2
@@ -609,17 +657,17 @@ class ErrorReason(betterproto2.Enum):
 
     TASK_ALREADY_RUNNING = 3
     """
-    The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION.
+    The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION.
     """
 
     TASK_NOT_CANCELABLE = 4
     """
-    The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION.
+    The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION.
     """
 
     TASK_FAILED = 5
     """
-    A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED.
+    A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED.
     """
 
     INVALID_TRANSITION = 6
@@ -640,13 +688,13 @@ class ErrorReason(betterproto2.Enum):
 
     DELEGATION_CYCLE = 9
     """
-    The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-    FAILED_PRECONDITION.
+    The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+    another agent. gRPC code: FAILED_PRECONDITION.
     """
 
     INVALID_ARGUMENT = 10
     """
-    The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+    The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
     INVALID_ARGUMENT.
     """
 
@@ -662,65 +710,62 @@ class ErrorReason(betterproto2.Enum):
 
     PERMISSION_DENIED = 13
     """
-    The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED.
+    The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED.
     """
 
     RESOURCE_EXHAUSTED = 14
     """
-    A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
+    A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
     """
 
     DEADLINE_EXCEEDED = 15
     """
-    The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
+    The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
     """
 
     REQUEST_TIMEOUT = 16
     """
-    The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED.
+    The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED.
     """
 
     UNAVAILABLE = 17
     """
-    The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-    UNAVAILABLE.
+    The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE.
     """
 
     UNIMPLEMENTED = 18
     """
-    The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+    The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED.
     """
 
     INTERNAL = 19
     """
-    The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL.
+    Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL.
     """
 
     REMOTE_ERROR = 20
     """
-    Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-    UNKNOWN.
+    Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN.
     """
 
     ADDRESS_IN_USE = 21
     """
-    The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION.
+    The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION.
     """
 
     TOOL_ERROR = 22
     """
-    A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED.
+    A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED.
     """
 
     TOOL_REJECTED = 23
     """
-    The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-    INVALID_ARGUMENT.
+    The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT.
     """
 
     TOOL_TIMEOUT = 24
     """
-    The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED.
+    The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED.
     """
 
     TOOL_FAILED = 25
@@ -736,36 +781,34 @@ class ErrorReason(betterproto2.Enum):
 
     ACTION_FORBIDDEN = 27
     """
-    The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
+    The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
     """
 
     ACTION_DENIED = 28
     """
-    A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-    PERMISSION_DENIED.
+    A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
     """
 
     ACTION_REPEATED = 29
     """
-    A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-    code: ABORTED.
+    A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+    ABORTED.
     """
 
     UNCERTAIN_EXECUTION = 30
     """
-    The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED.
+    The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED.
     """
 
     BUDGET_EXCEEDED = 31
     """
-    A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+    A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
     FAILED_PRECONDITION.
     """
 
     APPROVAL_REQUIRED = 32
     """
-    The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-    FAILED_PRECONDITION.
+    The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION.
     """
 
     APPROVAL_NOT_FOUND = 33
@@ -775,28 +818,28 @@ class ErrorReason(betterproto2.Enum):
 
     APPROVAL_CHANGED = 34
     """
-    The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+    The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
     FAILED_PRECONDITION.
     """
 
     MODEL_FAILED = 35
     """
-    The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED.
+    The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
     """
 
     MODEL_UNAVAILABLE = 36
     """
-    The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+    The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
     """
 
     MODEL_TIMEOUT = 37
     """
-    The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED.
+    The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
     """
 
     INFER_PARSE_FAILED = 38
     """
-    The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
+    The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
     """
 
     CONTEXT_LIMIT = 39
@@ -807,7 +850,7 @@ class ErrorReason(betterproto2.Enum):
 
     AGENT_NOT_FOUND = 40
     """
-    No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND.
+    No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND.
     """
 
     AGENT_AMBIGUOUS = 41
@@ -827,17 +870,17 @@ class ErrorReason(betterproto2.Enum):
 
     STORE_UNAVAILABLE = 44
     """
-    The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+    The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
     """
 
     STORE_READ_ONLY = 45
     """
-    The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE.
+    The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE.
     """
 
     STORE_FULL = 46
     """
-    The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE.
+    The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE.
     """
 
     STORE_VERSION = 47
@@ -848,28 +891,29 @@ class ErrorReason(betterproto2.Enum):
 
     LOG_TOO_NEW = 48
     """
-    The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
+    The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
     """
 
     SEQUENCE_CONFLICT = 49
     """
-    The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-    sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+    The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+    Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
     """
 
     LEASE_LOST = 50
     """
-    Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+    Another process runs the task now. Retry. gRPC code: ABORTED.
     """
 
     UNSUPPORTED_OPERATION = 51
     """
-    The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION.
+    The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+    FAILED_PRECONDITION.
     """
 
     CONTENT_TYPE_NOT_SUPPORTED = 52
     """
-    The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT.
+    The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT.
     """
 
     PUSH_NOTIFICATION_NOT_SUPPORTED = 53
@@ -884,30 +928,31 @@ class ErrorReason(betterproto2.Enum):
 
     EXTENSION_SUPPORT_REQUIRED = 55
     """
-    The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION.
+    The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION.
     """
 
     VERSION_NOT_SUPPORTED = 56
     """
-    The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION.
+    The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION.
     """
 
     INVALID_AGENT_RESPONSE = 57
     """
-    Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
+    Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+    INTERNAL.
     """
 
     POSITION_COMPACTED = 58
     """
-    The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-    Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-    `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+    The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+    events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+    `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
     """
 
     TASK_ALREADY_EXISTS = 59
     """
-    A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-    ALREADY_EXISTS.
+    A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+    code: ALREADY_EXISTS.
     """
 
     @classmethod
@@ -1043,8 +1088,7 @@ class ErrorReason(betterproto2.Enum):
 
 class ExportFormat(betterproto2.Enum):
     """
-    ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
-    know.
+    ExportFormat is the format of an exported log. Open: a later version may add values; a server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
@@ -1054,12 +1098,12 @@ class ExportFormat(betterproto2.Enum):
 
     PROTOLINK = 1
     """
-    One event in ProtoLink's JSON a line.
+    One event in ProtoLink's JSON per line.
     """
 
     AGENTRUNTIME = 2
     """
-    One event of the Agent Runtime contract a line.
+    One event of the Agent Runtime contract per line.
     """
 
     @classmethod
@@ -1081,8 +1125,8 @@ class ExportFormat(betterproto2.Enum):
 
 class FailureCategory(betterproto2.Enum):
     """
-    FailureCategory says what kind of cause a failure has, so that a program can decide without a list of reasons. Open: may gain values;
-    an unknown one is shown, and read as unspecified.
+    FailureCategory is the kind of cause of a failure, so that a program can decide without a list of reasons. Open: later versions may
+    add values; an unknown value is shown, and read as unspecified.
     """
 
     UNSPECIFIED = 0
@@ -1092,12 +1136,12 @@ class FailureCategory(betterproto2.Enum):
 
     INVALID = 1
     """
-    What was asked for is wrong: arguments, state, an unknown name. Change the request.
+    The request is invalid: arguments, state, an unknown name. Change the request.
     """
 
     DENIED = 2
     """
-    A policy, an approver or missing rights did not allow it.
+    Denied by a policy or an approver, or because of missing permissions.
     """
 
     LIMIT = 3
@@ -1107,12 +1151,12 @@ class FailureCategory(betterproto2.Enum):
 
     TIMEOUT = 4
     """
-    It took longer than it may.
+    A timeout expired.
     """
 
     UNAVAILABLE = 5
     """
-    Something that is needed cannot be reached: a peer, a model, a store.
+    A dependency is unavailable: a peer, a model, a store.
     """
 
     TOOL = 6
@@ -1122,22 +1166,22 @@ class FailureCategory(betterproto2.Enum):
 
     MODEL = 7
     """
-    A model answered with an error, or with something that cannot be used.
+    A model returned an error or an unusable response.
     """
 
     PEER = 8
     """
-    Another agent failed at work that was delegated to it.
+    Another agent failed in delegated work.
     """
 
     CANCELED = 9
     """
-    It was interrupted because somebody canceled it.
+    The work was canceled.
     """
 
     INTERNAL = 10
     """
-    A defect of the agent.
+    An internal error of the agent.
     """
 
     @classmethod
@@ -1175,22 +1219,23 @@ class FailureCategory(betterproto2.Enum):
 
 class InstanceState(betterproto2.Enum):
     """
-    InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+    InstanceState is whether an instance of an agent accepts work. Open, as TaskState: an unknown state is treated as UP.
     """
 
     UNSPECIFIED = 0
     """
-    Not set. In a request: as before.
+    Not set. In a request: unchanged.
     """
 
     UP = 1
     """
-    It takes work.
+    The instance accepts work.
     """
 
     DRAINING = 2
     """
-    It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+    The instance is shutting down: it finishes its work, still serves requests about it, and accepts no new work. Call another
+    instance.
     """
 
     @classmethod
@@ -1212,7 +1257,7 @@ class InstanceState(betterproto2.Enum):
 
 class MessageRole(betterproto2.Enum):
     """
-    MessageRole is who speaks in a message. Open, as TaskState.
+    MessageRole is the role of a message's author. Open, as TaskState.
     """
 
     UNSPECIFIED = 0
@@ -1222,7 +1267,7 @@ class MessageRole(betterproto2.Enum):
 
     USER = 1
     """
-    A person, or the program that speaks for one.
+    A person, or a program that acts for a person.
     """
 
     AGENT = 2
@@ -1232,7 +1277,7 @@ class MessageRole(betterproto2.Enum):
 
     SYSTEM = 3
     """
-    The system itself.
+    The system.
     """
 
     TOOL = 4
@@ -1263,7 +1308,7 @@ class MessageRole(betterproto2.Enum):
 
 class PolicyEffect(betterproto2.Enum):
     """
-    PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
+    PolicyEffect is the effect of a policy on an action. Open, as TaskState: an unknown effect never allows an action.
     """
 
     UNSPECIFIED = 0
@@ -1283,7 +1328,7 @@ class PolicyEffect(betterproto2.Enum):
 
     REQUIRE_APPROVAL = 3
     """
-    The action may run after someone approved it.
+    The action may run after an approver has approved it.
     """
 
     @classmethod
@@ -1307,7 +1352,8 @@ class PolicyEffect(betterproto2.Enum):
 
 class RunCause(betterproto2.Enum):
     """
-    RunCause says why a run begins. Open: may gain values; an unknown one is shown, and the run begins all the same.
+    RunCause is the cause of a new run. Open: later versions may add values; an unknown value is shown, and the run begins
+    nevertheless.
     """
 
     UNSPECIFIED = 0
@@ -1327,7 +1373,7 @@ class RunCause(betterproto2.Enum):
 
     RECOVERED = 3
     """
-    The run before was lost, for instance because its process ended.
+    The previous run was lost, for instance because its process ended.
     """
 
     @classmethod
@@ -1351,7 +1397,7 @@ class RunCause(betterproto2.Enum):
 
 class Severity(betterproto2.Enum):
     """
-    Severity ranks events for display and logs. Open: may gain values; an unknown one is read as info.
+    Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
     """
 
     UNSPECIFIED = 0
@@ -1361,17 +1407,17 @@ class Severity(betterproto2.Enum):
 
     INFO = 1
     """
-    The usual course of things.
+    Normal operation.
     """
 
     WARNING = 2
     """
-    Something to look at.
+    A possible problem.
     """
 
     ERROR = 3
     """
-    Something went wrong.
+    An error.
     """
 
     @classmethod
@@ -1395,7 +1441,7 @@ class Severity(betterproto2.Enum):
 
 class StopAt(betterproto2.Enum):
     """
-    StopAt says where a subscription ends by itself.
+    StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
@@ -1410,12 +1456,12 @@ class StopAt(betterproto2.Enum):
 
     INTERRUPTED = 2
     """
-    At the first event, after `after_sequence`, that ends the task or makes it wait for someone.
+    At the first event after `after_sequence` that ends the task or makes it wait for input.
     """
 
     CURRENT = 3
     """
-    At the end of what is stored now.
+    At the current end of the log.
     """
 
     @classmethod
@@ -1439,8 +1485,8 @@ class StopAt(betterproto2.Enum):
 
 class TaskState(betterproto2.Enum):
     """
-    TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
-    that it does not know, and a server refuses it in a request.
+    TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+    unknown value, and a server rejects it in a request.
     """
 
     UNSPECIFIED = 0
@@ -1450,12 +1496,12 @@ class TaskState(betterproto2.Enum):
 
     SUBMITTED = 1
     """
-    Accepted, not begun.
+    Accepted, not started.
     """
 
     WORKING = 2
     """
-    The agent works on it.
+    The agent is working on the task.
     """
 
     INPUT_REQUIRED = 3
@@ -1465,7 +1511,7 @@ class TaskState(betterproto2.Enum):
 
     AUTH_REQUIRED = 4
     """
-    The agent waits for an authorisation that comes from elsewhere.
+    The agent waits for an authorization outside of this task.
     """
 
     COMPLETED = 5
@@ -1475,7 +1521,7 @@ class TaskState(betterproto2.Enum):
 
     CANCELED = 6
     """
-    Ended because someone asked for it. Terminal.
+    Canceled on request. Terminal.
     """
 
     FAILED = 7
@@ -1485,7 +1531,7 @@ class TaskState(betterproto2.Enum):
 
     REJECTED = 8
     """
-    The agent declined to do it. Terminal.
+    Rejected by the agent. Terminal.
     """
 
     @classmethod
@@ -1519,30 +1565,29 @@ class TaskState(betterproto2.Enum):
 
 class TaskTarget(betterproto2.Enum):
     """
-    TaskTarget says whether an input begins a task or continues one. A server refuses a value that it does not know.
+    TaskTarget selects whether an input creates a task or continues one. A server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
     """
-    Not set: create a task where `task_id` is empty, else continue the task of that id.
+    Not set: create a task if `task_id` is empty, else continue the task with that id.
     """
 
     CREATE = 1
     """
-    Begin a task, under `task_id` or, where that is empty, under an id that the server makes. Where the id is taken, the request fails
-    with ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent, whoever owns the task: so the answer is the same for a task of
-    another principal, and says nothing but that the id is taken. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
+    Create a task with the id `task_id`, or with a generated id if that is empty. If the id exists, the request fails with
+    ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent across all principals, so the error is the same for a task of
+    another principal and reveals only that the id exists. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
     """
 
     CONTINUE = 2
     """
-    Continue the task `task_id`, which is required. Where the caller has no such task, the request fails with
-    NOT_FOUND/TASK_NOT_FOUND.
+    Continue the task `task_id`, which is required. If the caller has no such task, the request fails with NOT_FOUND/TASK_NOT_FOUND.
     """
 
     CREATE_OR_CONTINUE = 3
     """
-    Continue the task `task_id` where the caller has it, else begin it. Where another principal has it, the request fails with
+    Continue the task `task_id` if the caller owns it, else create it. If another principal owns it, the request fails with
     NOT_FOUND/TASK_NOT_FOUND.
     """
 
@@ -1567,7 +1612,7 @@ class TaskTarget(betterproto2.Enum):
 
 class TaskView(betterproto2.Enum):
     """
-    TaskView says how much of a task an answer carries.
+    TaskView selects how much of a task a response carries. A server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
@@ -1577,12 +1622,12 @@ class TaskView(betterproto2.Enum):
 
     HEADER = 1
     """
-    Identity, state, times, counts and reasons; no metadata, context, messages or artifacts.
+    Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts.
     """
 
     TURN = 2
     """
-    Everything, of messages, artifacts and state changes those of the latest turn.
+    Everything, but only the messages, artifacts and state changes of the latest turn.
     """
 
     FULL = 3
@@ -1611,7 +1656,7 @@ class TaskView(betterproto2.Enum):
 
 class WaitFor(betterproto2.Enum):
     """
-    WaitFor says when SendTask answers. A server refuses a value that it does not know.
+    WaitFor selects when SendTask responds. A server rejects an unknown value.
     """
 
     UNSPECIFIED = 0
@@ -1626,7 +1671,7 @@ class WaitFor(betterproto2.Enum):
 
     SETTLED = 2
     """
-    When the task is terminal, or waits for someone.
+    When the task is terminal or waits for input.
     """
 
     @classmethod
@@ -1649,8 +1694,8 @@ class WaitFor(betterproto2.Enum):
 @dataclass(eq=False, repr=False)
 class ActionEnded(betterproto2.Message):
     """
-    ActionEnded ends it. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`, `action.rejected` or
-    `action.canceled`.
+    ActionEnded records the end of an action. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`,
+    `action.rejected` or `action.canceled`.
     """
 
     kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -1660,39 +1705,39 @@ class ActionEnded(betterproto2.Message):
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What was called. Set by the server.
+    Name of the called tool or agent. Set by the server.
     """
 
     result: "Payload | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Result. Set by the server. Unset means none, or kept back.
+    Result. Set by the server. Unset means none, or withheld.
     """
 
     failure: "Failure | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+    Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
     """
 
     delegation_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Delegated operation that it belongs to. Set by the server. Empty means none.
+    Delegated operation that the action belongs to. Set by the server. Empty means none.
     """
 
     duration: "datetime.timedelta | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+    Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
     """
 
     usage: "Usage | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What delegated work has used up. Set by the server. Unset means nothing.
+    Usage of delegated work. Set by the server. Unset means none.
     """
 
     outcome: "ActionOutcome" = betterproto2.field(8, betterproto2.TYPE_ENUM, default_factory=lambda: ActionOutcome(0))
     """
-    How it ended. Set by the server, always.
+    Outcome of the action. Set by the server, always.
     """
 
 
@@ -1702,12 +1747,12 @@ default_message_pool.register_message("plgrpc.v1", "ActionEnded", ActionEnded)
 @dataclass(eq=False, repr=False)
 class ActionPolicyEvaluated(betterproto2.Message):
     """
-    ActionPolicyEvaluated is what policy said. Type `action.policy`.
+    ActionPolicyEvaluated records the policy's decision about an action. Type `action.policy`.
     """
 
     decision: "PolicyDecision | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The verdict. Set by the server.
+    The decision. Set by the server.
     """
 
 
@@ -1717,13 +1762,17 @@ default_message_pool.register_message("plgrpc.v1", "ActionPolicyEvaluated", Acti
 @dataclass(eq=False, repr=False)
 class ActionRequested(betterproto2.Message):
     """
-    ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+    ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
 
-    A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
-    tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
-    last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
-    forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
-    payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
+    A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
+    the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
+    earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
+    first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
+    action with a `call_id` and an empty payload has the JSON text `{}`.
+
+    The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
+    action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
+    arguments.
     """
 
     action: "RunAction | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1733,12 +1782,12 @@ class ActionRequested(betterproto2.Message):
 
     delegation_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Delegated operation that it belongs to. Set by the server. Empty means none.
+    Delegated operation that the action belongs to. Set by the server. Empty means none.
     """
 
     position: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+    Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
     outcome. Clients must not parse it. Set by the server.
     """
 
@@ -1749,19 +1798,19 @@ default_message_pool.register_message("plgrpc.v1", "ActionRequested", ActionRequ
 @dataclass(eq=False, repr=False)
 class ActionStarted(betterproto2.Message):
     """
-    ActionStarted begins the side effect. Type `action.started`.
+    ActionStarted records the start of an action. It is committed before the side effect. Type `action.started`.
     Next free number: 5.
     """
 
     delegation_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Delegated operation that it belongs to. Set by the server. Empty means none.
+    Delegated operation that the action belongs to. Set by the server. Empty means none.
     """
 
     edited_arguments: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-    the server. Unset means those of `action_requested`.
+    Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+    `action_requested`.
     """
 
     kind: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -1771,7 +1820,7 @@ class ActionStarted(betterproto2.Message):
 
     name: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    What is called, as in `action_requested`. Set by the server.
+    Name of the called tool or agent, as in `action_requested`. Set by the server.
     """
 
 
@@ -1783,23 +1832,26 @@ class AgentCard(betterproto2.Message):
     """
     AgentCard describes one agent. Fields that a reader does not know are ignored.
 
-    Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
-    formats and role included.
+    A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+    with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+
+    No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+    it can, including the versions, formats and role.
     """
 
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+    Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
     """
 
     description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What it is for, in a sentence or two. Set by the agent. Required.
+    Purpose of the agent, in one or two sentences. Set by the agent. Required.
     """
 
     interfaces: "list[AgentInterface]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+    Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
     the agent. Required, 1 to 100.
     """
 
@@ -1815,50 +1867,50 @@ class AgentCard(betterproto2.Message):
 
     features: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
     """
-    What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-    at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+    Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+    in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
 
     - `streaming`: streams the events of a task.
     - `push_notifications`: calls webhooks when a task changes.
     - `state_history`: keeps the history of a task's states.
     - `llm`: has a language model.
     - `tools`: has tools that callers may run by name.
-    - `delegation`: may give work to other agents.
+    - `delegation`: can delegate work to other agents.
     - `inference`: answers prompts in natural language.
-    - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+    - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
     - `rag`: retrieves documents before it answers.
     - `code_execution`: runs code in a sandbox.
     - `multi_step_reasoning`: reasons in several steps.
     - `message_batching`: takes several messages in one request.
-    - `timeouts`: ends its work when a timeout that the caller gives has passed.
+    - `timeouts`: ends its work when the caller's timeout has passed.
     """
 
     max_concurrency: "int" = betterproto2.field(7, betterproto2.TYPE_INT32)
     """
-    Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-    stated.
+    Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+    means not stated.
     """
 
     skills: "list[AgentSkill]" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+    Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
     """
 
     input_formats: "list[str]" = betterproto2.field(9, betterproto2.TYPE_STRING, repeated=True)
     """
-    Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+    Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
     """
 
     output_formats: "list[str]" = betterproto2.field(10, betterproto2.TYPE_STRING, repeated=True)
     """
-    Media types that it writes. Set by the agent. Empty means not stated.
+    Media types that the agent produces. Set by the agent. Empty means not stated.
     """
 
     security_schemes: "dict[str, SecurityScheme]" = betterproto2.field(
         11, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_MESSAGE)
     )
     """
-    Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+    Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
     """
 
     role: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
@@ -1869,19 +1921,19 @@ class AgentCard(betterproto2.Message):
 
     tags: "list[str]" = betterproto2.field(13, betterproto2.TYPE_STRING, repeated=True)
     """
-    Words to be found by. Set by the agent. At most 100.
+    Search tags. Set by the agent. At most 100.
     """
 
     metadata: "dict[str, str]" = betterproto2.field(
         14, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_STRING)
     )
     """
-    Free facts to be found by. Set by the agent. At most 100 entries.
+    Application metadata for searches. Set by the agent. At most 100 entries.
     """
 
     signatures: "list[AgentCardSignature]" = betterproto2.field(15, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+    Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
     verify them. At most 10.
     """
 
@@ -1922,7 +1974,7 @@ class AgentChange(betterproto2.Message):
 
     kind: "AgentChangeKind" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: AgentChangeKind(0))
     """
-    What happened. Set by the registry.
+    Kind of the change. Set by the registry.
     """
 
     agent: "RegisteredAgent | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
@@ -1942,7 +1994,7 @@ default_message_pool.register_message("plgrpc.v1", "AgentChange", AgentChange)
 @dataclass(eq=False, repr=False)
 class AgentFilter(betterproto2.Message):
     """
-    AgentFilter selects agents. What is set must all match.
+    AgentFilter selects agents. All fields that are set must match.
     """
 
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -1969,12 +2021,12 @@ class AgentFilter(betterproto2.Message):
         5, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_STRING)
     )
     """
-    Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+    Metadata entries that an agent must all have. Set by the caller. Empty means any.
     """
 
     features: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
     """
-    Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+    Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
     """
 
 
@@ -1989,7 +2041,7 @@ class AgentInterface(betterproto2.Message):
 
     url: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+    URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
     """
 
     transport: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -2000,7 +2052,7 @@ class AgentInterface(betterproto2.Message):
 
     protocol_version: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Version of the protocol spoken there. Set by the agent. Empty means not stated.
+    Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
     """
 
 
@@ -2010,7 +2062,7 @@ default_message_pool.register_message("plgrpc.v1", "AgentInterface", AgentInterf
 @dataclass(eq=False, repr=False)
 class AgentSkill(betterproto2.Message):
     """
-    AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
+    AgentSkill describes one skill of an agent. All fields are set by the agent.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2020,7 +2072,7 @@ class AgentSkill(betterproto2.Message):
 
     description: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    What it does.
+    Description of the skill.
     """
 
     input_schema_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -2035,12 +2087,12 @@ class AgentSkill(betterproto2.Message):
 
     tags: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
     """
-    Words to be found by.
+    Search tags.
     """
 
     examples_json: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
     """
-    Examples, each any JSON value as text.
+    Examples, each a JSON value as text.
     """
 
 
@@ -2057,7 +2109,7 @@ class ApiKeySecurity(betterproto2.Message):
         1, betterproto2.TYPE_ENUM, default_factory=lambda: ApiKeyLocation(0)
     )
     """
-    Where the key travels. Set by the agent.
+    Part of the request that carries the key. Set by the agent.
     """
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -2072,7 +2124,7 @@ default_message_pool.register_message("plgrpc.v1", "ApiKeySecurity", ApiKeySecur
 @dataclass(eq=False, repr=False)
 class Approval(betterproto2.Message):
     """
-    Approval is a question whether an action may run, together with its answer. Everything is set by the server.
+    Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
     Next free number: 13.
     """
 
@@ -2083,57 +2135,57 @@ class Approval(betterproto2.Message):
 
     etag: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-    seen.
+    Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+    approved.
     """
 
     state: "ApprovalState" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalState(0))
     """
-    Where it stands.
+    State of the approval.
     """
 
     task_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Task that waits.
+    Task that waits for the decision.
     """
 
     run_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Run that asked.
+    Run that requested the approval.
     """
 
     action: "RunAction | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Action that waits, with its whole payload. Secrets can be struck out.
+    Action that waits for the decision, with its whole payload. Secrets can be redacted.
     """
 
     policy_decision: "PolicyDecision | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Verdict that made the approval necessary.
+    Policy decision that made the approval necessary.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
         8, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was asked, UTC, microseconds.
+    Time of the request, UTC, microseconds.
     """
 
     expire_time: "datetime.datetime | None" = betterproto2.field(
         9, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the question goes stale and counts as denied, UTC. Unset means never.
+    Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
     """
 
     edit: "ApprovalEdit" = betterproto2.field(10, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalEdit(0))
     """
-    Whether the answer may bring other arguments.
+    Whether the decision may change the arguments.
     """
 
     decision: "ApprovalDecision | None" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The answer. Unset while pending, and where the run ended before anyone answered.
+    The decision. Unset while pending, and if the run ended before a decision was made.
     """
 
     metadata_json: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
@@ -2148,28 +2200,28 @@ default_message_pool.register_message("plgrpc.v1", "Approval", Approval)
 @dataclass(eq=False, repr=False)
 class ApprovalDecided(betterproto2.Message):
     """
-    ApprovalDecided is the answer. Type `approval.decided`.
+    ApprovalDecided records the end of an approval. Type `approval.decided`.
     Next free number: 5.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Approval that is answered. Set by the server.
+    Approval that was decided. Set by the server.
     """
 
     state: "ApprovalState" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalState(0))
     """
-    Where it stands now. Set by the server.
+    New state of the approval. Set by the server.
     """
 
     decision: "ApprovalDecision | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The answer. Set by the server.
+    The decision. Set by the server.
     """
 
     request_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Request that brought the answer. Set by the approver. Empty means none.
+    Request that carried the decision. Set by the approver. Empty means none.
     """
 
 
@@ -2179,7 +2231,7 @@ default_message_pool.register_message("plgrpc.v1", "ApprovalDecided", ApprovalDe
 @dataclass(eq=False, repr=False)
 class ApprovalDecision(betterproto2.Message):
     """
-    ApprovalDecision is the answer to an approval, as it was recorded. Everything is set by the server, from the answer.
+    ApprovalDecision is the recorded decision about an approval. All fields are set by the server, from the approver's request.
     Next free number: 7.
     """
 
@@ -2187,29 +2239,29 @@ class ApprovalDecision(betterproto2.Message):
         1, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalVerdict(0)
     )
     """
-    What was decided.
+    The verdict.
     """
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why, one sentence. Empty means not stated.
+    Reason, one sentence. Empty means not stated.
     """
 
     decided_by: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Who decided: the principal.
+    Principal that decided.
     """
 
     decide_time: "datetime.datetime | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When, UTC, microseconds.
+    Time of the decision, UTC, microseconds.
     """
 
     edited_arguments: "Payload | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+    Arguments that replace the requested ones, a JSON object. Unset means unchanged.
     """
 
     metadata_json: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -2224,10 +2276,10 @@ default_message_pool.register_message("plgrpc.v1", "ApprovalDecision", ApprovalD
 @dataclass(eq=False, repr=False)
 class ApprovalRequired(betterproto2.Message):
     """
-    ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+    ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 
-    The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
-    again. ListApprovals has them together.
+    The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
+    written again; ListApprovals returns them with the approval.
     Next free number: 6.
     """
 
@@ -2238,19 +2290,19 @@ class ApprovalRequired(betterproto2.Message):
 
     etag: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Version of what is asked, as in Approval. Set by the server.
+    Version of the requested action, as in Approval. Set by the server.
     """
 
     edit: "ApprovalEdit" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalEdit(0))
     """
-    Whether the answer may bring other arguments. Set by the policy.
+    Whether the decision may change the arguments. Set by the policy.
     """
 
     expire_time: "datetime.datetime | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+    Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
     """
 
     metadata_json: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -2280,14 +2332,14 @@ class Artifact(betterproto2.Message):
 
     metadata_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+    Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was produced, UTC, microseconds. Set by the agent.
+    Creation time, UTC, microseconds. Set by the agent.
     """
 
     kind: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -2302,17 +2354,17 @@ class Artifact(betterproto2.Message):
 
     uri: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Resource that the artifact stands for. Set by the agent. Empty means none.
+    URI of the resource that the artifact represents. Set by the agent. Empty means none.
     """
 
     media_type: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+    Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
     """
 
     action_id: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    Action that produced it. Set by the agent. Empty means none.
+    Action that produced the artifact. Set by the agent. Empty means none.
     """
 
 
@@ -2322,8 +2374,8 @@ default_message_pool.register_message("plgrpc.v1", "Artifact", Artifact)
 @dataclass(eq=False, repr=False)
 class Budget(betterproto2.Message):
     """
-    Budget bounds a run and everything that it delegates. A limit that is not set does not bound; 0 allows nothing.
-    Everything is set by the caller.
+    Budget limits a run and all work that it delegates. An unset field means no limit; 0 allows nothing. All fields are set by the
+    caller.
     Next free number: 9.
     """
 
@@ -2344,24 +2396,24 @@ class Budget(betterproto2.Message):
 
     max_input_tokens: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
     """
-    Tokens put into models. At least 0.
+    Input tokens of models. At least 0.
     """
 
     max_output_tokens: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT64, optional=True)
     """
-    Tokens that come out of models. At least 0.
+    Output tokens of models. At least 0.
     """
 
     max_runtime: "datetime.timedelta | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+    Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
     """
 
     max_cost: "Cost | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Money. Costs in another currency do not count.
+    Costs. Costs in other currencies are not counted.
     """
 
     metadata_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
@@ -2376,22 +2428,24 @@ default_message_pool.register_message("plgrpc.v1", "Budget", Budget)
 @dataclass(eq=False, repr=False)
 class BudgetDecision(betterproto2.Message):
     """
-    BudgetDecision is the verdict on one check against a budget.
+    BudgetDecision is the result of one check against a budget.
     """
 
     effect: "BudgetEffect" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: BudgetEffect(0))
     """
-    The verdict. Set by the server, always.
+    Effect on the next step. Set by the server, always.
     """
 
     limit_name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+    Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+    by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+    has the same value as `limit_name` in its `details`.
     """
 
     observed: "float | None" = betterproto2.field(3, betterproto2.TYPE_DOUBLE, optional=True)
     """
-    Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+    Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
     """
 
     limit: "float | None" = betterproto2.field(4, betterproto2.TYPE_DOUBLE, optional=True)
@@ -2418,7 +2472,7 @@ class BudgetDecision(betterproto2.Message):
         8, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the check was made, UTC, microseconds. Set by the server.
+    Time of the check, UTC, microseconds. Set by the server.
     """
 
 
@@ -2428,13 +2482,13 @@ default_message_pool.register_message("plgrpc.v1", "BudgetDecision", BudgetDecis
 @dataclass(eq=False, repr=False)
 class BudgetReported(betterproto2.Message):
     """
-    BudgetReported tells of a limit. The type follows from `decision.effect`: `budget.exceeded` where that is BUDGET_EFFECT_DENY,
-    else `budget.warning`.
+    BudgetReported reports that a limit is near or reached. The type follows from `decision.effect`: `budget.exceeded` for
+    BUDGET_EFFECT_DENY, else `budget.warning`.
     """
 
     decision: "BudgetDecision | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The verdict. Set by the server.
+    The decision. Set by the server.
     """
 
 
@@ -2454,17 +2508,17 @@ class CallToolRequest(betterproto2.Message):
 
     request_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+    Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
     """
 
     session_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Session to run it in. Set by the caller. Empty means one of its own.
+    Session of the task. Set by the caller. Empty means a new session.
     """
 
     task_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+    Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
     """
 
 
@@ -2479,12 +2533,12 @@ class CallToolResponse(betterproto2.Message):
 
     output: "ToolOutput | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+    The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
     """
 
     task_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+    Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
     """
 
 
@@ -2494,22 +2548,22 @@ default_message_pool.register_message("plgrpc.v1", "CallToolResponse", CallToolR
 @dataclass(eq=False, repr=False)
 class CancelRequested(betterproto2.Message):
     """
-    CancelRequested records the intent before anything is interrupted. Type `task.cancel_requested`.
+    CancelRequested records the request before the run is interrupted. Type `task.cancel_requested`.
     """
 
     reason: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Why. Set by the caller. Empty means not stated.
+    Reason. Set by the caller. Empty means not stated.
     """
 
     requested_by: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Who asked: the principal. Set by the server.
+    Principal that requested the cancellation. Set by the server.
     """
 
     metadata_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Facts from the caller, a JSON object. Empty means none.
+    Metadata of the request, a JSON object. Set by the caller. Empty means none.
     """
 
 
@@ -2519,7 +2573,7 @@ default_message_pool.register_message("plgrpc.v1", "CancelRequested", CancelRequ
 @dataclass(eq=False, repr=False)
 class CancelTaskRequest(betterproto2.Message):
     """
-    CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
+    CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2529,7 +2583,7 @@ class CancelTaskRequest(betterproto2.Message):
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why, one sentence. Set by the caller. Empty means not stated.
+    Reason, one sentence. Set by the caller. Empty means not stated.
     """
 
     metadata_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -2559,25 +2613,25 @@ default_message_pool.register_message("plgrpc.v1", "CancelTaskResponse", CancelT
 @dataclass(eq=False, repr=False)
 class CapabilityRule(betterproto2.Message):
     """
-    CapabilityRule says what happens to actions that need a capability. Everything is set by the caller.
+    CapabilityRule is the rule for actions that need a capability. All fields are set by the caller.
     """
 
     effect: "PolicyEffect" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
     """
-    What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+    Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
     """
 
     edit: "ApprovalEdit" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalEdit(0))
     """
-    What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+    Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
     """
 
     approval_ttl: "datetime.timedelta | None" = betterproto2.field(
         3, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-    long as the task. Precision: microseconds.
+    Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+    task ends. Precision: microseconds.
     """
 
     terms_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -2593,37 +2647,39 @@ default_message_pool.register_message("plgrpc.v1", "CapabilityRule", CapabilityR
 @dataclass(eq=False, repr=False)
 class CompactStateRequest(betterproto2.Message):
     """
-    CompactStateRequest asks to make memory smaller.
+    CompactStateRequest selects the state to compact, and how.
     """
 
     scope: "StateScope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to compact; the session is required. Set by the caller.
+    Scope to compact; its session is required. Set by the caller.
     """
 
-    strategy: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    strategy: "CompactionStrategy" = betterproto2.field(
+        2, betterproto2.TYPE_ENUM, default_factory=lambda: CompactionStrategy(0)
+    )
     """
-    How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+    Compaction strategy. Set by the caller. Default: recent.
     """
 
     max_messages: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+    Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
     """
 
     max_tokens: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+    Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
     """
 
     preserve_recent: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT32, optional=True)
     """
-    Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+    Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
     """
 
     summary_max_tokens: "int" = betterproto2.field(6, betterproto2.TYPE_INT32)
     """
-    Tokens of the summary. Set by the caller. 0, the default, means 512.
+    Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
     """
 
 
@@ -2633,7 +2689,7 @@ default_message_pool.register_message("plgrpc.v1", "CompactStateRequest", Compac
 @dataclass(eq=False, repr=False)
 class CompactStateResponse(betterproto2.Message):
     """
-    CompactStateResponse carries what was removed.
+    CompactStateResponse carries the sizes before and after.
     """
 
     stores: "list[StateStoreReport]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -2673,7 +2729,7 @@ default_message_pool.register_message("plgrpc.v1", "CompactStateResponse", Compa
 @dataclass(eq=False, repr=False)
 class ContextCompacted(betterproto2.Message):
     """
-    ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+    ContextCompacted records that the conversation of the session was compacted. Type `context.compacted`.
     """
 
     before_tokens: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
@@ -2686,14 +2742,16 @@ class ContextCompacted(betterproto2.Message):
     Tokens after, estimated. Set by the server.
     """
 
-    strategy: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    strategy: "CompactionStrategy" = betterproto2.field(
+        3, betterproto2.TYPE_ENUM, default_factory=lambda: CompactionStrategy(0)
+    )
     """
-    How: `recent`, `tokens` or `summary`. Set by the server.
+    Compaction strategy. Set by the server.
     """
 
     summary: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    What took the place of the messages. Set by the server. Empty means that they were left out.
+    Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
     """
 
 
@@ -2733,7 +2791,7 @@ default_message_pool.register_message("plgrpc.v1", "ContextItem", ContextItem)
 @dataclass(eq=False, repr=False)
 class ContextManifest(betterproto2.Message):
     """
-    ContextManifest estimates the prompt that is about to enter a model.
+    ContextManifest estimates the prompt of the next model call.
     """
 
     run_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2788,7 +2846,7 @@ class ContextManifest(betterproto2.Message):
 
     context_window: "int | None" = betterproto2.field(11, betterproto2.TYPE_INT64, optional=True)
     """
-    Size of the model's window in tokens. Set by the server. Unset means unknown.
+    Size of the model's context window in tokens. Set by the server. Unset means unknown.
     """
 
     context_items: "list[ContextItem]" = betterproto2.field(12, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -2810,7 +2868,7 @@ class ContextManifest(betterproto2.Message):
         15, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was made, UTC, microseconds. Set by the server.
+    Time of the estimate, UTC, microseconds. Set by the server.
     """
 
 
@@ -2860,7 +2918,8 @@ default_message_pool.register_message("plgrpc.v1", "Cost", Cost)
 @dataclass(eq=False, repr=False)
 class CustomContent(betterproto2.Message):
     """
-    CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
+    CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+    `confidence`.
     """
 
     type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2880,12 +2939,12 @@ default_message_pool.register_message("plgrpc.v1", "CustomContent", CustomConten
 @dataclass(eq=False, repr=False)
 class CustomEvent(betterproto2.Message):
     """
-    CustomEvent is a fact of the application; its `type` says which.
+    CustomEvent is an event of the application; its type is in `RunEvent.event_type`.
     """
 
     payload: "Payload | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Facts, usually a JSON object. Set by the application. Unset means none.
+    Content, usually a JSON object. Set by the application. Unset means none.
     """
 
 
@@ -2895,17 +2954,17 @@ default_message_pool.register_message("plgrpc.v1", "CustomEvent", CustomEvent)
 @dataclass(eq=False, repr=False)
 class CustomSecurity(betterproto2.Message):
     """
-    CustomSecurity is a scheme of a type that the contract has no message for.
+    CustomSecurity is a scheme of any other type.
     """
 
     type: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Type, a word of the application. Set by the agent. Required.
+    Type, defined by the application. Set by the agent. Required.
     """
 
     content_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Its facts, a JSON object. Set by the agent. Empty means none.
+    Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
     """
 
 
@@ -2915,34 +2974,34 @@ default_message_pool.register_message("plgrpc.v1", "CustomSecurity", CustomSecur
 @dataclass(eq=False, repr=False)
 class Delta(betterproto2.Message):
     """
-    Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
-    log; the finished whole is in a RunEvent.
+    Delta is a piece of the output that a model call or an action is producing. It is volatile: sent live, not stored and not part of
+    the log; the complete output is in a RunEvent.
 
-    The pieces of one block, put together in the order of their offsets, are a beginning of the whole. A piece at offset 0 starts
-    the block over: discard its earlier pieces. After the event that ends the call, no piece of the call follows.
+    The pieces of one block, concatenated in the order of their offsets, are a prefix of the complete output. A piece at offset 0
+    restarts the block: discard its earlier pieces. No piece of a call follows the event that ends the call.
 
     Oneofs:
-        - piece: The piece. Open: a reader passes over a kind that it does not know.
+        - piece: The piece. Open: a reader ignores a piece of an unknown kind.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Task that it belongs to. Set by the server.
+    Task that the delta belongs to. Set by the server.
     """
 
     run_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Run that produces it. Set by the server.
+    Run that produces the output. Set by the server.
     """
 
     call_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Model call or action that produces it. Set by the server.
+    Model call or action that produces the output. Set by the server.
     """
 
     block: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+    Index of the block, from 0: one call can produce several blocks. Set by the server.
     """
 
     offset_bytes: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
@@ -2952,17 +3011,17 @@ class Delta(betterproto2.Message):
 
     text: "str | None" = betterproto2.field(6, betterproto2.TYPE_STRING, optional=True, group="piece")
     """
-    Text of the answer.
+    Text of the response.
     """
 
     reasoning: "str | None" = betterproto2.field(7, betterproto2.TYPE_STRING, optional=True, group="piece")
     """
-    Text of the reasoning, where the model shows it.
+    Text of the reasoning, if the model returns it.
     """
 
     tool_arguments: "str | None" = betterproto2.field(8, betterproto2.TYPE_STRING, optional=True, group="piece")
     """
-    Arguments of a tool call, a beginning of their JSON text.
+    Arguments of a tool call, a part of their JSON text.
     """
 
     output: "str | None" = betterproto2.field(9, betterproto2.TYPE_STRING, optional=True, group="piece")
@@ -2992,12 +3051,12 @@ default_message_pool.register_message("plgrpc.v1", "DeregisterAgentRequest", Der
 @dataclass(eq=False, repr=False)
 class DeregisterAgentResponse(betterproto2.Message):
     """
-    DeregisterAgentResponse confirms it.
+    DeregisterAgentResponse confirms the removal.
     """
 
     removed: "bool" = betterproto2.field(1, betterproto2.TYPE_BOOL)
     """
-    Whether there was anything to remove. Set by the registry.
+    Whether a registration was removed. Set by the registry.
     """
 
 
@@ -3007,12 +3066,12 @@ default_message_pool.register_message("plgrpc.v1", "DeregisterAgentResponse", De
 @dataclass(eq=False, repr=False)
 class DescribeStateRequest(betterproto2.Message):
     """
-    DescribeStateRequest asks what is remembered.
+    DescribeStateRequest selects the state to describe.
     """
 
     scope: "StateScope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to look at. Set by the caller.
+    Scope to describe. Set by the caller.
     """
 
     include_data: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
@@ -3067,7 +3126,7 @@ class ExportTaskResponse(betterproto2.Message):
 
     data: "bytes" = betterproto2.field(1, betterproto2.TYPE_BYTES)
     """
-    Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+    Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
     """
 
     media_type: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3082,53 +3141,54 @@ default_message_pool.register_message("plgrpc.v1", "ExportTaskResponse", ExportT
 @dataclass(eq=False, repr=False)
 class Failure(betterproto2.Message):
     """
-    Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
+    Failure describes why a task, an action, a model call or a part of a response did not succeed. All fields are set by the agent or
+    store that reports it.
     Next free number: 9.
     """
 
     reason: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-    application. Set by whoever reports it. Empty means that `message` says all.
+    Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+    application. Empty means that only `message` describes the failure.
     """
 
     message: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    One sentence for people, without secrets. Set by whoever reports it.
+    One sentence for people, without secrets.
     """
 
     category: "FailureCategory" = betterproto2.field(
         3, betterproto2.TYPE_ENUM, default_factory=lambda: FailureCategory(0)
     )
     """
-    Kind of cause. Set by whoever reports it.
+    Kind of cause.
     """
 
     retryable: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Whether the same work may succeed later, unchanged. Set by whoever reports it.
+    Whether the same work, unchanged, may succeed later.
     """
 
     retry_delay: "datetime.timedelta | None" = betterproto2.field(
         5, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    How long to wait before that. Set by whoever reports it. Unset means not stated.
+    Minimum delay before a retry. Unset means not stated.
     """
 
     origin: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+    Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
     """
 
     details: "Payload | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Further facts. Set by whoever reports it. Unset means none.
+    Further facts. Unset means none.
     """
 
     cause: "Failure | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+    The failure that caused this one. At most 10 levels deep.
     """
 
 
@@ -3143,8 +3203,8 @@ class FileContent(betterproto2.Message):
 
     content: "Payload | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-    only the name is known.
+    The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+    Unset means that only the name is known.
     """
 
     name: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3189,7 +3249,7 @@ class GetAgentRequest(betterproto2.Message):
     GetAgentRequest names an agent.
 
     Oneofs:
-        - target: What to look for. Set by the caller. Required.
+        - target: Name or URL of the agent. Set by the caller. Required.
     """
 
     name: "str | None" = betterproto2.field(1, betterproto2.TYPE_STRING, optional=True, group="target")
@@ -3269,22 +3329,22 @@ class GetTaskRequest(betterproto2.Message):
 
     view: "TaskView" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskView(0))
     """
-    How much of it. Set by the caller. Default: full.
+    View of the task to return. Set by the caller. Default: full.
     """
 
     max_messages: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+    Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
     """
 
     before_message: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT32, optional=True)
     """
-    Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+    Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
     """
 
     before_artifact: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT32, optional=True)
     """
-    Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+    Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
     """
 
 
@@ -3330,7 +3390,7 @@ default_message_pool.register_message("plgrpc.v1", "HttpSecurity", HttpSecurity)
 @dataclass(eq=False, repr=False)
 class Infer(betterproto2.Message):
     """
-    Infer asks the agent's model.
+    Infer is a request to the agent's model.
     """
 
     prompt: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3340,17 +3400,17 @@ class Infer(betterproto2.Message):
 
     user: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+    Text of the user. Set by the caller. Empty means none.
     """
 
     output_schema_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+    JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
     """
 
     metadata_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+    Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
     """
 
 
@@ -3360,7 +3420,7 @@ default_message_pool.register_message("plgrpc.v1", "Infer", Infer)
 @dataclass(eq=False, repr=False)
 class InferOutput(betterproto2.Message):
     """
-    InferOutput is the answer of a model.
+    InferOutput is the response of a model.
 
     Oneofs:
         - content: Text or structured value.
@@ -3368,12 +3428,12 @@ class InferOutput(betterproto2.Message):
 
     text: "str | None" = betterproto2.field(1, betterproto2.TYPE_STRING, optional=True, group="content")
     """
-    Answer as text. Set by the agent.
+    Response as text. Set by the agent.
     """
 
     value: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    Answer as any value. Set by the agent.
+    Response as any value. Set by the agent.
     """
 
 
@@ -3388,7 +3448,7 @@ class ListAgentsRequest(betterproto2.Message):
 
     filter: "AgentFilter | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to look for. Set by the caller. Unset means all.
+    Filter. Set by the caller. Unset means all.
     """
 
     page_size: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
@@ -3398,7 +3458,7 @@ class ListAgentsRequest(betterproto2.Message):
 
     page_token: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+    Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
     """
 
 
@@ -3413,7 +3473,7 @@ class ListAgentsResponse(betterproto2.Message):
 
     agents: "list[RegisteredAgent]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Agents. Set by the registry.
+    Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3423,7 +3483,7 @@ class ListAgentsResponse(betterproto2.Message):
 
     revision: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    Revision that the page reflects; watch from here. Set by the registry.
+    Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
     """
 
 
@@ -3453,7 +3513,7 @@ class ListApprovalsRequest(betterproto2.Message):
 
     page_token: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+    Token of the page. Set by the caller, from an earlier response. Empty means the first.
     """
 
 
@@ -3468,7 +3528,7 @@ class ListApprovalsResponse(betterproto2.Message):
 
     approvals: "list[Approval]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+    Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3510,17 +3570,17 @@ class ListTasksRequest(betterproto2.Message):
 
     page_token: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+    Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
     """
 
     view: "TaskView" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: TaskView(0))
     """
-    How much of each task. Set by the caller. Default: header.
+    View of each task. Set by the caller. Default: header.
     """
 
     include_total: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
-    Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+    Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
     """
 
 
@@ -3535,7 +3595,7 @@ class ListTasksResponse(betterproto2.Message):
 
     tasks: "list[Task]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+    Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3545,7 +3605,7 @@ class ListTasksResponse(betterproto2.Message):
 
     total_size: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+    Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
     """
 
 
@@ -3555,7 +3615,7 @@ default_message_pool.register_message("plgrpc.v1", "ListTasksResponse", ListTask
 @dataclass(eq=False, repr=False)
 class ListToolsRequest(betterproto2.Message):
     """
-    ListToolsRequest asks for the tools.
+    ListToolsRequest selects a page of tools.
     """
 
     page_size: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
@@ -3565,7 +3625,7 @@ class ListToolsRequest(betterproto2.Message):
 
     page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+    Token of the page. Set by the caller, from an earlier response. Empty means the first.
     """
 
 
@@ -3580,7 +3640,7 @@ class ListToolsResponse(betterproto2.Message):
 
     tools: "list[Tool]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+    Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
     """
 
     next_page_token: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3620,21 +3680,21 @@ class LlmCallCompleted(betterproto2.Message):
 
     text: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Full text of the answer. Set by the server.
+    Full text of the response. Set by the server.
     """
 
     usage: "Usage | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-    provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-    `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+    Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+    is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+    runtime are not counted here.
     """
 
     duration: "datetime.timedelta | None" = betterproto2.field(
         7, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+    Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
     """
 
     metrics_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
@@ -3644,12 +3704,12 @@ class LlmCallCompleted(betterproto2.Message):
 
     tool_calls: "list[ToolCall]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Tools that the model asks for, in order. Set by the server.
+    Tool calls that the model requests, in order. Set by the server.
     """
 
     finish_reason: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+    Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
     """
 
 
@@ -3659,7 +3719,8 @@ default_message_pool.register_message("plgrpc.v1", "LlmCallCompleted", LlmCallCo
 @dataclass(eq=False, repr=False)
 class LlmCallFailed(betterproto2.Message):
     """
-    LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+    LlmCallFailed records a failed attempt of a model call. If `will_retry` is set, the same call is attempted again. Type
+    `llm.call.failed`.
     """
 
     call_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3689,12 +3750,12 @@ class LlmCallFailed(betterproto2.Message):
 
     failure: "Failure | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+    The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
     """
 
     will_retry: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
-    Whether a further attempt follows. Set by the server.
+    Whether another attempt follows. Set by the server.
     """
 
     duration: "datetime.timedelta | None" = betterproto2.field(
@@ -3716,7 +3777,7 @@ class LlmCallStarted(betterproto2.Message):
 
     call_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Identifies the call; deltas name it. Set by the server.
+    Identifies the call; its deltas have the same id. Set by the server.
     """
 
     provider: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -3741,7 +3802,7 @@ class LlmCallStarted(betterproto2.Message):
 
     streaming: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
     """
-    Whether deltas will come. Set by the server.
+    Whether deltas are sent for the call. Set by the server.
     """
 
 
@@ -3751,7 +3812,7 @@ default_message_pool.register_message("plgrpc.v1", "LlmCallStarted", LlmCallStar
 @dataclass(eq=False, repr=False)
 class Message(betterproto2.Message):
     """
-    Message is one communication between participants.
+    Message is one message of a caller, an agent, the system or a tool.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3761,7 +3822,7 @@ class Message(betterproto2.Message):
 
     role: "MessageRole" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: MessageRole(0))
     """
-    Who speaks. Set by the author. Default: user.
+    Role of the author. Set by the author. Default: user.
     """
 
     parts: "list[Part]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -3773,12 +3834,12 @@ class Message(betterproto2.Message):
         4, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was written, UTC, microseconds. Set by the author, else by the server.
+    Creation time, UTC, microseconds. Set by the author, else by the server.
     """
 
     metadata_json: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Facts about the message, a JSON object. Set by the author. Empty means none.
+    Metadata of the message, a JSON object. Set by the author. Empty means none.
     """
 
 
@@ -3788,7 +3849,7 @@ default_message_pool.register_message("plgrpc.v1", "Message", Message)
 @dataclass(eq=False, repr=False)
 class MutualTlsSecurity(betterproto2.Message):
     """
-    MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+    MutualTlsSecurity is TLS with a client certificate. It has no fields.
     """
 
     pass
@@ -3800,7 +3861,7 @@ default_message_pool.register_message("plgrpc.v1", "MutualTlsSecurity", MutualTl
 @dataclass(eq=False, repr=False)
 class OAuth2Security(betterproto2.Message):
     """
-    OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+    OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted.
     """
 
     authorization_code: "OAuthFlow | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3815,12 +3876,12 @@ class OAuth2Security(betterproto2.Message):
 
     implicit: "OAuthFlow | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+    Implicit. Has `authorization_url`. Removed in OAuth 2.1.
     """
 
     password: "OAuthFlow | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+    Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
     """
 
     device_code: "OAuthFlow | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
@@ -3840,7 +3901,7 @@ default_message_pool.register_message("plgrpc.v1", "OAuth2Security", OAuth2Secur
 @dataclass(eq=False, repr=False)
 class OAuthFlow(betterproto2.Message):
     """
-    OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+    OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated.
     """
 
     authorization_url: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -3860,7 +3921,7 @@ class OAuthFlow(betterproto2.Message):
 
     refresh_url: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    URL at which tokens are refreshed.
+    URL of the endpoint that refreshes tokens.
     """
 
     scopes: "dict[str, str]" = betterproto2.field(
@@ -3903,8 +3964,8 @@ class Part(betterproto2.Message):
     their digits. Such text is at most 100 levels deep.
 
     Oneofs:
-        - content: What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
-            `fallback_text` and passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
+        - content: Content of the part. Open: a later version may add kinds; a reader keeps a part of an unknown kind, shows `fallback_text` and
+            passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
     """
 
     text: "str | None" = betterproto2.field(1, betterproto2.TYPE_STRING, optional=True, group="content")
@@ -3924,7 +3985,7 @@ class Part(betterproto2.Message):
 
     tool_call: "ToolCall | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    A request to run one named tool. Set by whoever wants it run.
+    A request to run one named tool. Set by the caller or a model.
     """
 
     tool_output: "ToolOutput | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True, group="content")
@@ -3934,24 +3995,24 @@ class Part(betterproto2.Message):
 
     infer: "Infer | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    A request to ask the agent's model. Set by whoever wants the answer.
+    A request to the agent's model. Set by the caller.
     """
 
     infer_output: "InferOutput | None" = betterproto2.field(
         7, betterproto2.TYPE_MESSAGE, optional=True, group="content"
     )
     """
-    The answer of the agent's model. Set by the agent.
+    The response of the agent's model. Set by the agent.
     """
 
     failure: "Failure | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    Why something did not succeed. Set by the agent.
+    The description of a failure. Set by the agent.
     """
 
     route: "RouteDecision | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True, group="content")
     """
-    The branch that a flow takes next. Set by the agent in front of the branch.
+    The branch that a flow takes next. Set by the agent that selects the branch.
     """
 
     custom: "CustomContent | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True, group="content")
@@ -3961,17 +4022,18 @@ class Part(betterproto2.Message):
 
     fallback_text: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
     """
-    What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+    Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+    1.0.
     """
 
     metadata_json: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
     """
-    Facts about this part, a JSON object. Set by the author. Empty means none.
+    Metadata of the part, a JSON object. Set by the author. Empty means none.
     """
 
     media_type: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
     """
-    Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+    Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
     """
 
 
@@ -3981,14 +4043,14 @@ default_message_pool.register_message("plgrpc.v1", "Part", Part)
 @dataclass(eq=False, repr=False)
 class Payload(betterproto2.Message):
     """
-    Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+    Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
 
-    Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
-    type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+    A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+    unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
     Next free number: 8.
 
     Oneofs:
-        - value: The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+        - value: The value. Open: a later version may add forms; a reader keeps a value of an unknown form and shows `preview`. Unset means that
             there is no value, which differs from the JSON text `null`.
     """
 
@@ -4009,7 +4071,7 @@ class Payload(betterproto2.Message):
 
     ref: "PayloadRef | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True, group="value")
     """
-    Where the value is, when it is not here.
+    A reference to a value that is stored elsewhere.
     """
 
     media_type: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -4020,13 +4082,13 @@ class Payload(betterproto2.Message):
 
     encoding: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-    means none.
+    Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+    codec. Empty means none.
     """
 
     preview: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+    Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
     """
 
 
@@ -4036,12 +4098,12 @@ default_message_pool.register_message("plgrpc.v1", "Payload", Payload)
 @dataclass(eq=False, repr=False)
 class PayloadRef(betterproto2.Message):
     """
-    PayloadRef says where a value is. The runtime never fetches it on its own.
+    PayloadRef is a reference to a value. The runtime never fetches it automatically.
     """
 
     uri: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Where to fetch it. Set by the author. Required.
+    URI of the value. Set by the author. Required.
     """
 
     size_bytes: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
@@ -4061,22 +4123,22 @@ default_message_pool.register_message("plgrpc.v1", "PayloadRef", PayloadRef)
 @dataclass(eq=False, repr=False)
 class PolicyDecision(betterproto2.Message):
     """
-    PolicyDecision is the verdict of a policy on one action.
+    PolicyDecision is the decision of a policy about one action.
     """
 
     effect: "PolicyEffect" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
     """
-    Verdict. Set by the policy.
+    Effect on the action. Set by the policy.
     """
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why, one sentence. Set by the policy. Empty means not stated.
+    Reason, one sentence. Set by the policy. Empty means not stated.
     """
 
     policy_name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Policy that decided. Set by the policy.
+    Name of the policy. Set by the policy.
     """
 
     matched_capabilities: "list[str]" = betterproto2.field(4, betterproto2.TYPE_STRING, repeated=True)
@@ -4133,14 +4195,14 @@ class RegisterAgentResponse(betterproto2.Message):
 
     lease_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+    Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
     """
 
     lease_ttl: "datetime.timedelta | None" = betterproto2.field(
         2, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    Length of the lease as granted. Set by the registry.
+    Granted length of the lease. Set by the registry.
     """
 
     revision: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
@@ -4172,40 +4234,40 @@ class RegisteredAgent(betterproto2.Message):
         3, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was registered first, UTC. Set by the registry.
+    Time of the first registration, UTC. Set by the registry.
     """
 
     expire_time: "datetime.datetime | None" = betterproto2.field(
         4, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the lease runs out unless it is renewed, UTC. Set by the registry.
+    Time at which the lease expires unless it is renewed, UTC. Set by the registry.
     """
 
     instance_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-    not stated.
+    Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+    means not stated.
     """
 
     owner: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+    Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
     """
 
     state: "InstanceState" = betterproto2.field(7, betterproto2.TYPE_ENUM, default_factory=lambda: InstanceState(0))
     """
-    Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+    Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
     """
 
     running: "int" = betterproto2.field(8, betterproto2.TYPE_INT32)
     """
-    Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
     """
 
     queued: "int" = betterproto2.field(9, betterproto2.TYPE_INT32)
     """
-    Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+    Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
     """
 
 
@@ -4215,7 +4277,7 @@ default_message_pool.register_message("plgrpc.v1", "RegisteredAgent", Registered
 @dataclass(eq=False, repr=False)
 class RenewLeaseRequest(betterproto2.Message):
     """
-    RenewLeaseRequest names a lease, and says how the agent is.
+    RenewLeaseRequest names a lease and carries the agent's state and load.
     """
 
     lease_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -4225,17 +4287,17 @@ class RenewLeaseRequest(betterproto2.Message):
 
     state: "InstanceState" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: InstanceState(0))
     """
-    Whether the agent takes work. Set by the caller. Unset means as before.
+    Whether the agent accepts work. Set by the caller. Unset means unchanged.
     """
 
     running: "int" = betterproto2.field(3, betterproto2.TYPE_INT32)
     """
-    Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+    Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
     """
 
     queued: "int" = betterproto2.field(4, betterproto2.TYPE_INT32)
     """
-    Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+    Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
     """
 
 
@@ -4245,7 +4307,7 @@ default_message_pool.register_message("plgrpc.v1", "RenewLeaseRequest", RenewLea
 @dataclass(eq=False, repr=False)
 class RenewLeaseResponse(betterproto2.Message):
     """
-    RenewLeaseResponse confirms it.
+    RenewLeaseResponse confirms the renewal.
     """
 
     lease_ttl: "datetime.timedelta | None" = betterproto2.field(
@@ -4262,12 +4324,12 @@ default_message_pool.register_message("plgrpc.v1", "RenewLeaseResponse", RenewLe
 @dataclass(eq=False, repr=False)
 class ResetStateRequest(betterproto2.Message):
     """
-    ResetStateRequest asks to forget.
+    ResetStateRequest selects the state to delete.
     """
 
     scope: "StateScope | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to forget. Set by the caller.
+    Scope to delete. Set by the caller.
     """
 
 
@@ -4292,42 +4354,43 @@ default_message_pool.register_message("plgrpc.v1", "ResetStateResponse", ResetSt
 @dataclass(eq=False, repr=False)
 class RespondApprovalRequest(betterproto2.Message):
     """
-    RespondApprovalRequest carries the answer.
+    RespondApprovalRequest carries a decision.
     Next free number: 8.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Approval that is answered. Set by the caller. Required.
+    Approval to decide. Set by the caller. Required.
     """
 
     verdict: "ApprovalVerdict" = betterproto2.field(
         2, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalVerdict(0)
     )
     """
-    What is decided. Set by the caller. Required; a value that the server does not know is refused.
+    The verdict. Set by the caller. Required; the server rejects an unknown value.
     """
 
     etag: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+    Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+    comparison.
     """
 
     edited_arguments: "Payload | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-    where Approval.edit allows it. Unset changes nothing.
+    Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+    if Approval.edit allows it. Unset means unchanged.
     """
 
     reason: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Why, one sentence. Set by the caller. Empty means not stated.
+    Reason, one sentence. Set by the caller. Empty means not stated.
     """
 
     request_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-    Empty means that a repetition is told that somebody has answered already.
+    Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+    caller. Format: UUID. Empty means that a repetition returns `already_decided`.
     """
 
     metadata_json: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
@@ -4342,7 +4405,7 @@ default_message_pool.register_message("plgrpc.v1", "RespondApprovalRequest", Res
 @dataclass(eq=False, repr=False)
 class RespondApprovalResponse(betterproto2.Message):
     """
-    RespondApprovalResponse tells what became of it.
+    RespondApprovalResponse carries the decided approval.
     """
 
     approval: "Approval | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4352,7 +4415,7 @@ class RespondApprovalResponse(betterproto2.Message):
 
     already_decided: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+    Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
     """
 
 
@@ -4372,7 +4435,7 @@ class RouteDecision(betterproto2.Message):
 
     reason: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Why. Set by the agent. Empty means not stated.
+    Reason. Set by the agent. Empty means not stated.
     """
 
     confidence: "float | None" = betterproto2.field(3, betterproto2.TYPE_DOUBLE, optional=True)
@@ -4392,7 +4455,8 @@ default_message_pool.register_message("plgrpc.v1", "RouteDecision", RouteDecisio
 @dataclass(eq=False, repr=False)
 class RunAction(betterproto2.Message):
     """
-    RunAction is one concrete operation, prepared and validated, right before its side effect.
+    RunAction is one operation of a run that can have an effect outside, such as a tool call. It is prepared and validated before it
+    runs.
     Next free number: 12.
     """
 
@@ -4408,13 +4472,13 @@ class RunAction(betterproto2.Message):
 
     name: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    What is called: a tool, an agent, a resource. Set by the server. Required.
+    Name of the tool, agent or resource that the action calls. Set by the server. Required.
     """
 
     payload: "Payload | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-    an event, that it is to be read elsewhere: see ActionRequested.
+    Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+    event it can also mean that the content is elsewhere in the log: see ActionRequested.
     """
 
     capabilities: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
@@ -4441,18 +4505,18 @@ class RunAction(betterproto2.Message):
         9, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When it was prepared, UTC, microseconds. Set by the server.
+    Time at which the action was prepared, UTC, microseconds. Set by the server.
     """
 
     fingerprint: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+    SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
     """
 
     call_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-    means that the agent's own code asked for it.
+    Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+    means that the agent's own code caused it.
     """
 
 
@@ -4462,8 +4526,8 @@ default_message_pool.register_message("plgrpc.v1", "RunAction", RunAction)
 @dataclass(eq=False, repr=False)
 class RunContext(betterproto2.Message):
     """
-    RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
-    canceled, the state of its task says.
+    RunContext is the context of one run as recorded by the server: the caller's RunOptions and the values that the server added.
+    Whether a run was canceled is in the state of its task.
     """
 
     run_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -4484,7 +4548,7 @@ class RunContext(betterproto2.Message):
 
     workspace_uri: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+    Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
     """
 
     parent_run_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
@@ -4494,7 +4558,7 @@ class RunContext(betterproto2.Message):
 
     agent_chain: "list[str]" = betterproto2.field(6, betterproto2.TYPE_STRING, repeated=True)
     """
-    Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+    Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
     """
 
     permissions: "dict[str, CapabilityRule]" = betterproto2.field(
@@ -4502,8 +4566,8 @@ class RunContext(betterproto2.Message):
     )
     """
     Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-    that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-    means none.
+    that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+    Empty means none.
     """
 
     budget: "Budget | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4513,14 +4577,14 @@ class RunContext(betterproto2.Message):
 
     metadata_json: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+    Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
         12, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the context came into being, UTC, microseconds. Set by whoever made it.
+    Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
     """
 
     principal: "str" = betterproto2.field(13, betterproto2.TYPE_STRING)
@@ -4530,7 +4594,7 @@ class RunContext(betterproto2.Message):
 
     scopes: "list[str]" = betterproto2.field(14, betterproto2.TYPE_STRING, repeated=True)
     """
-    What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+    Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
     """
 
 
@@ -4544,23 +4608,23 @@ class RunEvent(betterproto2.Message):
 
     Rules for readers and writers:
 
-    - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
-    - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
-      (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
-      owner alone; approvers see the approval, not the log.
-    - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-      begins in the middle of a log shows what it has.
-    - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
-      the payload.
-    - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
-      not compute the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-    - Enums are open: a later version may add values. A reader keeps a value that it does not know, shows it and passes it on.
-      Servers refuse such values in requests.
+    - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never reused.
+    - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
+      (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
+      Today only the owner can read a task; approvers see the approval, not the log.
+    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+      starts in the middle of a log shows the values that it has.
+    - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+      kind of a custom event.
+    - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+      task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+    - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+      unknown values in requests.
 
     Next free number of the envelope: 20.
 
     Oneofs:
-        - payload: What exactly happened.
+        - payload: Content of the event.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -4575,7 +4639,7 @@ class RunEvent(betterproto2.Message):
 
     run_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Run that caused it. Set by the server. Empty before the first run.
+    Run that caused the event. Set by the server. Empty before the first run.
     """
 
     session_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -4585,8 +4649,8 @@ class RunEvent(betterproto2.Message):
 
     event_type: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-    says something else than the payload.
+    Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+    the payload.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
@@ -4598,12 +4662,12 @@ class RunEvent(betterproto2.Message):
 
     agent_name: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Agent that caused it. Set by the server.
+    Agent that caused the event. Set by the server.
     """
 
     action_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Action that it is about. Set by the server. Empty means none.
+    Action that the event is about. Set by the server. Empty means none.
     """
 
     parent_action_id: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -4613,17 +4677,17 @@ class RunEvent(betterproto2.Message):
 
     thread_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
-    Thread of the session that it belongs to. Set by the server. Empty means none.
+    Thread of the session that the event belongs to. Set by the server. Empty means none.
     """
 
     turn_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
     """
-    Turn of the thread that it belongs to. Set by the server. Empty means none.
+    Turn of the thread that the event belongs to. Set by the server. Empty means none.
     """
 
     last: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
     """
-    Whether the task ends here: no event follows. Set by the server.
+    Whether this is the last event of the task. Set by the server.
     """
 
     severity: "Severity" = betterproto2.field(13, betterproto2.TYPE_ENUM, default_factory=lambda: Severity(0))
@@ -4633,7 +4697,7 @@ class RunEvent(betterproto2.Message):
 
     summary: "str" = betterproto2.field(14, betterproto2.TYPE_STRING)
     """
-    One short line for people. Set by the server. Empty means that `event_type` says enough.
+    One short line for people. Set by the server. Empty means that `event_type` is sufficient.
     """
 
     metadata_json: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
@@ -4666,7 +4730,7 @@ class RunEvent(betterproto2.Message):
         64, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    The task came into being. Always sequence 1.
+    The task was created. Always sequence 1.
     """
 
     task_status: "TaskStatusChanged | None" = betterproto2.field(
@@ -4715,7 +4779,7 @@ class RunEvent(betterproto2.Message):
         71, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    A prepared action asks for a decision.
+    An action was prepared and waits for the policy's decision.
     """
 
     action_policy: "ActionPolicyEvaluated | None" = betterproto2.field(
@@ -4729,14 +4793,14 @@ class RunEvent(betterproto2.Message):
         73, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    Someone must approve an action.
+    An action needs an approval.
     """
 
     approval_decided: "ApprovalDecided | None" = betterproto2.field(
         74, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    An approval was answered.
+    An approval was decided, expired or was withdrawn.
     """
 
     action_started: "ActionStarted | None" = betterproto2.field(
@@ -4757,7 +4821,7 @@ class RunEvent(betterproto2.Message):
         77, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    A prompt was put together.
+    A prompt was assembled.
     """
 
     llm_call_started: "LlmCallStarted | None" = betterproto2.field(
@@ -4783,14 +4847,14 @@ class RunEvent(betterproto2.Message):
 
     custom: "CustomEvent | None" = betterproto2.field(82, betterproto2.TYPE_MESSAGE, optional=True, group="payload")
     """
-    A kind of the application.
+    An event of the application.
     """
 
     cancel_requested: "CancelRequested | None" = betterproto2.field(
         83, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    Somebody asked for the task to be canceled.
+    The cancellation of the task was requested.
     """
 
     llm_call_failed: "LlmCallFailed | None" = betterproto2.field(
@@ -4804,7 +4868,7 @@ class RunEvent(betterproto2.Message):
         85, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
     )
     """
-    A conversation was made shorter.
+    A conversation was compacted.
     """
 
 
@@ -4814,15 +4878,15 @@ default_message_pool.register_message("plgrpc.v1", "RunEvent", RunEvent)
 @dataclass(eq=False, repr=False)
 class RunOptions(betterproto2.Message):
     """
-    RunOptions are what a caller may say about a run: they can narrow what the agent may do, never widen it. Everything is set by the
-    caller. What the server makes of them is in RunContext.
+    RunOptions are the caller's options of a run: they can restrict the agent's permissions, never extend them. All fields are set by
+    the caller. RunContext has the resulting values.
     Next free number: 10.
     """
 
     run_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-    Empty means that the server makes it.
+    Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+    means that the server generates it.
     """
 
     trace_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -4832,7 +4896,7 @@ class RunOptions(betterproto2.Message):
 
     workspace_uri: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Boundary of the work: a folder, an account, a dataset. Empty means none.
+    Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
     """
 
     parent_run_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -4842,14 +4906,14 @@ class RunOptions(betterproto2.Message):
 
     agent_chain: "list[str]" = betterproto2.field(5, betterproto2.TYPE_STRING, repeated=True)
     """
-    Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+    Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
     """
 
     permissions: "dict[str, CapabilityRule]" = betterproto2.field(
         6, betterproto2.TYPE_MAP, map_meta=betterproto2.map_meta(betterproto2.TYPE_STRING, betterproto2.TYPE_MESSAGE)
     )
     """
-    Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+    Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
     """
 
     budget: "Budget | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4859,14 +4923,14 @@ class RunOptions(betterproto2.Message):
 
     metadata_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Facts that travel with the run, a JSON object. Empty means none.
+    Metadata that is passed along with the run, a JSON object. Empty means none.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
         9, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the options were made, UTC, microseconds. Unset means now.
+    Creation time of the options, UTC, microseconds. Unset means now.
     """
 
 
@@ -4886,23 +4950,23 @@ class RunStart(betterproto2.Message):
 
     cause: "RunCause" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: RunCause(0))
     """
-    Why it begins. Set by the server.
+    Cause of the run. Set by the server.
     """
 
     context: "RunContext | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Envelope of the run. Set by the server where it differs from the task's.
+    Context of the run. Set by the server if it differs from the task's.
     """
 
     worker: "Worker | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What does the work. Set by the server.
+    Process that executes the run. Set by the server.
     """
 
     log_format: "int" = betterproto2.field(5, betterproto2.TYPE_INT32)
     """
-    Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-    the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+    Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+    task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
     """
 
 
@@ -4912,15 +4976,15 @@ default_message_pool.register_message("plgrpc.v1", "RunStart", RunStart)
 @dataclass(eq=False, repr=False)
 class SecurityScheme(betterproto2.Message):
     """
-    SecurityScheme is one way to authenticate. All of it is set by the agent.
+    SecurityScheme is one way to authenticate. All fields are set by the agent.
 
     Oneofs:
-        - scheme: The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+        - scheme: Kind of the scheme. Open: a reader keeps a scheme of an unknown kind and passes it on, but does not use it.
     """
 
     description: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    For people. Empty means none.
+    Description for people. Empty means none.
     """
 
     api_key: "ApiKeySecurity | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
@@ -4954,7 +5018,7 @@ class SecurityScheme(betterproto2.Message):
 
     custom: "CustomSecurity | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True, group="scheme")
     """
-    Anything else.
+    Any other scheme.
     """
 
     metadata_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
@@ -4974,24 +5038,24 @@ class SendTaskRequest(betterproto2.Message):
 
     input: "TaskInput | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to begin, or to add. Set by the caller. Required.
+    Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
     """
 
     request_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-    task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-    most 128 bytes.
+    Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+    returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+    new request. At most 128 bytes.
     """
 
     view: "TaskView" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: TaskView(0))
     """
-    How much of the task to return. Set by the caller. Default: turn.
+    View of the task to return. Set by the caller. Default: turn.
     """
 
     wait_for: "WaitFor" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: WaitFor(0))
     """
-    When to answer. Set by the caller. Default: settled.
+    When to respond. Set by the caller. Default: settled.
     """
 
 
@@ -5006,7 +5070,7 @@ class SendTaskResponse(betterproto2.Message):
 
     task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The task in the view that was asked for. Set by the server.
+    The task in the requested view. Set by the server.
     """
 
 
@@ -5016,7 +5080,7 @@ default_message_pool.register_message("plgrpc.v1", "SendTaskResponse", SendTaskR
 @dataclass(eq=False, repr=False)
 class StateChange(betterproto2.Message):
     """
-    StateChange is one step of a task's lifecycle.
+    StateChange is one change of a task's state.
     """
 
     previous_state: "TaskState" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: TaskState(0))
@@ -5033,7 +5097,7 @@ class StateChange(betterproto2.Message):
         3, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When, UTC, microseconds. Set by the server.
+    Time of the change, UTC, microseconds. Set by the server.
     """
 
 
@@ -5043,12 +5107,12 @@ default_message_pool.register_message("plgrpc.v1", "StateChange", StateChange)
 @dataclass(eq=False, repr=False)
 class StateScope(betterproto2.Message):
     """
-    StateScope says which part of an agent's memory is meant.
+    StateScope selects a part of an agent's stored state.
     """
 
     session_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Session. Set by the caller. Empty means all sessions where the method allows it.
+    Session. Set by the caller. Empty means all sessions, if the method allows it.
     """
 
     stores: "list[str]" = betterproto2.field(2, betterproto2.TYPE_STRING, repeated=True)
@@ -5063,7 +5127,7 @@ default_message_pool.register_message("plgrpc.v1", "StateScope", StateScope)
 @dataclass(eq=False, repr=False)
 class StateStoreReport(betterproto2.Message):
     """
-    StateStoreReport is what happened to one store.
+    StateStoreReport describes one store after the call.
     """
 
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5073,12 +5137,12 @@ class StateStoreReport(betterproto2.Message):
 
     enabled: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether it is switched on. Set by the server.
+    Whether the store is enabled. Set by the server.
     """
 
     exists: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
     """
-    Whether it holds anything in this scope. Set by the server.
+    Whether the store has content in this scope. Set by the server.
     """
 
     item_count: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
@@ -5093,17 +5157,17 @@ class StateStoreReport(betterproto2.Message):
 
     cleared: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
     """
-    Whether it was emptied. Set by the server.
+    Whether the content was deleted. Set by the server.
     """
 
     compacted: "bool" = betterproto2.field(7, betterproto2.TYPE_BOOL)
     """
-    Whether it was made smaller. Set by the server.
+    Whether the content was compacted. Set by the server.
     """
 
     data: "Payload | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+    Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
     """
 
     metadata_json: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
@@ -5113,13 +5177,13 @@ class StateStoreReport(betterproto2.Message):
 
     failure: "Failure | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What went wrong. Set by the server. Unset means nothing.
+    The failure of this store. Set by the server. Unset means none.
     """
 
     omitted_bytes: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
     """
-    Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-    out.
+    Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+    left out.
     """
 
 
@@ -5139,7 +5203,7 @@ class StreamTaskRequest(betterproto2.Message):
 
     request_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+    As in SendTaskRequest. A repetition streams the events of the first request's turn again.
     """
 
     deltas: "DeltaMode" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: DeltaMode(0))
@@ -5154,7 +5218,7 @@ default_message_pool.register_message("plgrpc.v1", "StreamTaskRequest", StreamTa
 @dataclass(eq=False, repr=False)
 class StreamTaskResponse(betterproto2.Message):
     """
-    StreamTaskResponse carries whatever was ready.
+    StreamTaskResponse carries the next events and deltas of a stream.
     """
 
     events: "list[RunEvent]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5164,13 +5228,13 @@ class StreamTaskResponse(betterproto2.Message):
 
     deltas: "list[Delta]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Text that is being produced; volatile. Set by the server.
+    Pieces of output that is being produced. Volatile: not stored. Set by the server.
     """
 
     position: "WatchPosition | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-    others: the position is the sequence of the last event.
+    Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+    others, where the position is the sequence of the last event.
     """
 
 
@@ -5190,13 +5254,13 @@ class SubscribeTaskRequest(betterproto2.Message):
 
     after_sequence: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+    Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
     `Task.first_sequence` - 1.
     """
 
     stop_at: "StopAt" = betterproto2.field(3, betterproto2.TYPE_ENUM, default_factory=lambda: StopAt(0))
     """
-    Where to end. Set by the caller. Default: terminal.
+    Point at which the stream ends. Set by the caller. Default: terminal.
     """
 
     deltas: "DeltaMode" = betterproto2.field(4, betterproto2.TYPE_ENUM, default_factory=lambda: DeltaMode(0))
@@ -5211,7 +5275,7 @@ default_message_pool.register_message("plgrpc.v1", "SubscribeTaskRequest", Subsc
 @dataclass(eq=False, repr=False)
 class SubscribeTaskResponse(betterproto2.Message):
     """
-    SubscribeTaskResponse carries whatever was ready.
+    SubscribeTaskResponse carries the next events and deltas of a stream.
     """
 
     events: "list[RunEvent]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5221,13 +5285,13 @@ class SubscribeTaskResponse(betterproto2.Message):
 
     deltas: "list[Delta]" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Text that is being produced; volatile. Set by the server.
+    Pieces of output that is being produced. Volatile: not stored. Set by the server.
     """
 
     position: "WatchPosition | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-    others: the position is the sequence of the last event.
+    Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+    others, where the position is the sequence of the last event.
     """
 
 
@@ -5237,7 +5301,7 @@ default_message_pool.register_message("plgrpc.v1", "SubscribeTaskResponse", Subs
 @dataclass(eq=False, repr=False)
 class Task(betterproto2.Message):
     """
-    Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
+    Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task.
     """
 
     id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5247,22 +5311,22 @@ class Task(betterproto2.Message):
 
     state: "TaskState" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskState(0))
     """
-    Where it stands. Set by the server.
+    State in the lifecycle. Set by the server.
     """
 
     messages: "list[Message]" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Communication, oldest first. Set by callers and the agent.
+    Messages, oldest first. Set by callers and the agent.
     """
 
     artifacts: "list[Artifact]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+    Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
     """
 
     metadata_json: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
-    Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+    Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
     """
 
     flow_state_json: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
@@ -5274,7 +5338,7 @@ class Task(betterproto2.Message):
         7, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+    Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
     """
 
     update_time: "datetime.datetime | None" = betterproto2.field(
@@ -5296,17 +5360,17 @@ class Task(betterproto2.Message):
 
     sequence: "int" = betterproto2.field(11, betterproto2.TYPE_INT64)
     """
-    Sequence of the last event in this reading; grows by one with each change. Set by the server.
+    Sequence of the last event that this state includes; each event increases it by one. Set by the server.
     """
 
     agent_name: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
     """
-    Agent that owns the task. Set by the server.
+    Name of the agent that executes the task. Set by the server.
     """
 
     context: "RunContext | None" = betterproto2.field(13, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Envelope of the latest run. Set by the server, from the caller's RunOptions.
+    Context of the latest run. Set by the server, from the caller's RunOptions.
     """
 
     state_history: "list[StateChange]" = betterproto2.field(14, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5326,49 +5390,50 @@ class Task(betterproto2.Message):
 
     failure: "Failure | None" = betterproto2.field(17, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-    Lists of tasks carry its `message` alone.
+    Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+    Unset otherwise. Lists of tasks carry only its `message`.
     """
 
     cancel_reason: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
     """
-    Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+    Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
     """
 
     usage: "Usage | None" = betterproto2.field(19, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+    Total usage of the task so far, including delegated work. Set by the server. Unset means none.
     """
 
     output_id: "str" = betterproto2.field(20, betterproto2.TYPE_STRING)
     """
-    Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-    kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-    the server. Empty means that there is none, or that the view has no messages.
+    Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+    the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+    tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
     """
 
     first_sequence: "int" = betterproto2.field(21, betterproto2.TYPE_INT64)
     """
-    Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-    server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-    reading still has what they said.
+    Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+    means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+    still includes their effects.
     """
 
     first_artifact: "int" = betterproto2.field(22, betterproto2.TYPE_INT32)
     """
-    Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-    large: see `GetTaskRequest.before_artifact`. Set by the server.
+    Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+    response too large: see `GetTaskRequest.before_artifact`. Set by the server.
     """
 
     first_message: "int" = betterproto2.field(23, betterproto2.TYPE_INT32)
     """
-    The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+    Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
     """
 
     omitted: "list[str]" = betterproto2.field(24, betterproto2.TYPE_STRING, repeated=True)
     """
-    Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-    `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+    Paths of fields that were left out because their value alone would have made the response too large, for instance
+    `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+    server.
     """
 
 
@@ -5378,7 +5443,7 @@ default_message_pool.register_message("plgrpc.v1", "Task", Task)
 @dataclass(eq=False, repr=False)
 class TaskArtifactUpdated(betterproto2.Message):
     """
-    TaskArtifactUpdated adds an artifact or a chunk of one. Type `task.artifact`.
+    TaskArtifactUpdated adds an artifact, or appends a chunk to one. Type `task.artifact`.
     """
 
     artifact: "Artifact | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
@@ -5388,7 +5453,8 @@ class TaskArtifactUpdated(betterproto2.Message):
 
     append: "bool" = betterproto2.field(2, betterproto2.TYPE_BOOL)
     """
-    Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+    Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+    one with the same id.
     """
 
     last_chunk: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
@@ -5403,17 +5469,17 @@ default_message_pool.register_message("plgrpc.v1", "TaskArtifactUpdated", TaskAr
 @dataclass(eq=False, repr=False)
 class TaskErrorReported(betterproto2.Message):
     """
-    TaskErrorReported is a failure, recovered from or not. Type `task.error`.
+    TaskErrorReported is a failure, whether the run recovered from it or not. Type `task.error`.
     """
 
     failure: "Failure | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What failed, and why. Set by the server.
+    The failure. Set by the server.
     """
 
     effect: "ErrorEffect" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: ErrorEffect(0))
     """
-    What it does to the run. Set by the server.
+    Effect on the run. Set by the server.
     """
 
 
@@ -5423,14 +5489,14 @@ default_message_pool.register_message("plgrpc.v1", "TaskErrorReported", TaskErro
 @dataclass(eq=False, repr=False)
 class TaskInput(betterproto2.Message):
     """
-    TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
+    TaskInput is the input of a new task or of the next turn of an existing one. All fields are set by the caller.
     Next free number: 11.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-    Format: UUIDv7 by default.
+    Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+    generates the id. Format: UUIDv7 by default.
     """
 
     target: "TaskTarget" = betterproto2.field(2, betterproto2.TYPE_ENUM, default_factory=lambda: TaskTarget(0))
@@ -5440,46 +5506,46 @@ class TaskInput(betterproto2.Message):
 
     expected_sequence: "int" = betterproto2.field(3, betterproto2.TYPE_INT64)
     """
-    Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-    with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+    Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+    the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
     """
 
     messages: "list[Message]" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-    or an artifact; a task may be continued without.
+    Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+    or an artifact; continuing a task needs neither.
     """
 
     artifacts: "list[Artifact]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+    Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
     """
 
     session_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+    Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
     """
 
     options: "RunOptions | None" = betterproto2.field(7, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+    Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
     """
 
     metadata_json: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
-    Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+    Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
     """
 
     flow_state_json: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
     """
-    State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+    State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
     """
 
     create_time: "datetime.datetime | None" = betterproto2.field(
         10, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Timestamp, optional=True
     )
     """
-    When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+    Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
     """
 
 
@@ -5489,7 +5555,7 @@ default_message_pool.register_message("plgrpc.v1", "TaskInput", TaskInput)
 @dataclass(eq=False, repr=False)
 class TaskMessagesAdded(betterproto2.Message):
     """
-    TaskMessagesAdded appends to the communication. Type `task.message`.
+    TaskMessagesAdded appends messages to the task. Type `task.message`.
     """
 
     messages: "list[Message]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5499,7 +5565,7 @@ class TaskMessagesAdded(betterproto2.Message):
 
     request_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Request that sent them. Set by the caller. Empty when the agent speaks.
+    Request that sent them. Set by the caller. Empty for messages of the agent.
     """
 
 
@@ -5509,7 +5575,7 @@ default_message_pool.register_message("plgrpc.v1", "TaskMessagesAdded", TaskMess
 @dataclass(eq=False, repr=False)
 class TaskPatched(betterproto2.Message):
     """
-    TaskPatched changes free facts. Type `task.patched`.
+    TaskPatched changes metadata or the flow state. Type `task.patched`.
     """
 
     metadata_json: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5529,12 +5595,12 @@ default_message_pool.register_message("plgrpc.v1", "TaskPatched", TaskPatched)
 @dataclass(eq=False, repr=False)
 class TaskProgress(betterproto2.Message):
     """
-    TaskProgress says how far the work is. Type `task.progress`.
+    TaskProgress reports progress. Type `task.progress`.
     """
 
     progress: "float | None" = betterproto2.field(1, betterproto2.TYPE_DOUBLE, optional=True)
     """
-    Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+    Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
     """
 
     message: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -5551,7 +5617,7 @@ class TaskStatusChanged(betterproto2.Message):
     """
     TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
 
-    Moving to working begins a run (attempt). A run that takes over from a lost one moves from working to working.
+    A change to working begins a run (attempt). A run that replaces a lost run changes from working to working.
     """
 
     previous_state: "TaskState" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: TaskState(0))
@@ -5566,22 +5632,22 @@ class TaskStatusChanged(betterproto2.Message):
 
     failure: "Failure | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Why the task failed or was rejected. Set by the server. Unset otherwise.
+    Failure of a failed or rejected task. Set by the server. Unset otherwise.
     """
 
     cancel_reason: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
     """
-    Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+    Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
     """
 
     run: "RunStart | None" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The run that begins here. Set by the server when the new state is working. Unset otherwise.
+    The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
     """
 
     usage: "Usage | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+    Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
     """
 
 
@@ -5596,13 +5662,13 @@ class TaskSubmitted(betterproto2.Message):
 
     task: "Task | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    The task as it was submitted, its messages and artifacts included. Set by the server.
+    The task as submitted, including its messages and artifacts. Set by the server.
     """
 
     principal: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-    a version for each reader.
+    Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+    the reader.
     """
 
     request_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
@@ -5617,10 +5683,10 @@ default_message_pool.register_message("plgrpc.v1", "TaskSubmitted", TaskSubmitte
 @dataclass(eq=False, repr=False)
 class Tool(betterproto2.Message):
     """
-    Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+    Tool is a function of an agent that callers run by its name. All fields are set by the agent.
 
-    `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
-    must not decide whether a call is allowed.
+    `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+    whether a call is allowed.
     Next free number: 16.
     """
 
@@ -5636,7 +5702,7 @@ class Tool(betterproto2.Message):
 
     description: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    What it does.
+    Description of the tool.
     """
 
     input_schema_json: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
@@ -5651,56 +5717,54 @@ class Tool(betterproto2.Message):
 
     request_type: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
     """
-    Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-    JSON.
+    Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
     """
 
     response_type: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Full name of the protobuf message that its result is. Empty means that it is JSON.
+    Full name of the protobuf message of the result. Empty means JSON.
     """
 
     read_only: "bool" = betterproto2.field(8, betterproto2.TYPE_BOOL)
     """
-    A call changes nothing. False means that it may, or that it is not known.
+    Whether a call is free of changes. False also means unknown.
     """
 
     idempotent: "bool" = betterproto2.field(9, betterproto2.TYPE_BOOL)
     """
-    The same call twice has the same effect as once. False means that it may not, or that it is not known.
+    Whether repeating the same call has no further effect. False also means unknown.
     """
 
     destructive: "bool" = betterproto2.field(10, betterproto2.TYPE_BOOL)
     """
-    A call may delete or overwrite something. False means that it does not, or that it is not known.
+    Whether a call may delete or overwrite something. False also means unknown.
     """
 
     streaming: "bool" = betterproto2.field(11, betterproto2.TYPE_BOOL)
     """
-    It reports output while it runs. False means that it does not, or that it is not known.
+    Whether the tool reports output while it runs. False also means unknown.
     """
 
     capabilities: "list[str]" = betterproto2.field(12, betterproto2.TYPE_STRING, repeated=True)
     """
-    Permissions that a call needs, for instance `calendar.write`; ordered.
+    Capabilities that a call needs, for instance `calendar.write`; sorted.
     """
 
     effect: "PolicyEffect" = betterproto2.field(13, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
     """
-    What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-    call is made.
+    Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
     """
 
     timeout: "datetime.timedelta | None" = betterproto2.field(
         14, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    How long a call may take, waiting for its turn included. Unset means that the agent states none.
+    Timeout of a call, including its time in the queue. Unset means not stated.
     """
 
     tags: "list[str]" = betterproto2.field(15, betterproto2.TYPE_STRING, repeated=True)
     """
-    Words to be found by.
+    Search tags.
     """
 
 
@@ -5710,7 +5774,7 @@ default_message_pool.register_message("plgrpc.v1", "Tool", Tool)
 @dataclass(eq=False, repr=False)
 class ToolCall(betterproto2.Message):
     """
-    ToolCall asks for one run of a named tool.
+    ToolCall requests one run of a named tool.
     """
 
     tool_name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5725,7 +5789,7 @@ class ToolCall(betterproto2.Message):
 
     call_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+    Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
     """
 
 
@@ -5738,12 +5802,12 @@ class ToolOutput(betterproto2.Message):
     ToolOutput is the outcome of one tool call.
 
     Oneofs:
-        - outcome: How it ended. Unset means success without a result, which differs from the JSON value null.
+        - outcome: Outcome of the call. Unset means success without a result, which differs from the JSON value null.
     """
 
     call_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    The call that this answers. Set by the agent.
+    Id of the ToolCall. Set by the agent.
     """
 
     result: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True, group="outcome")
@@ -5753,7 +5817,7 @@ class ToolOutput(betterproto2.Message):
 
     failure: "Failure | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True, group="outcome")
     """
-    Why the call failed or was rejected. Set by the agent.
+    Failure of a failed or rejected call. Set by the agent.
     """
 
 
@@ -5763,7 +5827,7 @@ default_message_pool.register_message("plgrpc.v1", "ToolOutput", ToolOutput)
 @dataclass(eq=False, repr=False)
 class TypedMessage(betterproto2.Message):
     """
-    TypedMessage is a protobuf message that can be passed on without knowing its type.
+    TypedMessage is a protobuf message that can be forwarded without its descriptor.
     """
 
     type_name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5773,7 +5837,7 @@ class TypedMessage(betterproto2.Message):
 
     value: "bytes" = betterproto2.field(2, betterproto2.TYPE_BYTES)
     """
-    The message, serialised. Set by the author.
+    The serialized message. Set by the author.
     """
 
 
@@ -5783,7 +5847,7 @@ default_message_pool.register_message("plgrpc.v1", "TypedMessage", TypedMessage)
 @dataclass(eq=False, repr=False)
 class Usage(betterproto2.Message):
     """
-    Usage is what work has used up. Everything is set by the server.
+    Usage is the amount of resources that work has used. All fields are set by the server.
     Next free number: 11.
     """
 
@@ -5804,34 +5868,34 @@ class Usage(betterproto2.Message):
 
     input_tokens: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
     """
-    Tokens put into models, the cached ones included.
+    Input tokens of models, including cached tokens.
     """
 
     output_tokens: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
     """
-    Tokens that came out of models, those of the reasoning included.
+    Output tokens of models, including reasoning tokens.
     """
 
     cached_input_tokens: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
     """
-    Tokens among `input_tokens` that the provider took from its cache.
+    Tokens of `input_tokens` that were read from the provider's cache.
     """
 
     reasoning_tokens: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
     """
-    Tokens among `output_tokens` that the model used to reason.
+    Tokens of `output_tokens` that the model used for reasoning.
     """
 
     runtime: "datetime.timedelta | None" = betterproto2.field(
         8, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
     """
-    Time of work, without the time spent waiting for a person. Precision: microseconds.
+    Working time, without the time spent waiting for approvals. Precision: microseconds.
     """
 
     costs: "list[Cost]" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+    Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
     """
 
     metadata_json: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
@@ -5851,12 +5915,12 @@ class WatchAgentsRequest(betterproto2.Message):
 
     filter: "AgentFilter | None" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    What to look for. Set by the caller. Unset means all.
+    Filter. Set by the caller. Unset means all.
     """
 
     after_revision: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+    Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
     """
 
 
@@ -5866,7 +5930,7 @@ default_message_pool.register_message("plgrpc.v1", "WatchAgentsRequest", WatchAg
 @dataclass(eq=False, repr=False)
 class WatchAgentsResponse(betterproto2.Message):
     """
-    WatchAgentsResponse carries whatever was ready.
+    WatchAgentsResponse carries the next changes.
     """
 
     changes: "list[AgentChange]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -5876,7 +5940,7 @@ class WatchAgentsResponse(betterproto2.Message):
 
     position: "WatchPosition | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Where the reader is. Set by the registry, always.
+    Position of the reader. Set by the registry, always.
     """
 
 
@@ -5886,7 +5950,7 @@ default_message_pool.register_message("plgrpc.v1", "WatchAgentsResponse", WatchA
 @dataclass(eq=False, repr=False)
 class WatchApprovalsRequest(betterproto2.Message):
     """
-    WatchApprovalsRequest filters what to watch.
+    WatchApprovalsRequest carries a filter and a position.
     """
 
     task_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -5896,8 +5960,8 @@ class WatchApprovalsRequest(betterproto2.Message):
 
     after_revision: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-    begin with a snapshot.
+    Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+    snapshot.
     """
 
 
@@ -5907,17 +5971,17 @@ default_message_pool.register_message("plgrpc.v1", "WatchApprovalsRequest", Watc
 @dataclass(eq=False, repr=False)
 class WatchApprovalsResponse(betterproto2.Message):
     """
-    WatchApprovalsResponse carries whatever was ready.
+    WatchApprovalsResponse carries the next changes.
     """
 
     approvals: "list[Approval]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
     """
-    Approvals that are new or changed, in the order of their latest changes. Set by the server.
+    New and changed approvals, in the order of their latest changes. Set by the server.
     """
 
     position: "WatchPosition | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Where the reader is. Set by the server, always.
+    Position of the reader. Set by the server, always.
     """
 
 
@@ -5927,38 +5991,39 @@ default_message_pool.register_message("plgrpc.v1", "WatchApprovalsResponse", Wat
 @dataclass(eq=False, repr=False)
 class WatchPosition(betterproto2.Message):
     """
-    WatchPosition says up to where a response of a watch informs its reader. StreamTask, SubscribeTask, WatchAgents and
-    WatchApprovals send it, by the same rules:
+    WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
+    send it by the same rules:
 
     1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
-       WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a registry
-       or an agent need not begin at 1, nor be without gaps; only sequences are.
-    2. To continue after a cut, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The next
-       stream begins with what changed since, and nothing is lost or repeated. In the streams of a task, the sequence of the last
-       event that was received is the same position, and always the newest one.
-    3. A snapshot is what exists now, in place of what changed. WatchAgents and WatchApprovals begin with one where the reader sends
-       0, or a revision that the server no longer knows; they may also send one later, to a reader that is too slow. `reset` is set in
-       its first response: discard everything that was received before. A snapshot may span several responses. `revision` is 0 in
-       all of them but the last, so a reader that was cut off before it begins again. The streams of a task send no snapshots.
-    4. `caught_up` is set in exactly one response of a stream: the one with which everything that existed when the stream began has
-       been sent. What comes after it is new. A stream that ends before that point, because of `stop_at`, never sets it. In the
-       streams of a task, events that are appended while the stream begins may come before it.
-    5. A response may carry a position alone: `caught_up` with nothing to show, or progress past changes that the reader's filter
-       or rights hide. Progress keeps the reader's position from growing old. It is not a reason for a client to believe that a
-       connection works: a client that counts responses for its retries leaves it out.
-    6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response,
-       where the log is long, and with `caught_up`; every other response is its events alone.
+       WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
+       registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
+    2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
+       next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+       of the last received event is an equivalent position, and always the newest.
+    3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
+       reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
+       is set in its first response: discard everything received before. A snapshot may span several responses. `revision` is 0 in all
+       of them except the last, so a reader that is interrupted before the last one starts over. The streams of a task send no
+       snapshots.
+    4. `caught_up` is set in exactly one response of a stream: the one that completes everything that existed when the stream began.
+       All later responses are new changes. A stream that ends before that point, because of `stop_at`, never sets it. In the streams
+       of a task, events that are appended while the stream begins may come before it.
+    5. A response may carry only a position: `caught_up` without changes, or progress past changes that the reader's filter or
+       permissions hide. Progress keeps the reader's position recent. It does not prove that a connection works: a client that resets
+       its retry counter on responses must ignore it.
+    6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response of a
+       long log and with `caught_up`; all other responses carry only events.
     """
 
     revision: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
     """
-    Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+    Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
     """
 
     head: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
     """
-    Last position that existed when the response was made, as far as the server knows without asking its store; at least
-    `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+    Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+    Set by the server. It shows how much is still to be sent; do not continue from it.
     """
 
     caught_up: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
@@ -5968,7 +6033,7 @@ class WatchPosition(betterproto2.Message):
 
     reset: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Whether a snapshot begins: discard what was received before. Set by the server.
+    Whether a snapshot begins: discard everything received before. Set by the server.
     """
 
 
@@ -5978,12 +6043,12 @@ default_message_pool.register_message("plgrpc.v1", "WatchPosition", WatchPositio
 @dataclass(eq=False, repr=False)
 class Worker(betterproto2.Message):
     """
-    Worker is the process that works on a run. Everybody who may read the task sees it.
+    Worker is the process that executes a run. Visible to every reader of the task.
     """
 
     name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Agent instance: another one for each process. Set by the server. Empty means unknown.
+    Name of the agent instance, different for each process. Set by the server. Empty means unknown.
     """
 
     version: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
@@ -6002,14 +6067,16 @@ default_message_pool.register_message("plgrpc.v1", "Worker", Worker)
 
 class AgentServiceStub:
     """
-    AgentService takes tasks, runs them and tells how they go.
+    AgentService accepts tasks, runs them, and returns or streams their state and events.
 
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-    A task belongs to the principal that sent it; to anyone else it does not exist.
+    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+    UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+    the principal that sent it; for every other principal it does not exist.
 
-    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+    Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+    messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+    GetTaskRequest).
     """
 
     def __init__(self, channel: grpc.Channel):
@@ -6017,7 +6084,7 @@ class AgentServiceStub:
 
     def get_agent_card(self, message: "GetAgentCardRequest | None" = None) -> "GetAgentCardResponse":
         """
-        GetAgentCard returns who the agent is and what it can do.
+        GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
         """
 
         if message is None:
@@ -6031,9 +6098,9 @@ class AgentServiceStub:
 
     def send_task(self, message: "SendTaskRequest") -> "SendTaskResponse":
         """
-        SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+        SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
-        The run does not end with the call: a deadline bounds the wait only.
+        The run does not end with the call: a deadline limits only the wait.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
         ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
         FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -6047,7 +6114,8 @@ class AgentServiceStub:
 
     def stream_task(self, message: "StreamTaskRequest") -> "Iterator[StreamTaskResponse]":
         """
-        StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+        StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+        task is terminal or waits for input.
 
         Errors: those of SendTask.
         """
@@ -6060,8 +6128,8 @@ class AgentServiceStub:
 
     def subscribe_task(self, message: "SubscribeTaskRequest") -> "Iterator[SubscribeTaskResponse]":
         """
-        SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-        the rules.
+        SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+        gaps or repetitions. WatchPosition has the rules.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
         position; read the task with GetTask and continue after its `sequence`.
@@ -6075,10 +6143,10 @@ class AgentServiceStub:
 
     def get_task(self, message: "GetTaskRequest") -> "GetTaskResponse":
         """
-        GetTask returns the current reading of a task. Default view: full.
+        GetTask returns the current state of a task. Default view: full.
 
-        Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-        `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+        Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+        call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
         """
 
@@ -6090,7 +6158,7 @@ class AgentServiceStub:
 
     def list_tasks(self, message: "ListTasksRequest") -> "ListTasksResponse":
         """
-        ListTasks returns the caller's tasks, last changed first. Default view: header.
+        ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -6104,7 +6172,7 @@ class AgentServiceStub:
     def cancel_task(self, message: "CancelTaskRequest") -> "CancelTaskResponse":
         """
         CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-        state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+        state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
         """
@@ -6118,9 +6186,9 @@ class AgentServiceStub:
 
 class ControlServiceStub:
     """
-    ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel: grpc.Channel):
@@ -6128,7 +6196,7 @@ class ControlServiceStub:
 
     def list_approvals(self, message: "ListApprovalsRequest") -> "ListApprovalsResponse":
         """
-        ListApprovals returns approvals that the caller may answer or has asked for.
+        ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -6141,10 +6209,11 @@ class ControlServiceStub:
 
     def watch_approvals(self, message: "WatchApprovalsRequest") -> "Iterator[WatchApprovalsResponse]":
         """
-        WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+        WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
-        Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-        each as it is now: a decision that was made while the reader was away is shown.
+        Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+        approvals that changed after that revision, each in its current state, including decisions made while the reader was
+        disconnected.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
@@ -6156,12 +6225,12 @@ class ControlServiceStub:
 
     def respond_approval(self, message: "RespondApprovalRequest") -> "RespondApprovalResponse":
         """
-        RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-        `request_id` is safe: it gets its first answer again.
+        RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+        Repeating a request with the same `request_id` is safe: it returns the first response again.
 
-        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-        `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+        edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
         """
 
         return self._channel.unary_unary(
@@ -6172,9 +6241,9 @@ class ControlServiceStub:
 
     def get_run_report(self, message: "GetRunReportRequest") -> "Iterator[GetRunReportResponse]":
         """
-        GetRunReport returns the report of a run, in pieces: all texts together are the report.
+        GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
         """
 
         yield from self._channel.unary_stream(
@@ -6185,7 +6254,7 @@ class ControlServiceStub:
 
     def export_task(self, message: "ExportTaskRequest") -> "Iterator[ExportTaskResponse]":
         """
-        ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+        ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -6198,9 +6267,9 @@ class ControlServiceStub:
 
     def describe_state(self, message: "DescribeStateRequest") -> "DescribeStateResponse":
         """
-        DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+        DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
-        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+        A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -6213,7 +6282,7 @@ class ControlServiceStub:
 
     def reset_state(self, message: "ResetStateRequest") -> "ResetStateResponse":
         """
-        ResetState makes an agent forget a session, or all sessions of the caller.
+        ResetState deletes the stored state of one session, or of all sessions of the caller.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -6226,7 +6295,7 @@ class ControlServiceStub:
 
     def compact_state(self, message: "CompactStateRequest") -> "CompactStateResponse":
         """
-        CompactState makes an agent's memory of a session smaller.
+        CompactState shortens the stored conversation of a session.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -6254,8 +6323,8 @@ class ControlServiceStub:
         """
         CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-        wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+        The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+        deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
         PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
         RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -6270,10 +6339,10 @@ class ControlServiceStub:
 
 class RegistryServiceStub:
     """
-    RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
-    Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-    The load that heartbeats report is no change: it has no revision and wakes no watcher.
+    Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+    heartbeats report is not a change: it has no revision and is not sent to watchers.
     Errors as in AgentService.
     """
 
@@ -6295,8 +6364,8 @@ class RegistryServiceStub:
 
     def renew_lease(self, message: "RenewLeaseRequest") -> "RenewLeaseResponse":
         """
-        RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-        the registry.
+        RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+        registry.
 
         Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -6320,8 +6389,8 @@ class RegistryServiceStub:
 
     def get_agent(self, message: "GetAgentRequest") -> "GetAgentResponse":
         """
-        GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-        any, and of these the one that was registered last.
+        GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+        there is one, and of these the most recently registered.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
         """
@@ -6336,6 +6405,8 @@ class RegistryServiceStub:
         """
         ListAgents returns the agents that match a filter, sorted by name and URL.
 
+        A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+        have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
@@ -6347,9 +6418,9 @@ class RegistryServiceStub:
 
     def watch_agents(self, message: "WatchAgentsRequest") -> "Iterator[WatchAgentsResponse]":
         """
-        WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
+        WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
 
-        A revision that is gone, or none, begins with a snapshot of all matching agents.
+        Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 

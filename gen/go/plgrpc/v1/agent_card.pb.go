@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ApiKeyLocation is where an API key travels. Open, as TaskState.
+// ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState.
 type ApiKeyLocation int32
 
 const (
@@ -82,57 +82,60 @@ func (ApiKeyLocation) EnumDescriptor() ([]byte, []int) {
 
 // AgentCard describes one agent. Fields that a reader does not know are ignored.
 //
-// Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
-// formats and role included.
+// A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+// with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+//
+// No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+// it can, including the versions, formats and role.
 type AgentCard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+	// Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is for, in a sentence or two. Set by the agent. Required.
+	// Purpose of the agent, in one or two sentences. Set by the agent. Required.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	// Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+	// Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
 	// the agent. Required, 1 to 100.
 	Interfaces []*AgentInterface `protobuf:"bytes,3,rep,name=interfaces,proto3" json:"interfaces,omitempty"`
 	// Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated.
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated.
 	ProtocolVersion string `protobuf:"bytes,5,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	// What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-	// at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+	// Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+	// in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
 	//
 	// - `streaming`: streams the events of a task.
 	// - `push_notifications`: calls webhooks when a task changes.
 	// - `state_history`: keeps the history of a task's states.
 	// - `llm`: has a language model.
 	// - `tools`: has tools that callers may run by name.
-	// - `delegation`: may give work to other agents.
+	// - `delegation`: can delegate work to other agents.
 	// - `inference`: answers prompts in natural language.
-	// - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+	// - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
 	// - `rag`: retrieves documents before it answers.
 	// - `code_execution`: runs code in a sandbox.
 	// - `multi_step_reasoning`: reasons in several steps.
 	// - `message_batching`: takes several messages in one request.
-	// - `timeouts`: ends its work when a timeout that the caller gives has passed.
+	// - `timeouts`: ends its work when the caller's timeout has passed.
 	Features []string `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
-	// Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-	// stated.
+	// Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+	// means not stated.
 	MaxConcurrency int32 `protobuf:"varint,7,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
-	// What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+	// Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
 	Skills []*AgentSkill `protobuf:"bytes,8,rep,name=skills,proto3" json:"skills,omitempty"`
-	// Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+	// Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
 	InputFormats []string `protobuf:"bytes,9,rep,name=input_formats,json=inputFormats,proto3" json:"input_formats,omitempty"`
-	// Media types that it writes. Set by the agent. Empty means not stated.
+	// Media types that the agent produces. Set by the agent. Empty means not stated.
 	OutputFormats []string `protobuf:"bytes,10,rep,name=output_formats,json=outputFormats,proto3" json:"output_formats,omitempty"`
-	// Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+	// Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
 	SecuritySchemes map[string]*SecurityScheme `protobuf:"bytes,11,rep,name=security_schemes,json=securitySchemes,proto3" json:"security_schemes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
 	// Empty means not stated.
 	Role string `protobuf:"bytes,12,opt,name=role,proto3" json:"role,omitempty"`
-	// Words to be found by. Set by the agent. At most 100.
+	// Search tags. Set by the agent. At most 100.
 	Tags []string `protobuf:"bytes,13,rep,name=tags,proto3" json:"tags,omitempty"`
-	// Free facts to be found by. Set by the agent. At most 100 entries.
+	// Application metadata for searches. Set by the agent. At most 100 entries.
 	Metadata map[string]string `protobuf:"bytes,14,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+	// Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
 	// verify them. At most 10.
 	Signatures    []*AgentCardSignature `protobuf:"bytes,15,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -277,12 +280,12 @@ func (x *AgentCard) GetSignatures() []*AgentCardSignature {
 // AgentInterface is one endpoint of an agent.
 type AgentInterface struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+	// URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
 	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	// Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
 	// agent. Required.
 	Transport string `protobuf:"bytes,2,opt,name=transport,proto3" json:"transport,omitempty"`
-	// Version of the protocol spoken there. Set by the agent. Empty means not stated.
+	// Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
 	ProtocolVersion string `protobuf:"bytes,3,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -339,20 +342,20 @@ func (x *AgentInterface) GetProtocolVersion() string {
 	return ""
 }
 
-// AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
+// AgentSkill describes one skill of an agent. All fields are set by the agent.
 type AgentSkill struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the skill, unique in the card. Required.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What it does.
+	// Description of the skill.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its arguments, a JSON object. Empty means none stated.
 	InputSchemaJson string `protobuf:"bytes,3,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
 	// JSON Schema of its result, a JSON object. Empty means none stated.
 	OutputSchemaJson string `protobuf:"bytes,4,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
-	// Words to be found by.
+	// Search tags.
 	Tags []string `protobuf:"bytes,5,rep,name=tags,proto3" json:"tags,omitempty"`
-	// Examples, each any JSON value as text.
+	// Examples, each a JSON value as text.
 	ExamplesJson  []string `protobuf:"bytes,6,rep,name=examples_json,json=examplesJson,proto3" json:"examples_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -494,12 +497,12 @@ func (x *AgentCardSignature) GetHeaderJson() string {
 	return ""
 }
 
-// SecurityScheme is one way to authenticate. All of it is set by the agent.
+// SecurityScheme is one way to authenticate. All fields are set by the agent.
 type SecurityScheme struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// For people. Empty means none.
+	// Description for people. Empty means none.
 	Description string `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
-	// The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+	// Kind of the scheme. Open: a reader keeps a scheme of an unknown kind and passes it on, but does not use it.
 	//
 	// Types that are valid to be assigned to Scheme:
 	//
@@ -651,7 +654,7 @@ type SecurityScheme_MutualTls struct {
 }
 
 type SecurityScheme_Custom struct {
-	// Anything else.
+	// Any other scheme.
 	Custom *CustomSecurity `protobuf:"bytes,7,opt,name=custom,proto3,oneof"`
 }
 
@@ -670,7 +673,7 @@ func (*SecurityScheme_Custom) isSecurityScheme_Scheme() {}
 // ApiKeySecurity is a key that the caller sends with each call.
 type ApiKeySecurity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the key travels. Set by the agent.
+	// Part of the request that carries the key. Set by the agent.
 	Location ApiKeyLocation `protobuf:"varint,1,opt,name=location,proto3,enum=plgrpc.v1.ApiKeyLocation" json:"location,omitempty"`
 	// Name of the header, parameter or cookie. Set by the agent. Empty means not stated.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -778,16 +781,16 @@ func (x *HttpSecurity) GetBearerFormat() string {
 	return ""
 }
 
-// OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+// OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted.
 type OAuth2Security struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Authorization code. Has `authorization_url` and `token_url`.
 	AuthorizationCode *OAuthFlow `protobuf:"bytes,1,opt,name=authorization_code,json=authorizationCode,proto3" json:"authorization_code,omitempty"`
 	// Client credentials. Has `token_url`.
 	ClientCredentials *OAuthFlow `protobuf:"bytes,2,opt,name=client_credentials,json=clientCredentials,proto3" json:"client_credentials,omitempty"`
-	// Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+	// Implicit. Has `authorization_url`. Removed in OAuth 2.1.
 	Implicit *OAuthFlow `protobuf:"bytes,3,opt,name=implicit,proto3" json:"implicit,omitempty"`
-	// Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+	// Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
 	Password *OAuthFlow `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
 	// Device code (RFC 8628). Has `device_authorization_url` and `token_url`.
 	DeviceCode *OAuthFlow `protobuf:"bytes,5,opt,name=device_code,json=deviceCode,proto3" json:"device_code,omitempty"`
@@ -869,7 +872,7 @@ func (x *OAuth2Security) GetMetadataUrl() string {
 	return ""
 }
 
-// OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+// OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated.
 type OAuthFlow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// URL of the authorization endpoint.
@@ -878,7 +881,7 @@ type OAuthFlow struct {
 	TokenUrl string `protobuf:"bytes,2,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
 	// URL of the device authorization endpoint.
 	DeviceAuthorizationUrl string `protobuf:"bytes,3,opt,name=device_authorization_url,json=deviceAuthorizationUrl,proto3" json:"device_authorization_url,omitempty"`
-	// URL at which tokens are refreshed.
+	// URL of the endpoint that refreshes tokens.
 	RefreshUrl string `protobuf:"bytes,4,opt,name=refresh_url,json=refreshUrl,proto3" json:"refresh_url,omitempty"`
 	// Scopes by name, each with a description for people.
 	Scopes map[string]string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -1006,7 +1009,7 @@ func (x *OpenIdConnectSecurity) GetUrl() string {
 	return ""
 }
 
-// MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+// MutualTlsSecurity is TLS with a client certificate. It has no fields.
 type MutualTlsSecurity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1043,12 +1046,12 @@ func (*MutualTlsSecurity) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_card_proto_rawDescGZIP(), []int{10}
 }
 
-// CustomSecurity is a scheme of a type that the contract has no message for.
+// CustomSecurity is a scheme of any other type.
 type CustomSecurity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Type, a word of the application. Set by the agent. Required.
+	// Type, defined by the application. Set by the agent. Required.
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
-	// Its facts, a JSON object. Set by the agent. Empty means none.
+	// Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
 	ContentJson   string `protobuf:"bytes,2,opt,name=content_json,json=contentJson,proto3" json:"content_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WaitFor says when SendTask answers. A server refuses a value that it does not know.
+// WaitFor selects when SendTask responds. A server rejects an unknown value.
 type WaitFor int32
 
 const (
@@ -32,7 +32,7 @@ const (
 	WaitFor_WAIT_FOR_UNSPECIFIED WaitFor = 0
 	// As soon as the input is in the log.
 	WaitFor_WAIT_FOR_ACCEPTED WaitFor = 1
-	// When the task is terminal, or waits for someone.
+	// When the task is terminal or waits for input.
 	WaitFor_WAIT_FOR_SETTLED WaitFor = 2
 )
 
@@ -77,7 +77,7 @@ func (WaitFor) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{0}
 }
 
-// DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+// DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value.
 type DeltaMode int32
 
 const (
@@ -130,7 +130,7 @@ func (DeltaMode) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_agent_service_proto_rawDescGZIP(), []int{1}
 }
 
-// StopAt says where a subscription ends by itself.
+// StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value.
 type StopAt int32
 
 const (
@@ -138,9 +138,9 @@ const (
 	StopAt_STOP_AT_UNSPECIFIED StopAt = 0
 	// At the task's last event.
 	StopAt_STOP_AT_TERMINAL StopAt = 1
-	// At the first event, after `after_sequence`, that ends the task or makes it wait for someone.
+	// At the first event after `after_sequence` that ends the task or makes it wait for input.
 	StopAt_STOP_AT_INTERRUPTED StopAt = 2
-	// At the end of what is stored now.
+	// At the current end of the log.
 	StopAt_STOP_AT_CURRENT StopAt = 3
 )
 
@@ -273,15 +273,15 @@ func (x *GetAgentCardResponse) GetCard() *AgentCard {
 // SendTaskRequest begins a task, or continues one.
 type SendTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to begin, or to add. Set by the caller. Required.
+	// Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
 	Input *TaskInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-	// task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-	// most 128 bytes.
+	// Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+	// returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+	// new request. At most 128 bytes.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// How much of the task to return. Set by the caller. Default: turn.
+	// View of the task to return. Set by the caller. Default: turn.
 	View TaskView `protobuf:"varint,3,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
-	// When to answer. Set by the caller. Default: settled.
+	// When to respond. Set by the caller. Default: settled.
 	WaitFor       WaitFor `protobuf:"varint,4,opt,name=wait_for,json=waitFor,proto3,enum=plgrpc.v1.WaitFor" json:"wait_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -348,7 +348,7 @@ func (x *SendTaskRequest) GetWaitFor() WaitFor {
 // SendTaskResponse carries the task after the turn.
 type SendTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task in the view that was asked for. Set by the server.
+	// The task in the requested view. Set by the server.
 	Task          *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -396,7 +396,7 @@ type StreamTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in SendTaskRequest.
 	Input *TaskInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+	// As in SendTaskRequest. A repetition streams the events of the first request's turn again.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Which deltas to send. Set by the caller. Default: none.
 	Deltas        DeltaMode `protobuf:"varint,3,opt,name=deltas,proto3,enum=plgrpc.v1.DeltaMode" json:"deltas,omitempty"`
@@ -455,15 +455,15 @@ func (x *StreamTaskRequest) GetDeltas() DeltaMode {
 	return DeltaMode_DELTA_MODE_UNSPECIFIED
 }
 
-// StreamTaskResponse carries whatever was ready.
+// StreamTaskResponse carries the next events and deltas of a stream.
 type StreamTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Events in order, without gaps from one response to the next. Set by the server.
 	Events []*RunEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Text that is being produced; volatile. Set by the server.
+	// Pieces of output that is being produced. Volatile: not stored. Set by the server.
 	Deltas []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
-	// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-	// others: the position is the sequence of the last event.
+	// Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+	// others, where the position is the sequence of the last event.
 	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,10 +525,10 @@ type SubscribeTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to watch. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+	// Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
 	// `Task.first_sequence` - 1.
 	AfterSequence int64 `protobuf:"varint,2,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"`
-	// Where to end. Set by the caller. Default: terminal.
+	// Point at which the stream ends. Set by the caller. Default: terminal.
 	StopAt StopAt `protobuf:"varint,3,opt,name=stop_at,json=stopAt,proto3,enum=plgrpc.v1.StopAt" json:"stop_at,omitempty"`
 	// Which deltas to send. Set by the caller. Default: none.
 	Deltas        DeltaMode `protobuf:"varint,4,opt,name=deltas,proto3,enum=plgrpc.v1.DeltaMode" json:"deltas,omitempty"`
@@ -594,15 +594,15 @@ func (x *SubscribeTaskRequest) GetDeltas() DeltaMode {
 	return DeltaMode_DELTA_MODE_UNSPECIFIED
 }
 
-// SubscribeTaskResponse carries whatever was ready.
+// SubscribeTaskResponse carries the next events and deltas of a stream.
 type SubscribeTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Events in order, without gaps from one response to the next. Set by the server.
 	Events []*RunEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Text that is being produced; volatile. Set by the server.
+	// Pieces of output that is being produced. Volatile: not stored. Set by the server.
 	Deltas []*Delta `protobuf:"bytes,2,rep,name=deltas,proto3" json:"deltas,omitempty"`
-	// Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-	// others: the position is the sequence of the last event.
+	// Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+	// others, where the position is the sequence of the last event.
 	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -664,13 +664,13 @@ type GetTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to read. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// How much of it. Set by the caller. Default: full.
+	// View of the task to return. Set by the caller. Default: full.
 	View TaskView `protobuf:"varint,2,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
-	// Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+	// Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
 	MaxMessages int32 `protobuf:"varint,3,opt,name=max_messages,json=maxMessages,proto3" json:"max_messages,omitempty"`
-	// Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+	// Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
 	BeforeMessage *int32 `protobuf:"varint,4,opt,name=before_message,json=beforeMessage,proto3,oneof" json:"before_message,omitempty"`
-	// Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+	// Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
 	BeforeArtifact *int32 `protobuf:"varint,5,opt,name=before_artifact,json=beforeArtifact,proto3,oneof" json:"before_artifact,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -798,11 +798,11 @@ type ListTasksRequest struct {
 	UpdatedAfter *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=updated_after,json=updatedAfter,proto3" json:"updated_after,omitempty"`
 	// Tasks per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+	// Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// How much of each task. Set by the caller. Default: header.
+	// View of each task. Set by the caller. Default: header.
 	View TaskView `protobuf:"varint,6,opt,name=view,proto3,enum=plgrpc.v1.TaskView" json:"view,omitempty"`
-	// Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+	// Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
 	IncludeTotal  bool `protobuf:"varint,7,opt,name=include_total,json=includeTotal,proto3" json:"include_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -890,11 +890,11 @@ func (x *ListTasksRequest) GetIncludeTotal() bool {
 // ListTasksResponse carries one page.
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+	// Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Token of the next page. Set by the server. Empty means that this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+	// Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
 	TotalSize     int32 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -951,12 +951,12 @@ func (x *ListTasksResponse) GetTotalSize() int32 {
 	return 0
 }
 
-// CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
+// CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect.
 type CancelTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Task to cancel. Set by the caller. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Why, one sentence. Set by the caller. Empty means not stated.
+	// Reason, one sentence. Set by the caller. Empty means not stated.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Facts for the log, a JSON object. Set by the caller. Empty means none.
 	MetadataJson  string `protobuf:"bytes,3,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`

@@ -23,16 +23,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
-// know.
+// ExportFormat is the format of an exported log. Open: a later version may add values; a server rejects an unknown value.
 type ExportFormat int32
 
 const (
 	// Not set; read as protolink.
 	ExportFormat_EXPORT_FORMAT_UNSPECIFIED ExportFormat = 0
-	// One event in ProtoLink's JSON a line.
+	// One event in ProtoLink's JSON per line.
 	ExportFormat_EXPORT_FORMAT_PROTOLINK ExportFormat = 1
-	// One event of the Agent Runtime contract a line.
+	// One event of the Agent Runtime contract per line.
 	ExportFormat_EXPORT_FORMAT_AGENTRUNTIME ExportFormat = 2
 )
 
@@ -86,7 +85,7 @@ type ListApprovalsRequest struct {
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// Approvals per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+	// Token of the page. Set by the caller, from an earlier response. Empty means the first.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -153,7 +152,7 @@ func (x *ListApprovalsRequest) GetPageToken() string {
 // ListApprovalsResponse carries one page.
 type ListApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+	// Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
 	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
 	// Token of the next page. Set by the server. Empty means that this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -205,13 +204,13 @@ func (x *ListApprovalsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// WatchApprovalsRequest filters what to watch.
+// WatchApprovalsRequest carries a filter and a position.
 type WatchApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only approvals of this task. Set by the caller. Empty means any.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-	// begin with a snapshot.
+	// Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+	// snapshot.
 	AfterRevision int64 `protobuf:"varint,2,opt,name=after_revision,json=afterRevision,proto3" json:"after_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -261,12 +260,12 @@ func (x *WatchApprovalsRequest) GetAfterRevision() int64 {
 	return 0
 }
 
-// WatchApprovalsResponse carries whatever was ready.
+// WatchApprovalsResponse carries the next changes.
 type WatchApprovalsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approvals that are new or changed, in the order of their latest changes. Set by the server.
+	// New and changed approvals, in the order of their latest changes. Set by the server.
 	Approvals []*Approval `protobuf:"bytes,1,rep,name=approvals,proto3" json:"approvals,omitempty"`
-	// Where the reader is. Set by the server, always.
+	// Position of the reader. Set by the server, always.
 	Position      *WatchPosition `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -316,23 +315,24 @@ func (x *WatchApprovalsResponse) GetPosition() *WatchPosition {
 	return nil
 }
 
-// RespondApprovalRequest carries the answer.
+// RespondApprovalRequest carries a decision.
 // Next free number: 8.
 type RespondApprovalRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Approval that is answered. Set by the caller. Required.
+	// Approval to decide. Set by the caller. Required.
 	ApprovalId string `protobuf:"bytes,1,opt,name=approval_id,json=approvalId,proto3" json:"approval_id,omitempty"`
-	// What is decided. Set by the caller. Required; a value that the server does not know is refused.
+	// The verdict. Set by the caller. Required; the server rejects an unknown value.
 	Verdict ApprovalVerdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=plgrpc.v1.ApprovalVerdict" json:"verdict,omitempty"`
-	// Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+	// Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+	// comparison.
 	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-	// where Approval.edit allows it. Unset changes nothing.
+	// Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+	// if Approval.edit allows it. Unset means unchanged.
 	EditedArguments *Payload `protobuf:"bytes,4,opt,name=edited_arguments,json=editedArguments,proto3" json:"edited_arguments,omitempty"`
-	// Why, one sentence. Set by the caller. Empty means not stated.
+	// Reason, one sentence. Set by the caller. Empty means not stated.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-	// Empty means that a repetition is told that somebody has answered already.
+	// Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+	// caller. Format: UUID. Empty means that a repetition returns `already_decided`.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Further facts, a JSON object. Set by the caller. Empty means none.
 	MetadataJson  string `protobuf:"bytes,7,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
@@ -419,12 +419,12 @@ func (x *RespondApprovalRequest) GetMetadataJson() string {
 	return ""
 }
 
-// RespondApprovalResponse tells what became of it.
+// RespondApprovalResponse carries the decided approval.
 type RespondApprovalResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The approval after the call. Set by the server.
 	Approval *Approval `protobuf:"bytes,1,opt,name=approval,proto3" json:"approval,omitempty"`
-	// Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+	// Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
 	AlreadyDecided bool `protobuf:"varint,2,opt,name=already_decided,json=alreadyDecided,proto3" json:"already_decided,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -633,7 +633,7 @@ func (x *ExportTaskRequest) GetFormat() ExportFormat {
 // ExportTaskResponse carries a piece of the export.
 type ExportTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+	// Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server.
 	MediaType     string `protobuf:"bytes,2,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
@@ -685,10 +685,10 @@ func (x *ExportTaskResponse) GetMediaType() string {
 	return ""
 }
 
-// StateScope says which part of an agent's memory is meant.
+// StateScope selects a part of an agent's stored state.
 type StateScope struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Session. Set by the caller. Empty means all sessions where the method allows it.
+	// Session. Set by the caller. Empty means all sessions, if the method allows it.
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Stores, for instance `conversation`. Set by the caller. Empty means all.
 	Stores        []string `protobuf:"bytes,2,rep,name=stores,proto3" json:"stores,omitempty"`
@@ -740,31 +740,31 @@ func (x *StateScope) GetStores() []string {
 	return nil
 }
 
-// StateStoreReport is what happened to one store.
+// StateStoreReport describes one store after the call.
 type StateStoreReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the store. Set by the server.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether it is switched on. Set by the server.
+	// Whether the store is enabled. Set by the server.
 	Enabled bool `protobuf:"varint,2,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	// Whether it holds anything in this scope. Set by the server.
+	// Whether the store has content in this scope. Set by the server.
 	Exists bool `protobuf:"varint,3,opt,name=exists,proto3" json:"exists,omitempty"`
 	// Number of items. Set by the server.
 	ItemCount int64 `protobuf:"varint,4,opt,name=item_count,json=itemCount,proto3" json:"item_count,omitempty"`
 	// Number of messages. Set by the server.
 	MessageCount int64 `protobuf:"varint,5,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
-	// Whether it was emptied. Set by the server.
+	// Whether the content was deleted. Set by the server.
 	Cleared bool `protobuf:"varint,6,opt,name=cleared,proto3" json:"cleared,omitempty"`
-	// Whether it was made smaller. Set by the server.
+	// Whether the content was compacted. Set by the server.
 	Compacted bool `protobuf:"varint,7,opt,name=compacted,proto3" json:"compacted,omitempty"`
-	// Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+	// Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
 	Data *Payload `protobuf:"bytes,8,opt,name=data,proto3" json:"data,omitempty"`
 	// Further facts, a JSON object. Set by the server. Empty means none.
 	MetadataJson string `protobuf:"bytes,9,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// What went wrong. Set by the server. Unset means nothing.
+	// The failure of this store. Set by the server. Unset means none.
 	Failure *Failure `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-	// out.
+	// Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+	// left out.
 	OmittedBytes  int64 `protobuf:"varint,11,opt,name=omitted_bytes,json=omittedBytes,proto3" json:"omitted_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -877,10 +877,10 @@ func (x *StateStoreReport) GetOmittedBytes() int64 {
 	return 0
 }
 
-// DescribeStateRequest asks what is remembered.
+// DescribeStateRequest selects the state to describe.
 type DescribeStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to look at. Set by the caller.
+	// Scope to describe. Set by the caller.
 	Scope *StateScope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Whether to return the content. Set by the caller. Default: only counts.
 	IncludeData   bool `protobuf:"varint,2,opt,name=include_data,json=includeData,proto3" json:"include_data,omitempty"`
@@ -978,10 +978,10 @@ func (x *DescribeStateResponse) GetStores() []*StateStoreReport {
 	return nil
 }
 
-// ResetStateRequest asks to forget.
+// ResetStateRequest selects the state to delete.
 type ResetStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to forget. Set by the caller.
+	// Scope to delete. Set by the caller.
 	Scope         *StateScope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1070,20 +1070,20 @@ func (x *ResetStateResponse) GetStores() []*StateStoreReport {
 	return nil
 }
 
-// CompactStateRequest asks to make memory smaller.
+// CompactStateRequest selects the state to compact, and how.
 type CompactStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What to compact; the session is required. Set by the caller.
+	// Scope to compact; its session is required. Set by the caller.
 	Scope *StateScope `protobuf:"bytes,1,opt,name=scope,proto3" json:"scope,omitempty"`
-	// How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
-	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+	// Compaction strategy. Set by the caller. Default: recent.
+	Strategy CompactionStrategy `protobuf:"varint,2,opt,name=strategy,proto3,enum=plgrpc.v1.CompactionStrategy" json:"strategy,omitempty"`
+	// Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
 	MaxMessages int32 `protobuf:"varint,3,opt,name=max_messages,json=maxMessages,proto3" json:"max_messages,omitempty"`
-	// Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+	// Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
 	MaxTokens int32 `protobuf:"varint,4,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"`
-	// Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+	// Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
 	PreserveRecent *int32 `protobuf:"varint,5,opt,name=preserve_recent,json=preserveRecent,proto3,oneof" json:"preserve_recent,omitempty"`
-	// Tokens of the summary. Set by the caller. 0, the default, means 512.
+	// Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
 	SummaryMaxTokens int32 `protobuf:"varint,6,opt,name=summary_max_tokens,json=summaryMaxTokens,proto3" json:"summary_max_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1126,11 +1126,11 @@ func (x *CompactStateRequest) GetScope() *StateScope {
 	return nil
 }
 
-func (x *CompactStateRequest) GetStrategy() string {
+func (x *CompactStateRequest) GetStrategy() CompactionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompactionStrategy_COMPACTION_STRATEGY_UNSPECIFIED
 }
 
 func (x *CompactStateRequest) GetMaxMessages() int32 {
@@ -1161,7 +1161,7 @@ func (x *CompactStateRequest) GetSummaryMaxTokens() int32 {
 	return 0
 }
 
-// CompactStateResponse carries what was removed.
+// CompactStateResponse carries the sizes before and after.
 type CompactStateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reports. Set by the server.
@@ -1252,12 +1252,12 @@ func (x *CompactStateResponse) GetSummaryCreated() bool {
 	return false
 }
 
-// ListToolsRequest asks for the tools.
+// ListToolsRequest selects a page of tools.
 type ListToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+	// Token of the page. Set by the caller, from an earlier response. Empty means the first.
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1310,7 +1310,7 @@ func (x *ListToolsRequest) GetPageToken() string {
 // ListToolsResponse carries one page.
 type ListToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+	// Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
 	Tools []*Tool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Token of the next page. Set by the server. Empty means that this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -1367,11 +1367,11 @@ type CallToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call. Set by the caller. Required.
 	Call *ToolCall `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+	// Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Session to run it in. Set by the caller. Empty means one of its own.
+	// Session of the task. Set by the caller. Empty means a new session.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
-	// Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+	// Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
 	TaskId        string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1438,9 +1438,9 @@ func (x *CallToolRequest) GetTaskId() string {
 // CallToolResponse carries the outcome.
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+	// The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
 	Output *ToolOutput `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
-	// Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+	// Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
 	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1494,7 +1494,7 @@ var File_plgrpc_v1_control_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"\x9d\x01\n" +
+	"\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"\x9d\x01\n" +
 	"\x14ListApprovalsRequest\x120\n" +
 	"\x06states\x18\x01 \x03(\x0e2\x18.plgrpc.v1.ApprovalStateR\x06states\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12\x1b\n" +
@@ -1562,10 +1562,10 @@ const file_plgrpc_v1_control_service_proto_rawDesc = "" +
 	"\x11ResetStateRequest\x12+\n" +
 	"\x05scope\x18\x01 \x01(\v2\x15.plgrpc.v1.StateScopeR\x05scope\"I\n" +
 	"\x12ResetStateResponse\x123\n" +
-	"\x06stores\x18\x01 \x03(\v2\x1b.plgrpc.v1.StateStoreReportR\x06stores\"\x90\x02\n" +
+	"\x06stores\x18\x01 \x03(\v2\x1b.plgrpc.v1.StateStoreReportR\x06stores\"\xaf\x02\n" +
 	"\x13CompactStateRequest\x12+\n" +
-	"\x05scope\x18\x01 \x01(\v2\x15.plgrpc.v1.StateScopeR\x05scope\x12\x1a\n" +
-	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12!\n" +
+	"\x05scope\x18\x01 \x01(\v2\x15.plgrpc.v1.StateScopeR\x05scope\x129\n" +
+	"\bstrategy\x18\x02 \x01(\x0e2\x1d.plgrpc.v1.CompactionStrategyR\bstrategy\x12!\n" +
 	"\fmax_messages\x18\x03 \x01(\x05R\vmaxMessages\x12\x1d\n" +
 	"\n" +
 	"max_tokens\x18\x04 \x01(\x05R\tmaxTokens\x12,\n" +
@@ -1659,9 +1659,10 @@ var file_plgrpc_v1_control_service_proto_goTypes = []any{
 	(ApprovalVerdict)(0),            // 26: plgrpc.v1.ApprovalVerdict
 	(*Payload)(nil),                 // 27: plgrpc.v1.Payload
 	(*Failure)(nil),                 // 28: plgrpc.v1.Failure
-	(*Tool)(nil),                    // 29: plgrpc.v1.Tool
-	(*ToolCall)(nil),                // 30: plgrpc.v1.ToolCall
-	(*ToolOutput)(nil),              // 31: plgrpc.v1.ToolOutput
+	(CompactionStrategy)(0),         // 29: plgrpc.v1.CompactionStrategy
+	(*Tool)(nil),                    // 30: plgrpc.v1.Tool
+	(*ToolCall)(nil),                // 31: plgrpc.v1.ToolCall
+	(*ToolOutput)(nil),              // 32: plgrpc.v1.ToolOutput
 }
 var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	23, // 0: plgrpc.v1.ListApprovalsRequest.states:type_name -> plgrpc.v1.ApprovalState
@@ -1679,35 +1680,36 @@ var file_plgrpc_v1_control_service_proto_depIdxs = []int32{
 	11, // 12: plgrpc.v1.ResetStateRequest.scope:type_name -> plgrpc.v1.StateScope
 	12, // 13: plgrpc.v1.ResetStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
 	11, // 14: plgrpc.v1.CompactStateRequest.scope:type_name -> plgrpc.v1.StateScope
-	12, // 15: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
-	29, // 16: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
-	30, // 17: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
-	31, // 18: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
-	1,  // 19: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
-	3,  // 20: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
-	5,  // 21: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
-	7,  // 22: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
-	9,  // 23: plgrpc.v1.ControlService.ExportTask:input_type -> plgrpc.v1.ExportTaskRequest
-	13, // 24: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
-	15, // 25: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
-	17, // 26: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
-	19, // 27: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
-	21, // 28: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
-	2,  // 29: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
-	4,  // 30: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
-	6,  // 31: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
-	8,  // 32: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
-	10, // 33: plgrpc.v1.ControlService.ExportTask:output_type -> plgrpc.v1.ExportTaskResponse
-	14, // 34: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
-	16, // 35: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
-	18, // 36: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
-	20, // 37: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
-	22, // 38: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
-	29, // [29:39] is the sub-list for method output_type
-	19, // [19:29] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	29, // 15: plgrpc.v1.CompactStateRequest.strategy:type_name -> plgrpc.v1.CompactionStrategy
+	12, // 16: plgrpc.v1.CompactStateResponse.stores:type_name -> plgrpc.v1.StateStoreReport
+	30, // 17: plgrpc.v1.ListToolsResponse.tools:type_name -> plgrpc.v1.Tool
+	31, // 18: plgrpc.v1.CallToolRequest.call:type_name -> plgrpc.v1.ToolCall
+	32, // 19: plgrpc.v1.CallToolResponse.output:type_name -> plgrpc.v1.ToolOutput
+	1,  // 20: plgrpc.v1.ControlService.ListApprovals:input_type -> plgrpc.v1.ListApprovalsRequest
+	3,  // 21: plgrpc.v1.ControlService.WatchApprovals:input_type -> plgrpc.v1.WatchApprovalsRequest
+	5,  // 22: plgrpc.v1.ControlService.RespondApproval:input_type -> plgrpc.v1.RespondApprovalRequest
+	7,  // 23: plgrpc.v1.ControlService.GetRunReport:input_type -> plgrpc.v1.GetRunReportRequest
+	9,  // 24: plgrpc.v1.ControlService.ExportTask:input_type -> plgrpc.v1.ExportTaskRequest
+	13, // 25: plgrpc.v1.ControlService.DescribeState:input_type -> plgrpc.v1.DescribeStateRequest
+	15, // 26: plgrpc.v1.ControlService.ResetState:input_type -> plgrpc.v1.ResetStateRequest
+	17, // 27: plgrpc.v1.ControlService.CompactState:input_type -> plgrpc.v1.CompactStateRequest
+	19, // 28: plgrpc.v1.ControlService.ListTools:input_type -> plgrpc.v1.ListToolsRequest
+	21, // 29: plgrpc.v1.ControlService.CallTool:input_type -> plgrpc.v1.CallToolRequest
+	2,  // 30: plgrpc.v1.ControlService.ListApprovals:output_type -> plgrpc.v1.ListApprovalsResponse
+	4,  // 31: plgrpc.v1.ControlService.WatchApprovals:output_type -> plgrpc.v1.WatchApprovalsResponse
+	6,  // 32: plgrpc.v1.ControlService.RespondApproval:output_type -> plgrpc.v1.RespondApprovalResponse
+	8,  // 33: plgrpc.v1.ControlService.GetRunReport:output_type -> plgrpc.v1.GetRunReportResponse
+	10, // 34: plgrpc.v1.ControlService.ExportTask:output_type -> plgrpc.v1.ExportTaskResponse
+	14, // 35: plgrpc.v1.ControlService.DescribeState:output_type -> plgrpc.v1.DescribeStateResponse
+	16, // 36: plgrpc.v1.ControlService.ResetState:output_type -> plgrpc.v1.ResetStateResponse
+	18, // 37: plgrpc.v1.ControlService.CompactState:output_type -> plgrpc.v1.CompactStateResponse
+	20, // 38: plgrpc.v1.ControlService.ListTools:output_type -> plgrpc.v1.ListToolsResponse
+	22, // 39: plgrpc.v1.ControlService.CallTool:output_type -> plgrpc.v1.CallToolResponse
+	30, // [30:40] is the sub-list for method output_type
+	20, // [20:30] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_control_service_proto_init() }
@@ -1716,6 +1718,7 @@ func file_plgrpc_v1_control_service_proto_init() {
 		return
 	}
 	file_plgrpc_v1_approval_proto_init()
+	file_plgrpc_v1_context_proto_init()
 	file_plgrpc_v1_failure_proto_init()
 	file_plgrpc_v1_part_proto_init()
 	file_plgrpc_v1_payload_proto_init()

@@ -37,46 +37,47 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+// ControlService controls an agent while it works. Its calls are never queued behind runs.
 //
-// Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+// Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
 type ControlServiceClient interface {
-	// ListApprovals returns approvals that the caller may answer or has asked for.
+	// ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
-	// WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+	// WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 	//
-	// Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-	// each as it is now: a decision that was made while the reader was away is shown.
+	// Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+	// approvals that changed after that revision, each in its current state, including decisions made while the reader was
+	// disconnected.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchApprovalsResponse], error)
-	// RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-	// `request_id` is safe: it gets its first answer again.
+	// RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+	// Repeating a request with the same `request_id` is safe: it returns the first response again.
 	//
-	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+	// edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
 	RespondApproval(ctx context.Context, in *RespondApprovalRequest, opts ...grpc.CallOption) (*RespondApprovalResponse, error)
-	// GetRunReport returns the report of a run, in pieces: all texts together are the report.
+	// GetRunReport returns the report of a run in pieces; concatenated they are the report.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND.
+	// Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
 	GetRunReport(ctx context.Context, in *GetRunReportRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GetRunReportResponse], error)
-	// ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+	// ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ExportTask(ctx context.Context, in *ExportTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTaskResponse], error)
-	// DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+	// DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 	//
-	// An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+	// A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(ctx context.Context, in *DescribeStateRequest, opts ...grpc.CallOption) (*DescribeStateResponse, error)
-	// ResetState makes an agent forget a session, or all sessions of the caller.
+	// ResetState deletes the stored state of one session, or of all sessions of the caller.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	ResetState(ctx context.Context, in *ResetStateRequest, opts ...grpc.CallOption) (*ResetStateResponse, error)
-	// CompactState makes an agent's memory of a session smaller.
+	// CompactState shortens the stored conversation of a session.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(ctx context.Context, in *CompactStateRequest, opts ...grpc.CallOption) (*CompactStateResponse, error)
@@ -86,8 +87,8 @@ type ControlServiceClient interface {
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 	//
-	// A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-	// wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+	// The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+	// deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
 	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
 	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -233,46 +234,47 @@ func (c *controlServiceClient) CallTool(ctx context.Context, in *CallToolRequest
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
 //
-// ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+// ControlService controls an agent while it works. Its calls are never queued behind runs.
 //
-// Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+// Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
 type ControlServiceServer interface {
-	// ListApprovals returns approvals that the caller may answer or has asked for.
+	// ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
-	// WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+	// WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 	//
-	// Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-	// each as it is now: a decision that was made while the reader was away is shown.
+	// Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+	// approvals that changed after that revision, each in its current state, including decisions made while the reader was
+	// disconnected.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	WatchApprovals(*WatchApprovalsRequest, grpc.ServerStreamingServer[WatchApprovalsResponse]) error
-	// RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-	// `request_id` is safe: it gets its first answer again.
+	// RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+	// Repeating a request with the same `request_id` is safe: it returns the first response again.
 	//
-	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-	// `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+	// Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+	// FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+	// edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
 	RespondApproval(context.Context, *RespondApprovalRequest) (*RespondApprovalResponse, error)
-	// GetRunReport returns the report of a run, in pieces: all texts together are the report.
+	// GetRunReport returns the report of a run in pieces; concatenated they are the report.
 	//
-	// Errors: NOT_FOUND/TASK_NOT_FOUND.
+	// Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
 	GetRunReport(*GetRunReportRequest, grpc.ServerStreamingServer[GetRunReportResponse]) error
-	// ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+	// ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ExportTask(*ExportTaskRequest, grpc.ServerStreamingServer[ExportTaskResponse]) error
-	// DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+	// DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 	//
-	// An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+	// A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(context.Context, *DescribeStateRequest) (*DescribeStateResponse, error)
-	// ResetState makes an agent forget a session, or all sessions of the caller.
+	// ResetState deletes the stored state of one session, or of all sessions of the caller.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	ResetState(context.Context, *ResetStateRequest) (*ResetStateResponse, error)
-	// CompactState makes an agent's memory of a session smaller.
+	// CompactState shortens the stored conversation of a session.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(context.Context, *CompactStateRequest) (*CompactStateResponse, error)
@@ -282,8 +284,8 @@ type ControlServiceServer interface {
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 	//
-	// A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-	// wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+	// The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+	// deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
 	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
 	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.

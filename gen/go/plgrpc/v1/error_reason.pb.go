@@ -23,25 +23,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+// ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+// one.
 //
 // No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
-// `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
-// not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+// `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+// different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
 type ErrorReason int32
 
 const (
 	// Not set; never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND.
+	// The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND.
 	ErrorReason_ERROR_REASON_TASK_NOT_FOUND ErrorReason = 1
 	// The task has ended and accepts no more messages. Send a new task. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_TASK_FINISHED ErrorReason = 2
-	// The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION.
+	// The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_TASK_ALREADY_RUNNING ErrorReason = 3
-	// The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION.
+	// The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_TASK_NOT_CANCELABLE ErrorReason = 4
-	// A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED.
+	// A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_TASK_FAILED ErrorReason = 5
 	// A task cannot change from its state to the requested one. Read its state again. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_INVALID_TRANSITION ErrorReason = 6
@@ -50,81 +51,76 @@ const (
 	ErrorReason_ERROR_REASON_SEQUENCE_OUT_OF_RANGE ErrorReason = 7
 	// Nothing is stored for the session, or it belongs to another principal. Check the id. gRPC code: NOT_FOUND.
 	ErrorReason_ERROR_REASON_SESSION_NOT_FOUND ErrorReason = 8
-	// The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-	// FAILED_PRECONDITION.
+	// The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+	// another agent. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_DELEGATION_CYCLE ErrorReason = 9
-	// The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+	// The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
 	// INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_INVALID_ARGUMENT ErrorReason = 10
 	// A message, part or list is larger than its limit. Send less. gRPC code: INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 11
 	// The credentials are missing, expired or wrong. Send valid ones. gRPC code: UNAUTHENTICATED.
 	ErrorReason_ERROR_REASON_UNAUTHENTICATED ErrorReason = 12
-	// The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED.
+	// The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED.
 	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 13
-	// A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
+	// A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
 	ErrorReason_ERROR_REASON_RESOURCE_EXHAUSTED ErrorReason = 14
-	// The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
+	// The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
 	ErrorReason_ERROR_REASON_DEADLINE_EXCEEDED ErrorReason = 15
-	// The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED.
+	// The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED.
 	ErrorReason_ERROR_REASON_REQUEST_TIMEOUT ErrorReason = 16
-	// The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-	// UNAVAILABLE.
+	// The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_UNAVAILABLE ErrorReason = 17
-	// The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+	// The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED.
 	ErrorReason_ERROR_REASON_UNIMPLEMENTED ErrorReason = 18
-	// The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL.
+	// Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL.
 	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 19
-	// Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-	// UNKNOWN.
+	// Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN.
 	ErrorReason_ERROR_REASON_REMOTE_ERROR ErrorReason = 20
-	// The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION.
+	// The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_ADDRESS_IN_USE ErrorReason = 21
-	// A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED.
+	// A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_TOOL_ERROR ErrorReason = 22
-	// The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-	// INVALID_ARGUMENT.
+	// The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_TOOL_REJECTED ErrorReason = 23
-	// The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED.
+	// The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_TOOL_TIMEOUT ErrorReason = 24
 	// The tool raised an error, or its result cannot be used. It may have had effects; read the message. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_TOOL_FAILED ErrorReason = 25
 	// A model's calls of one tool were rejected too often in a row. Improve the tool's description, or raise the limit. gRPC code:
 	// ABORTED.
 	ErrorReason_ERROR_REASON_TOOL_CORRECTION_LIMIT ErrorReason = 26
-	// The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
+	// The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
 	ErrorReason_ERROR_REASON_ACTION_FORBIDDEN ErrorReason = 27
-	// A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-	// PERMISSION_DENIED.
+	// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
 	ErrorReason_ERROR_REASON_ACTION_DENIED ErrorReason = 28
-	// A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-	// code: ABORTED.
+	// A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+	// ABORTED.
 	ErrorReason_ERROR_REASON_ACTION_REPEATED ErrorReason = 29
-	// The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED.
+	// The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_UNCERTAIN_EXECUTION ErrorReason = 30
-	// A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+	// A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_BUDGET_EXCEEDED ErrorReason = 31
-	// The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-	// FAILED_PRECONDITION.
+	// The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_APPROVAL_REQUIRED ErrorReason = 32
 	// The approval does not exist, or the caller may not see it. List the open approvals. gRPC code: NOT_FOUND.
 	ErrorReason_ERROR_REASON_APPROVAL_NOT_FOUND ErrorReason = 33
-	// The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+	// The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_APPROVAL_CHANGED ErrorReason = 34
-	// The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED.
+	// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_MODEL_FAILED ErrorReason = 35
-	// The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+	// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_MODEL_UNAVAILABLE ErrorReason = 36
-	// The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED.
+	// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_MODEL_TIMEOUT ErrorReason = 37
-	// The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
+	// The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_INFER_PARSE_FAILED ErrorReason = 38
 	// The prompt does not fit into the model's context window. Shorten the conversation, or use another model. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_CONTEXT_LIMIT ErrorReason = 39
-	// No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND.
+	// No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND.
 	ErrorReason_ERROR_REASON_AGENT_NOT_FOUND ErrorReason = 40
 	// Several agents have that name. Address the agent by its URL. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_AGENT_AMBIGUOUS ErrorReason = 41
@@ -132,42 +128,44 @@ const (
 	ErrorReason_ERROR_REASON_AGENT_CONFLICT ErrorReason = 42
 	// The registration's lease is unknown or has expired. Register again. gRPC code: NOT_FOUND.
 	ErrorReason_ERROR_REASON_LEASE_NOT_FOUND ErrorReason = 43
-	// The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+	// The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_STORE_UNAVAILABLE ErrorReason = 44
-	// The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE.
+	// The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_STORE_READ_ONLY ErrorReason = 45
-	// The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE.
+	// The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_STORE_FULL ErrorReason = 46
 	// The store's file has a version that this agent cannot read. Start an agent of a matching version. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_STORE_VERSION ErrorReason = 47
-	// The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
+	// The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_LOG_TOO_NEW ErrorReason = 48
-	// The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-	// sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+	// The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+	// Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_SEQUENCE_CONFLICT ErrorReason = 49
-	// Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+	// Another process runs the task now. Retry. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_LEASE_LOST ErrorReason = 50
-	// The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION.
+	// The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+	// FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_UNSUPPORTED_OPERATION ErrorReason = 51
-	// The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT.
+	// The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED ErrorReason = 52
 	// The agent sends no push notifications. Stream the task, or poll it. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_PUSH_NOTIFICATION_NOT_SUPPORTED ErrorReason = 53
 	// There is no extended card for this caller. Use the public card. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED ErrorReason = 54
-	// The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION.
+	// The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_EXTENSION_SUPPORT_REQUIRED ErrorReason = 55
-	// The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION.
+	// The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_VERSION_NOT_SUPPORTED ErrorReason = 56
-	// Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
+	// Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+	// INTERNAL.
 	ErrorReason_ERROR_REASON_INVALID_AGENT_RESPONSE ErrorReason = 57
-	// The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-	// Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-	// `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+	// The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+	// events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+	// `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
 	ErrorReason_ERROR_REASON_POSITION_COMPACTED ErrorReason = 58
-	// A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-	// ALREADY_EXISTS.
+	// A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+	// code: ALREADY_EXISTS.
 	ErrorReason_ERROR_REASON_TASK_ALREADY_EXISTS ErrorReason = 59
 )
 

@@ -29,8 +29,8 @@ const (
 // their digits. Such text is at most 100 levels deep.
 type Part struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
-	// `fallback_text` and passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
+	// Content of the part. Open: a later version may add kinds; a reader keeps a part of an unknown kind, shows `fallback_text` and
+	// passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
 	//
 	// Types that are valid to be assigned to Content:
 	//
@@ -45,11 +45,12 @@ type Part struct {
 	//	*Part_Route
 	//	*Part_Custom
 	Content isPart_Content `protobuf_oneof:"content"`
-	// What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+	// Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+	// 1.0.
 	FallbackText string `protobuf:"bytes,13,opt,name=fallback_text,json=fallbackText,proto3" json:"fallback_text,omitempty"`
-	// Facts about this part, a JSON object. Set by the author. Empty means none.
+	// Metadata of the part, a JSON object. Set by the author. Empty means none.
 	MetadataJson string `protobuf:"bytes,14,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+	// Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
 	MediaType     string `protobuf:"bytes,15,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,7 +224,7 @@ type Part_File struct {
 }
 
 type Part_ToolCall struct {
-	// A request to run one named tool. Set by whoever wants it run.
+	// A request to run one named tool. Set by the caller or a model.
 	ToolCall *ToolCall `protobuf:"bytes,4,opt,name=tool_call,json=toolCall,proto3,oneof"`
 }
 
@@ -233,22 +234,22 @@ type Part_ToolOutput struct {
 }
 
 type Part_Infer struct {
-	// A request to ask the agent's model. Set by whoever wants the answer.
+	// A request to the agent's model. Set by the caller.
 	Infer *Infer `protobuf:"bytes,6,opt,name=infer,proto3,oneof"`
 }
 
 type Part_InferOutput struct {
-	// The answer of the agent's model. Set by the agent.
+	// The response of the agent's model. Set by the agent.
 	InferOutput *InferOutput `protobuf:"bytes,7,opt,name=infer_output,json=inferOutput,proto3,oneof"`
 }
 
 type Part_Failure struct {
-	// Why something did not succeed. Set by the agent.
+	// The description of a failure. Set by the agent.
 	Failure *Failure `protobuf:"bytes,8,opt,name=failure,proto3,oneof"`
 }
 
 type Part_Route struct {
-	// The branch that a flow takes next. Set by the agent in front of the branch.
+	// The branch that a flow takes next. Set by the agent that selects the branch.
 	Route *RouteDecision `protobuf:"bytes,9,opt,name=route,proto3,oneof"`
 }
 
@@ -280,8 +281,8 @@ func (*Part_Custom) isPart_Content() {}
 // FileContent is a file by value or by reference.
 type FileContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-	// only the name is known.
+	// The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+	// Unset means that only the name is known.
 	Content *Payload `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
 	// File name without directories. Set by the author. Empty means unnamed.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -333,14 +334,14 @@ func (x *FileContent) GetName() string {
 	return ""
 }
 
-// ToolCall asks for one run of a named tool.
+// ToolCall requests one run of a named tool.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the tool. Set by the caller. Required.
 	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
 	// Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments.
 	Arguments *Payload `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+	// Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
 	CallId        string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -400,9 +401,9 @@ func (x *ToolCall) GetCallId() string {
 // ToolOutput is the outcome of one tool call.
 type ToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call that this answers. Set by the agent.
+	// Id of the ToolCall. Set by the agent.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// How it ended. Unset means success without a result, which differs from the JSON value null.
+	// Outcome of the call. Unset means success without a result, which differs from the JSON value null.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -485,7 +486,7 @@ type ToolOutput_Result struct {
 }
 
 type ToolOutput_Failure struct {
-	// Why the call failed or was rejected. Set by the agent.
+	// Failure of a failed or rejected call. Set by the agent.
 	Failure *Failure `protobuf:"bytes,3,opt,name=failure,proto3,oneof"`
 }
 
@@ -493,16 +494,16 @@ func (*ToolOutput_Result) isToolOutput_Outcome() {}
 
 func (*ToolOutput_Failure) isToolOutput_Outcome() {}
 
-// Infer asks the agent's model.
+// Infer is a request to the agent's model.
 type Infer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Instruction. Set by the caller. Empty means none.
 	Prompt string `protobuf:"bytes,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+	// Text of the user. Set by the caller. Empty means none.
 	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+	// JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
 	OutputSchemaJson string `protobuf:"bytes,3,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
-	// Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+	// Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
 	MetadataJson  string `protobuf:"bytes,4,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -566,7 +567,7 @@ func (x *Infer) GetMetadataJson() string {
 	return ""
 }
 
-// InferOutput is the answer of a model.
+// InferOutput is the response of a model.
 type InferOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Text or structured value.
@@ -640,12 +641,12 @@ type isInferOutput_Content interface {
 }
 
 type InferOutput_Text struct {
-	// Answer as text. Set by the agent.
+	// Response as text. Set by the agent.
 	Text string `protobuf:"bytes,1,opt,name=text,proto3,oneof"`
 }
 
 type InferOutput_Value struct {
-	// Answer as any value. Set by the agent.
+	// Response as any value. Set by the agent.
 	Value *Payload `protobuf:"bytes,2,opt,name=value,proto3,oneof"`
 }
 
@@ -658,7 +659,7 @@ type RouteDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Key of the branch. Set by the agent. Required.
 	RouteKey string `protobuf:"bytes,1,opt,name=route_key,json=routeKey,proto3" json:"route_key,omitempty"`
-	// Why. Set by the agent. Empty means not stated.
+	// Reason. Set by the agent. Empty means not stated.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Confidence from 0 to 1. Set by the agent. Unset means not stated.
 	Confidence *float64 `protobuf:"fixed64,3,opt,name=confidence,proto3,oneof" json:"confidence,omitempty"`
@@ -726,7 +727,8 @@ func (x *RouteDecision) GetMetadataJson() string {
 	return ""
 }
 
-// CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
+// CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+// `confidence`.
 type CustomContent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the kind. Set by the author. Required.

@@ -23,14 +23,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+// Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
 //
-// Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
-// type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+// A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+// unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
 // Next free number: 8.
 type Payload struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+	// The value. Open: a later version may add forms; a reader keeps a value of an unknown form and shows `preview`. Unset means that
 	// there is no value, which differs from the JSON text `null`.
 	//
 	// Types that are valid to be assigned to Value:
@@ -43,10 +43,10 @@ type Payload struct {
 	// Media type of the value, for instance `text/csv`. Set by the author. Empty means `application/json` for `json`,
 	// `application/x-protobuf` for `message` and `application/octet-stream` for the others.
 	MediaType string `protobuf:"bytes,5,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-	// means none.
+	// Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+	// codec. Empty means none.
 	Encoding string `protobuf:"bytes,6,opt,name=encoding,proto3" json:"encoding,omitempty"`
-	// What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+	// Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
 	Preview       string `protobuf:"bytes,7,opt,name=preview,proto3" json:"preview,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -166,7 +166,7 @@ type Payload_Data struct {
 }
 
 type Payload_Ref struct {
-	// Where the value is, when it is not here.
+	// A reference to a value that is stored elsewhere.
 	Ref *PayloadRef `protobuf:"bytes,4,opt,name=ref,proto3,oneof"`
 }
 
@@ -178,12 +178,12 @@ func (*Payload_Data) isPayload_Value() {}
 
 func (*Payload_Ref) isPayload_Value() {}
 
-// TypedMessage is a protobuf message that can be passed on without knowing its type.
+// TypedMessage is a protobuf message that can be forwarded without its descriptor.
 type TypedMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Full name of the type, for instance `acme.calculator.v1.AddRequest`. Set by the author. Required.
 	TypeName string `protobuf:"bytes,1,opt,name=type_name,json=typeName,proto3" json:"type_name,omitempty"`
-	// The message, serialised. Set by the author.
+	// The serialized message. Set by the author.
 	Value         []byte `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -233,10 +233,10 @@ func (x *TypedMessage) GetValue() []byte {
 	return nil
 }
 
-// PayloadRef says where a value is. The runtime never fetches it on its own.
+// PayloadRef is a reference to a value. The runtime never fetches it automatically.
 type PayloadRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where to fetch it. Set by the author. Required.
+	// URI of the value. Set by the author. Required.
 	Uri string `protobuf:"bytes,1,opt,name=uri,proto3" json:"uri,omitempty"`
 	// Size in bytes. Set by the author. 0 means unknown.
 	SizeBytes int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`

@@ -24,28 +24,28 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
-// that it does not know, and a server refuses it in a request.
+// TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+// unknown value, and a server rejects it in a request.
 type TaskState int32
 
 const (
 	// Not set; never sent.
 	TaskState_TASK_STATE_UNSPECIFIED TaskState = 0
-	// Accepted, not begun.
+	// Accepted, not started.
 	TaskState_TASK_STATE_SUBMITTED TaskState = 1
-	// The agent works on it.
+	// The agent is working on the task.
 	TaskState_TASK_STATE_WORKING TaskState = 2
 	// The agent waits for a further message to this task.
 	TaskState_TASK_STATE_INPUT_REQUIRED TaskState = 3
-	// The agent waits for an authorisation that comes from elsewhere.
+	// The agent waits for an authorization outside of this task.
 	TaskState_TASK_STATE_AUTH_REQUIRED TaskState = 4
 	// Ended with success. Terminal.
 	TaskState_TASK_STATE_COMPLETED TaskState = 5
-	// Ended because someone asked for it. Terminal.
+	// Canceled on request. Terminal.
 	TaskState_TASK_STATE_CANCELED TaskState = 6
 	// Ended with an error. Terminal.
 	TaskState_TASK_STATE_FAILED TaskState = 7
-	// The agent declined to do it. Terminal.
+	// Rejected by the agent. Terminal.
 	TaskState_TASK_STATE_REJECTED TaskState = 8
 )
 
@@ -102,17 +102,17 @@ func (TaskState) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_task_proto_rawDescGZIP(), []int{0}
 }
 
-// MessageRole is who speaks in a message. Open, as TaskState.
+// MessageRole is the role of a message's author. Open, as TaskState.
 type MessageRole int32
 
 const (
 	// Not set; read as user.
 	MessageRole_MESSAGE_ROLE_UNSPECIFIED MessageRole = 0
-	// A person, or the program that speaks for one.
+	// A person, or a program that acts for a person.
 	MessageRole_MESSAGE_ROLE_USER MessageRole = 1
 	// An agent, or its model.
 	MessageRole_MESSAGE_ROLE_AGENT MessageRole = 2
-	// The system itself.
+	// The system.
 	MessageRole_MESSAGE_ROLE_SYSTEM MessageRole = 3
 	// A tool.
 	MessageRole_MESSAGE_ROLE_TOOL MessageRole = 4
@@ -163,15 +163,15 @@ func (MessageRole) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_task_proto_rawDescGZIP(), []int{1}
 }
 
-// TaskView says how much of a task an answer carries.
+// TaskView selects how much of a task a response carries. A server rejects an unknown value.
 type TaskView int32
 
 const (
 	// The method's default, named in its comment.
 	TaskView_TASK_VIEW_UNSPECIFIED TaskView = 0
-	// Identity, state, times, counts and reasons; no metadata, context, messages or artifacts.
+	// Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts.
 	TaskView_TASK_VIEW_HEADER TaskView = 1
-	// Everything, of messages, artifacts and state changes those of the latest turn.
+	// Everything, but only the messages, artifacts and state changes of the latest turn.
 	TaskView_TASK_VIEW_TURN TaskView = 2
 	// Everything.
 	TaskView_TASK_VIEW_FULL TaskView = 3
@@ -220,18 +220,18 @@ func (TaskView) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
-// Message is one communication between participants.
+// Message is one message of a caller, an agent, the system or a tool.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the message inside its task. Set by the author, else by the server. Format: UUIDv7 by default; 1 to 128 bytes.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Who speaks. Set by the author. Default: user.
+	// Role of the author. Set by the author. Default: user.
 	Role MessageRole `protobuf:"varint,2,opt,name=role,proto3,enum=plgrpc.v1.MessageRole" json:"role,omitempty"`
 	// Content, in order. Set by the author. At most 1,000.
 	Parts []*Part `protobuf:"bytes,3,rep,name=parts,proto3" json:"parts,omitempty"`
-	// When it was written, UTC, microseconds. Set by the author, else by the server.
+	// Creation time, UTC, microseconds. Set by the author, else by the server.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Facts about the message, a JSON object. Set by the author. Empty means none.
+	// Metadata of the message, a JSON object. Set by the author. Empty means none.
 	MetadataJson  string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -309,19 +309,19 @@ type Artifact struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Content, in order. Set by the agent. At most 1,000.
 	Parts []*Part `protobuf:"bytes,2,rep,name=parts,proto3" json:"parts,omitempty"`
-	// Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+	// Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
 	MetadataJson string `protobuf:"bytes,3,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// When it was produced, UTC, microseconds. Set by the agent.
+	// Creation time, UTC, microseconds. Set by the agent.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Name for people. Set by the agent. Empty means none.
 	Name string `protobuf:"bytes,6,opt,name=name,proto3" json:"name,omitempty"`
-	// Resource that the artifact stands for. Set by the agent. Empty means none.
+	// URI of the resource that the artifact represents. Set by the agent. Empty means none.
 	Uri string `protobuf:"bytes,7,opt,name=uri,proto3" json:"uri,omitempty"`
-	// Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+	// Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
 	MediaType string `protobuf:"bytes,8,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// Action that produced it. Set by the agent. Empty means none.
+	// Action that produced the artifact. Set by the agent. Empty means none.
 	ActionId      string `protobuf:"bytes,9,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -420,22 +420,22 @@ func (x *Artifact) GetActionId() string {
 	return ""
 }
 
-// Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
+// Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Where it stands. Set by the server.
+	// State in the lifecycle. Set by the server.
 	State TaskState `protobuf:"varint,2,opt,name=state,proto3,enum=plgrpc.v1.TaskState" json:"state,omitempty"`
-	// Communication, oldest first. Set by callers and the agent.
+	// Messages, oldest first. Set by callers and the agent.
 	Messages []*Message `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
-	// Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+	// Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
 	Artifacts []*Artifact `protobuf:"bytes,4,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
-	// Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+	// Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
 	MetadataJson string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// State of the flow that the task moves through, a JSON object. Set by flows. Empty means none.
 	FlowStateJson string `protobuf:"bytes,6,opt,name=flow_state_json,json=flowStateJson,proto3" json:"flow_state_json,omitempty"`
-	// When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+	// Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time of the last event, UTC, microseconds. Set by the server.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
@@ -443,11 +443,11 @@ type Task struct {
 	SessionId string `protobuf:"bytes,9,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Latest run. Set by the server. Format: UUIDv7.
 	RunId string `protobuf:"bytes,10,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// Sequence of the last event in this reading; grows by one with each change. Set by the server.
+	// Sequence of the last event that this state includes; each event increases it by one. Set by the server.
 	Sequence int64 `protobuf:"varint,11,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Agent that owns the task. Set by the server.
+	// Name of the agent that executes the task. Set by the server.
 	AgentName string `protobuf:"bytes,12,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
-	// Envelope of the latest run. Set by the server, from the caller's RunOptions.
+	// Context of the latest run. Set by the server, from the caller's RunOptions.
 	Context *RunContext `protobuf:"bytes,13,opt,name=context,proto3" json:"context,omitempty"`
 	// State changes, oldest first. Set by the server.
 	StateHistory []*StateChange `protobuf:"bytes,14,rep,name=state_history,json=stateHistory,proto3" json:"state_history,omitempty"`
@@ -455,28 +455,29 @@ type Task struct {
 	MessageCount int32 `protobuf:"varint,15,opt,name=message_count,json=messageCount,proto3" json:"message_count,omitempty"`
 	// Number of artifacts in the whole task, whatever the view. Set by the server.
 	ArtifactCount int32 `protobuf:"varint,16,opt,name=artifact_count,json=artifactCount,proto3" json:"artifact_count,omitempty"`
-	// Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-	// Lists of tasks carry its `message` alone.
+	// Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+	// Unset otherwise. Lists of tasks carry only its `message`.
 	Failure *Failure `protobuf:"bytes,17,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+	// Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
 	CancelReason string `protobuf:"bytes,18,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`
-	// What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+	// Total usage of the task so far, including delegated work. Set by the server. Unset means none.
 	Usage *Usage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
-	// Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-	// kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-	// the server. Empty means that there is none, or that the view has no messages.
+	// Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+	// the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+	// tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
 	OutputId string `protobuf:"bytes,20,opt,name=output_id,json=outputId,proto3" json:"output_id,omitempty"`
-	// Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-	// server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-	// reading still has what they said.
+	// Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+	// means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+	// still includes their effects.
 	FirstSequence int64 `protobuf:"varint,21,opt,name=first_sequence,json=firstSequence,proto3" json:"first_sequence,omitempty"`
-	// Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-	// large: see `GetTaskRequest.before_artifact`. Set by the server.
+	// Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+	// response too large: see `GetTaskRequest.before_artifact`. Set by the server.
 	FirstArtifact int32 `protobuf:"varint,22,opt,name=first_artifact,json=firstArtifact,proto3" json:"first_artifact,omitempty"`
-	// The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+	// Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
 	FirstMessage int32 `protobuf:"varint,23,opt,name=first_message,json=firstMessage,proto3" json:"first_message,omitempty"`
-	// Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-	// `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+	// Paths of fields that were left out because their value alone would have made the response too large, for instance
+	// `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+	// server.
 	Omitted       []string `protobuf:"bytes,24,rep,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -680,14 +681,14 @@ func (x *Task) GetOmitted() []string {
 	return nil
 }
 
-// StateChange is one step of a task's lifecycle.
+// StateChange is one change of a task's state.
 type StateChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// State before. Set by the server.
 	PreviousState TaskState `protobuf:"varint,1,opt,name=previous_state,json=previousState,proto3,enum=plgrpc.v1.TaskState" json:"previous_state,omitempty"`
 	// State after. Set by the server.
 	NewState TaskState `protobuf:"varint,2,opt,name=new_state,json=newState,proto3,enum=plgrpc.v1.TaskState" json:"new_state,omitempty"`
-	// When, UTC, microseconds. Set by the server.
+	// Time of the change, UTC, microseconds. Set by the server.
 	ChangeTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

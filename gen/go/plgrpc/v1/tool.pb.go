@@ -24,10 +24,10 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+// Tool is a function of an agent that callers run by its name. All fields are set by the agent.
 //
-// `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
-// must not decide whether a call is allowed.
+// `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+// whether a call is allowed.
 // Next free number: 16.
 type Tool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -35,33 +35,31 @@ type Tool struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Name for people. Empty means `name`.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// What it does.
+	// Description of the tool.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON Schema of its arguments, a JSON object. Empty means none stated.
 	InputSchemaJson string `protobuf:"bytes,4,opt,name=input_schema_json,json=inputSchemaJson,proto3" json:"input_schema_json,omitempty"`
 	// JSON Schema of its result, a JSON object. Empty means none stated.
 	OutputSchemaJson string `protobuf:"bytes,5,opt,name=output_schema_json,json=outputSchemaJson,proto3" json:"output_schema_json,omitempty"`
-	// Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-	// JSON.
+	// Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
 	RequestType string `protobuf:"bytes,6,opt,name=request_type,json=requestType,proto3" json:"request_type,omitempty"`
-	// Full name of the protobuf message that its result is. Empty means that it is JSON.
+	// Full name of the protobuf message of the result. Empty means JSON.
 	ResponseType string `protobuf:"bytes,7,opt,name=response_type,json=responseType,proto3" json:"response_type,omitempty"`
-	// A call changes nothing. False means that it may, or that it is not known.
+	// Whether a call is free of changes. False also means unknown.
 	ReadOnly bool `protobuf:"varint,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// The same call twice has the same effect as once. False means that it may not, or that it is not known.
+	// Whether repeating the same call has no further effect. False also means unknown.
 	Idempotent bool `protobuf:"varint,9,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// A call may delete or overwrite something. False means that it does not, or that it is not known.
+	// Whether a call may delete or overwrite something. False also means unknown.
 	Destructive bool `protobuf:"varint,10,opt,name=destructive,proto3" json:"destructive,omitempty"`
-	// It reports output while it runs. False means that it does not, or that it is not known.
+	// Whether the tool reports output while it runs. False also means unknown.
 	Streaming bool `protobuf:"varint,11,opt,name=streaming,proto3" json:"streaming,omitempty"`
-	// Permissions that a call needs, for instance `calendar.write`; ordered.
+	// Capabilities that a call needs, for instance `calendar.write`; sorted.
 	Capabilities []string `protobuf:"bytes,12,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
-	// What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-	// call is made.
+	// Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
 	Effect PolicyEffect `protobuf:"varint,13,opt,name=effect,proto3,enum=plgrpc.v1.PolicyEffect" json:"effect,omitempty"`
-	// How long a call may take, waiting for its turn included. Unset means that the agent states none.
+	// Timeout of a call, including its time in the queue. Unset means not stated.
 	Timeout *durationpb.Duration `protobuf:"bytes,14,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Words to be found by.
+	// Search tags.
 	Tags          []string `protobuf:"bytes,15,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,7 +35,7 @@ class _ApiKeyLocationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKey
     """In a cookie."""
 
 class ApiKeyLocation(_ApiKeyLocation, metaclass=_ApiKeyLocationEnumTypeWrapper):
-    """ApiKeyLocation is where an API key travels. Open, as TaskState."""
+    """ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState."""
 
 API_KEY_LOCATION_UNSPECIFIED: ApiKeyLocation.ValueType  # 0
 """Not set: not stated."""
@@ -51,8 +51,11 @@ Global___ApiKeyLocation: _TypeAlias = ApiKeyLocation  # noqa: Y015
 class AgentCard(_message.Message):
     """AgentCard describes one agent. Fields that a reader does not know are ignored.
 
-    Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
-    formats and role included.
+    A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+    with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+
+    No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+    it can, including the versions, formats and role.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -114,16 +117,16 @@ class AgentCard(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     SIGNATURES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name by which peers call it. Set by the agent. Required, 1 to 128 bytes."""
+    """Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes."""
     description: _builtins.str
-    """What it is for, in a sentence or two. Set by the agent. Required."""
+    """Purpose of the agent, in one or two sentences. Set by the agent. Required."""
     version: _builtins.str
     """Version of the agent, for instance `1.0.0`. Set by the agent. Empty means not stated."""
     protocol_version: _builtins.str
     """Version of the protocol that the preferred interface speaks, for instance `1.0`. Set by the agent. Empty means not stated."""
     max_concurrency: _builtins.int
-    """Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-    stated.
+    """Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+    means not stated.
     """
     role: _builtins.str
     """Place in the topology: `gateway`, `interface`, `observer`, `orchestrator`, `worker`, or a word of the application. Set by the agent.
@@ -131,57 +134,57 @@ class AgentCard(_message.Message):
     """
     @_builtins.property
     def interfaces(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentInterface]:
-        """Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+        """Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
         the agent. Required, 1 to 100.
         """
 
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-        at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+        """Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+        in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
 
         - `streaming`: streams the events of a task.
         - `push_notifications`: calls webhooks when a task changes.
         - `state_history`: keeps the history of a task's states.
         - `llm`: has a language model.
         - `tools`: has tools that callers may run by name.
-        - `delegation`: may give work to other agents.
+        - `delegation`: can delegate work to other agents.
         - `inference`: answers prompts in natural language.
-        - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+        - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
         - `rag`: retrieves documents before it answers.
         - `code_execution`: runs code in a sandbox.
         - `multi_step_reasoning`: reasons in several steps.
         - `message_batching`: takes several messages in one request.
-        - `timeouts`: ends its work when a timeout that the caller gives has passed.
+        - `timeouts`: ends its work when the caller's timeout has passed.
         """
 
     @_builtins.property
     def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentSkill]:
-        """What it can be asked to do. Set by the agent; one per tool by default. At most 1,000."""
+        """Skills of the agent. Set by the agent; one per tool by default. At most 1,000."""
 
     @_builtins.property
     def input_formats(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated."""
+        """Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated."""
 
     @_builtins.property
     def output_formats(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types that it writes. Set by the agent. Empty means not stated."""
+        """Media types that the agent produces. Set by the agent. Empty means not stated."""
 
     @_builtins.property
     def security_schemes(self) -> _containers.MessageMap[_builtins.str, Global___SecurityScheme]:
-        """Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated."""
+        """Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to be found by. Set by the agent. At most 100."""
+        """Search tags. Set by the agent. At most 100."""
 
     @_builtins.property
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Free facts to be found by. Set by the agent. At most 100 entries."""
+        """Application metadata for searches. Set by the agent. At most 100 entries."""
 
     @_builtins.property
     def signatures(self) -> _containers.RepeatedCompositeFieldContainer[Global___AgentCardSignature]:
-        """Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+        """Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
         verify them. At most 10.
         """
 
@@ -222,13 +225,13 @@ class AgentInterface(_message.Message):
     TRANSPORT_FIELD_NUMBER: _builtins.int
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
     url: _builtins.str
-    """Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required."""
+    """URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required."""
     transport: _builtins.str
     """Transport behind the URL: `grpc`, `runtime`, `http`, `sse`, `websocket`, `json-rpc`, `sse-json-rpc`, or another one. Set by the
     agent. Required.
     """
     protocol_version: _builtins.str
-    """Version of the protocol spoken there. Set by the agent. Empty means not stated."""
+    """Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated."""
     def __init__(
         self,
         *,
@@ -246,7 +249,7 @@ Global___AgentInterface: _TypeAlias = AgentInterface  # noqa: Y015
 
 @_typing.final
 class AgentSkill(_message.Message):
-    """AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent."""
+    """AgentSkill describes one skill of an agent. All fields are set by the agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -259,18 +262,18 @@ class AgentSkill(_message.Message):
     id: _builtins.str
     """Name of the skill, unique in the card. Required."""
     description: _builtins.str
-    """What it does."""
+    """Description of the skill."""
     input_schema_json: _builtins.str
     """JSON Schema of its arguments, a JSON object. Empty means none stated."""
     output_schema_json: _builtins.str
     """JSON Schema of its result, a JSON object. Empty means none stated."""
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to be found by."""
+        """Search tags."""
 
     @_builtins.property
     def examples_json(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Examples, each any JSON value as text."""
+        """Examples, each a JSON value as text."""
 
     def __init__(
         self,
@@ -322,7 +325,7 @@ Global___AgentCardSignature: _TypeAlias = AgentCardSignature  # noqa: Y015
 
 @_typing.final
 class SecurityScheme(_message.Message):
-    """SecurityScheme is one way to authenticate. All of it is set by the agent."""
+    """SecurityScheme is one way to authenticate. All fields are set by the agent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -335,7 +338,7 @@ class SecurityScheme(_message.Message):
     CUSTOM_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     description: _builtins.str
-    """For people. Empty means none."""
+    """Description for people. Empty means none."""
     metadata_json: _builtins.str
     """Further facts, a JSON object, for instance the algorithms and the issuer of a token. Empty means none."""
     @_builtins.property
@@ -360,7 +363,7 @@ class SecurityScheme(_message.Message):
 
     @_builtins.property
     def custom(self) -> Global___CustomSecurity:
-        """Anything else."""
+        """Any other scheme."""
 
     def __init__(
         self,
@@ -393,7 +396,7 @@ class ApiKeySecurity(_message.Message):
     LOCATION_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     location: Global___ApiKeyLocation.ValueType
-    """Where the key travels. Set by the agent."""
+    """Part of the request that carries the key. Set by the agent."""
     name: _builtins.str
     """Name of the header, parameter or cookie. Set by the agent. Empty means not stated."""
     def __init__(
@@ -440,7 +443,7 @@ Global___HttpSecurity: _TypeAlias = HttpSecurity  # noqa: Y015
 
 @_typing.final
 class OAuth2Security(_message.Message):
-    """OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted."""
+    """OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -462,11 +465,11 @@ class OAuth2Security(_message.Message):
 
     @_builtins.property
     def implicit(self) -> Global___OAuthFlow:
-        """Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more."""
+        """Implicit. Has `authorization_url`. Removed in OAuth 2.1."""
 
     @_builtins.property
     def password(self) -> Global___OAuthFlow:
-        """Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more."""
+        """Password of the resource owner. Has `token_url`. Removed in OAuth 2.1."""
 
     @_builtins.property
     def device_code(self) -> Global___OAuthFlow:
@@ -492,7 +495,7 @@ Global___OAuth2Security: _TypeAlias = OAuth2Security  # noqa: Y015
 
 @_typing.final
 class OAuthFlow(_message.Message):
-    """OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated."""
+    """OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -529,7 +532,7 @@ class OAuthFlow(_message.Message):
     device_authorization_url: _builtins.str
     """URL of the device authorization endpoint."""
     refresh_url: _builtins.str
-    """URL at which tokens are refreshed."""
+    """URL of the endpoint that refreshes tokens."""
     pkce_required: _builtins.bool
     """Whether PKCE (RFC 7636) is required. False, the default, means not stated."""
     @_builtins.property
@@ -578,7 +581,7 @@ Global___OpenIdConnectSecurity: _TypeAlias = OpenIdConnectSecurity  # noqa: Y015
 
 @_typing.final
 class MutualTlsSecurity(_message.Message):
-    """MutualTlsSecurity is TLS with a client certificate. It has no facts of its own."""
+    """MutualTlsSecurity is TLS with a client certificate. It has no fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -595,16 +598,16 @@ Global___MutualTlsSecurity: _TypeAlias = MutualTlsSecurity  # noqa: Y015
 
 @_typing.final
 class CustomSecurity(_message.Message):
-    """CustomSecurity is a scheme of a type that the contract has no message for."""
+    """CustomSecurity is a scheme of any other type."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TYPE_FIELD_NUMBER: _builtins.int
     CONTENT_JSON_FIELD_NUMBER: _builtins.int
     type: _builtins.str
-    """Type, a word of the application. Set by the agent. Required."""
+    """Type, defined by the application. Set by the agent. Required."""
     content_json: _builtins.str
-    """Its facts, a JSON object. Set by the agent. Empty means none."""
+    """Parameters of the scheme, a JSON object. Set by the agent. Empty means none."""
     def __init__(
         self,
         *,

@@ -36,17 +36,17 @@ class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.Value
     WAIT_FOR_ACCEPTED: _WaitFor.ValueType  # 1
     """As soon as the input is in the log."""
     WAIT_FOR_SETTLED: _WaitFor.ValueType  # 2
-    """When the task is terminal, or waits for someone."""
+    """When the task is terminal or waits for input."""
 
 class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
-    """WaitFor says when SendTask answers. A server refuses a value that it does not know."""
+    """WaitFor selects when SendTask responds. A server rejects an unknown value."""
 
 WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0
 """Not set; read as settled."""
 WAIT_FOR_ACCEPTED: WaitFor.ValueType  # 1
 """As soon as the input is in the log."""
 WAIT_FOR_SETTLED: WaitFor.ValueType  # 2
-"""When the task is terminal, or waits for someone."""
+"""When the task is terminal or waits for input."""
 Global___WaitFor: _TypeAlias = WaitFor  # noqa: Y015
 
 class _DeltaMode:
@@ -63,7 +63,7 @@ class _DeltaModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeltaMode.V
     """All deltas, of every kind."""
 
 class DeltaMode(_DeltaMode, metaclass=_DeltaModeEnumTypeWrapper):
-    """DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know."""
+    """DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value."""
 
 DELTA_MODE_UNSPECIFIED: DeltaMode.ValueType  # 0
 """Not set; read as none."""
@@ -84,21 +84,21 @@ class _StopAtEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopAt.ValueTy
     STOP_AT_TERMINAL: _StopAt.ValueType  # 1
     """At the task's last event."""
     STOP_AT_INTERRUPTED: _StopAt.ValueType  # 2
-    """At the first event, after `after_sequence`, that ends the task or makes it wait for someone."""
+    """At the first event after `after_sequence` that ends the task or makes it wait for input."""
     STOP_AT_CURRENT: _StopAt.ValueType  # 3
-    """At the end of what is stored now."""
+    """At the current end of the log."""
 
 class StopAt(_StopAt, metaclass=_StopAtEnumTypeWrapper):
-    """StopAt says where a subscription ends by itself."""
+    """StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value."""
 
 STOP_AT_UNSPECIFIED: StopAt.ValueType  # 0
 """Not set; read as terminal."""
 STOP_AT_TERMINAL: StopAt.ValueType  # 1
 """At the task's last event."""
 STOP_AT_INTERRUPTED: StopAt.ValueType  # 2
-"""At the first event, after `after_sequence`, that ends the task or makes it wait for someone."""
+"""At the first event after `after_sequence` that ends the task or makes it wait for input."""
 STOP_AT_CURRENT: StopAt.ValueType  # 3
-"""At the end of what is stored now."""
+"""At the current end of the log."""
 Global___StopAt: _TypeAlias = StopAt  # noqa: Y015
 
 @_typing.final
@@ -153,17 +153,17 @@ class SendTaskRequest(_message.Message):
     VIEW_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-    task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-    most 128 bytes.
+    """Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+    returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+    new request. At most 128 bytes.
     """
     view: _task_pb2.TaskView.ValueType
-    """How much of the task to return. Set by the caller. Default: turn."""
+    """View of the task to return. Set by the caller. Default: turn."""
     wait_for: Global___WaitFor.ValueType
-    """When to answer. Set by the caller. Default: settled."""
+    """When to respond. Set by the caller. Default: settled."""
     @_builtins.property
     def input(self) -> _task_input_pb2.TaskInput:
-        """What to begin, or to add. Set by the caller. Required."""
+        """Input of the new task, or of the next turn of an existing one. Set by the caller. Required."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class SendTaskResponse(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def task(self) -> _task_pb2.Task:
-        """The task in the view that was asked for. Set by the server."""
+        """The task in the requested view. Set by the server."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class StreamTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     DELTAS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """As in SendTaskRequest. A repetition shows the events of the first request's turn again."""
+    """As in SendTaskRequest. A repetition streams the events of the first request's turn again."""
     deltas: Global___DeltaMode.ValueType
     """Which deltas to send. Set by the caller. Default: none."""
     @_builtins.property
@@ -239,7 +239,7 @@ Global___StreamTaskRequest: _TypeAlias = StreamTaskRequest  # noqa: Y015
 
 @_typing.final
 class StreamTaskResponse(_message.Message):
-    """StreamTaskResponse carries whatever was ready."""
+    """StreamTaskResponse carries the next events and deltas of a stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -252,12 +252,12 @@ class StreamTaskResponse(_message.Message):
 
     @_builtins.property
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Delta]:
-        """Text that is being produced; volatile. Set by the server."""
+        """Pieces of output that is being produced. Volatile: not stored. Set by the server."""
 
     @_builtins.property
     def position(self) -> _watch_pb2.WatchPosition:
-        """Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-        others: the position is the sequence of the last event.
+        """Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+        others, where the position is the sequence of the last event.
         """
 
     def __init__(
@@ -288,11 +288,11 @@ class SubscribeTaskRequest(_message.Message):
     task_id: _builtins.str
     """Task to watch. Set by the caller. Required."""
     after_sequence: _builtins.int
-    """Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+    """Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
     `Task.first_sequence` - 1.
     """
     stop_at: Global___StopAt.ValueType
-    """Where to end. Set by the caller. Default: terminal."""
+    """Point at which the stream ends. Set by the caller. Default: terminal."""
     deltas: Global___DeltaMode.ValueType
     """Which deltas to send. Set by the caller. Default: none."""
     def __init__(
@@ -313,7 +313,7 @@ Global___SubscribeTaskRequest: _TypeAlias = SubscribeTaskRequest  # noqa: Y015
 
 @_typing.final
 class SubscribeTaskResponse(_message.Message):
-    """SubscribeTaskResponse carries whatever was ready."""
+    """SubscribeTaskResponse carries the next events and deltas of a stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -326,12 +326,12 @@ class SubscribeTaskResponse(_message.Message):
 
     @_builtins.property
     def deltas(self) -> _containers.RepeatedCompositeFieldContainer[_event_pb2.Delta]:
-        """Text that is being produced; volatile. Set by the server."""
+        """Pieces of output that is being produced. Volatile: not stored. Set by the server."""
 
     @_builtins.property
     def position(self) -> _watch_pb2.WatchPosition:
-        """Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-        others: the position is the sequence of the last event.
+        """Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+        others, where the position is the sequence of the last event.
         """
 
     def __init__(
@@ -363,13 +363,13 @@ class GetTaskRequest(_message.Message):
     task_id: _builtins.str
     """Task to read. Set by the caller. Required."""
     view: _task_pb2.TaskView.ValueType
-    """How much of it. Set by the caller. Default: full."""
+    """View of the task to return. Set by the caller. Default: full."""
     max_messages: _builtins.int
-    """Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit."""
+    """Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit."""
     before_message: _builtins.int
-    """Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none."""
+    """Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none."""
     before_artifact: _builtins.int
-    """Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none."""
+    """Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none."""
     def __init__(
         self,
         *,
@@ -436,11 +436,11 @@ class ListTasksRequest(_message.Message):
     page_size: _builtins.int
     """Tasks per page, from 1 to 1,000. Set by the caller. 0, the default, means 50."""
     page_token: _builtins.str
-    """Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page."""
+    """Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page."""
     view: _task_pb2.TaskView.ValueType
-    """How much of each task. Set by the caller. Default: header."""
+    """View of each task. Set by the caller. Default: header."""
     include_total: _builtins.bool
-    """Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count."""
+    """Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_task_pb2.TaskState.ValueType]:
         """Only tasks in one of these states. Set by the caller. Empty means any."""
@@ -480,10 +480,10 @@ class ListTasksResponse(_message.Message):
     next_page_token: _builtins.str
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     total_size: _builtins.int
-    """Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0."""
+    """Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]:
-        """Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
+        """Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,
@@ -502,7 +502,7 @@ Global___ListTasksResponse: _TypeAlias = ListTasksResponse  # noqa: Y015
 
 @_typing.final
 class CancelTaskRequest(_message.Message):
-    """CancelTaskRequest names a task to cancel. Canceling twice is the same as once."""
+    """CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -512,7 +512,7 @@ class CancelTaskRequest(_message.Message):
     task_id: _builtins.str
     """Task to cancel. Set by the caller. Required."""
     reason: _builtins.str
-    """Why, one sentence. Set by the caller. Empty means not stated."""
+    """Reason, one sentence. Set by the caller. Empty means not stated."""
     metadata_json: _builtins.str
     """Facts for the log, a JSON object. Set by the caller. Empty means none."""
     def __init__(

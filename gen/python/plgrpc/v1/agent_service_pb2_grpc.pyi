@@ -27,14 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AgentServiceStub:
-    """AgentService takes tasks, runs them and tells how they go.
+    """AgentService accepts tasks, runs them, and returns or streams their state and events.
 
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-    A task belongs to the principal that sent it; to anyone else it does not exist.
+    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+    UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+    the principal that sent it; for every other principal it does not exist.
 
-    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+    Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+    messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+    GetTaskRequest).
     """
 
     @_typing.overload
@@ -42,109 +44,115 @@ class AgentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AgentServiceAsyncStub: ...
     GetAgentCard: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.GetAgentCardRequest, _agent_service_pb2.GetAgentCardResponse]
-    """GetAgentCard returns who the agent is and what it can do."""
+    """GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard."""
     SendTask: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.SendTaskRequest, _agent_service_pb2.SendTaskResponse]
-    """SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+    """SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
-    The run does not end with the call: a deadline bounds the wait only.
+    The run does not end with the call: a deadline limits only the wait.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
     ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
     FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     StreamTask: _grpc.UnaryStreamMultiCallable[_agent_service_pb2.StreamTaskRequest, _agent_service_pb2.StreamTaskResponse]
-    """StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+    """StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+    task is terminal or waits for input.
 
     Errors: those of SendTask.
     """
     SubscribeTask: _grpc.UnaryStreamMultiCallable[_agent_service_pb2.SubscribeTaskRequest, _agent_service_pb2.SubscribeTaskResponse]
-    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-    the rules.
+    """SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+    gaps or repetitions. WatchPosition has the rules.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
     position; read the task with GetTask and continue after its `sequence`.
     """
     GetTask: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]
-    """GetTask returns the current reading of a task. Default view: full.
+    """GetTask returns the current state of a task. Default view: full.
 
-    Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-    `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+    Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+    call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.ListTasksRequest, _agent_service_pb2.ListTasksResponse]
-    """ListTasks returns the caller's tasks, last changed first. Default view: header.
+    """ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     CancelTask: _grpc.UnaryUnaryMultiCallable[_agent_service_pb2.CancelTaskRequest, _agent_service_pb2.CancelTaskResponse]
     """CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-    state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+    state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
     """
 
 @_typing.type_check_only
 class AgentServiceAsyncStub(AgentServiceStub):
-    """AgentService takes tasks, runs them and tells how they go.
+    """AgentService accepts tasks, runs them, and returns or streams their state and events.
 
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-    A task belongs to the principal that sent it; to anyone else it does not exist.
+    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+    UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+    the principal that sent it; for every other principal it does not exist.
 
-    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+    Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+    messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+    GetTaskRequest).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAgentCard: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.GetAgentCardRequest, _agent_service_pb2.GetAgentCardResponse]  # type: ignore[assignment]
-    """GetAgentCard returns who the agent is and what it can do."""
+    """GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard."""
     SendTask: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.SendTaskRequest, _agent_service_pb2.SendTaskResponse]  # type: ignore[assignment]
-    """SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+    """SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
-    The run does not end with the call: a deadline bounds the wait only.
+    The run does not end with the call: a deadline limits only the wait.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
     ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
     FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     StreamTask: _aio.UnaryStreamMultiCallable[_agent_service_pb2.StreamTaskRequest, _agent_service_pb2.StreamTaskResponse]  # type: ignore[assignment]
-    """StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+    """StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+    task is terminal or waits for input.
 
     Errors: those of SendTask.
     """
     SubscribeTask: _aio.UnaryStreamMultiCallable[_agent_service_pb2.SubscribeTaskRequest, _agent_service_pb2.SubscribeTaskResponse]  # type: ignore[assignment]
-    """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-    the rules.
+    """SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+    gaps or repetitions. WatchPosition has the rules.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
     position; read the task with GetTask and continue after its `sequence`.
     """
     GetTask: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.GetTaskRequest, _agent_service_pb2.GetTaskResponse]  # type: ignore[assignment]
-    """GetTask returns the current reading of a task. Default view: full.
+    """GetTask returns the current state of a task. Default view: full.
 
-    Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-    `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+    Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+    call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.ListTasksRequest, _agent_service_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """ListTasks returns the caller's tasks, last changed first. Default view: header.
+    """ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     CancelTask: _aio.UnaryUnaryMultiCallable[_agent_service_pb2.CancelTaskRequest, _agent_service_pb2.CancelTaskResponse]  # type: ignore[assignment]
     """CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-    state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+    state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
     """
 
 class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AgentService takes tasks, runs them and tells how they go.
+    """AgentService accepts tasks, runs them, and returns or streams their state and events.
 
     Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-    A task belongs to the principal that sent it; to anyone else it does not exist.
+    UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+    UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+    the principal that sent it; for every other principal it does not exist.
 
-    Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-    task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+    Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+    messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+    GetTaskRequest).
     """
 
     @_abc_1.abstractmethod
@@ -153,7 +161,7 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.GetAgentCardRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.GetAgentCardResponse, _abc.Awaitable[_agent_service_pb2.GetAgentCardResponse]]:
-        """GetAgentCard returns who the agent is and what it can do."""
+        """GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard."""
 
     @_abc_1.abstractmethod
     def SendTask(
@@ -161,9 +169,9 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.SendTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.SendTaskResponse, _abc.Awaitable[_agent_service_pb2.SendTaskResponse]]:
-        """SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+        """SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
-        The run does not end with the call: a deadline bounds the wait only.
+        The run does not end with the call: a deadline limits only the wait.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
         ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
         FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -175,7 +183,8 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.StreamTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_service_pb2.StreamTaskResponse], _abc.AsyncIterator[_agent_service_pb2.StreamTaskResponse]]:
-        """StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+        """StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+        task is terminal or waits for input.
 
         Errors: those of SendTask.
         """
@@ -186,8 +195,8 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.SubscribeTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_agent_service_pb2.SubscribeTaskResponse], _abc.AsyncIterator[_agent_service_pb2.SubscribeTaskResponse]]:
-        """SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-        the rules.
+        """SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+        gaps or repetitions. WatchPosition has the rules.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
         position; read the task with GetTask and continue after its `sequence`.
@@ -199,10 +208,10 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.GetTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.GetTaskResponse, _abc.Awaitable[_agent_service_pb2.GetTaskResponse]]:
-        """GetTask returns the current reading of a task. Default view: full.
+        """GetTask returns the current state of a task. Default view: full.
 
-        Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-        `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+        Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+        call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
         """
 
@@ -212,7 +221,7 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _agent_service_pb2.ListTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.ListTasksResponse, _abc.Awaitable[_agent_service_pb2.ListTasksResponse]]:
-        """ListTasks returns the caller's tasks, last changed first. Default view: header.
+        """ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -224,7 +233,7 @@ class AgentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_agent_service_pb2.CancelTaskResponse, _abc.Awaitable[_agent_service_pb2.CancelTaskResponse]]:
         """CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-        state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+        state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
         """

@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from plgrpc.v1 import approval_pb2 as plgrpc_dot_v1_dot_approval__pb2
+from plgrpc.v1 import context_pb2 as plgrpc_dot_v1_dot_context__pb2
 from plgrpc.v1 import failure_pb2 as plgrpc_dot_v1_dot_failure__pb2
 from plgrpc.v1 import part_pb2 as plgrpc_dot_v1_dot_part__pb2
 from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
@@ -30,7 +31,7 @@ from plgrpc.v1 import tool_pb2 as plgrpc_dot_v1_dot_tool__pb2
 from plgrpc.v1 import watch_pb2 as plgrpc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"x\n\x14ListApprovalsRequest\x12(\n\x06states\x18\x01 \x03(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"X\n\x15ListApprovalsResponse\x12&\n\tapprovals\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.Approval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x15WatchApprovalsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\"r\n\x16WatchApprovalsResponse\x12&\n\tapprovals\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.Approval\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPositionJ\x04\x08\x02\x10\x03\"\xd1\x01\n\x16RespondApprovalRequest\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12+\n\x07verdict\x18\x02 \x01(\x0e\x32\x1a.plgrpc.v1.ApprovalVerdict\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12,\n\x10\x65\x64ited_arguments\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x15\n\rmetadata_json\x18\x07 \x01(\t\"Y\n\x17RespondApprovalResponse\x12%\n\x08\x61pproval\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Approval\x12\x17\n\x0f\x61lready_decided\x18\x02 \x01(\x08\"6\n\x13GetRunReportRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"%\n\x14GetRunReportResponse\x12\r\n\x05piece\x18\x01 \x01(\t\"M\n\x11\x45xportTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\'\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x17.plgrpc.v1.ExportFormat\"6\n\x12\x45xportTaskResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\"0\n\nStateScope\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06stores\x18\x02 \x03(\t\"\x85\x02\n\x10StateStoreReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x02 \x01(\x08\x12\x0e\n\x06\x65xists\x18\x03 \x01(\x08\x12\x12\n\nitem_count\x18\x04 \x01(\x03\x12\x15\n\rmessage_count\x18\x05 \x01(\x03\x12\x0f\n\x07\x63leared\x18\x06 \x01(\x08\x12\x11\n\tcompacted\x18\x07 \x01(\x08\x12 \n\x04\x64\x61ta\x18\x08 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x15\n\rmetadata_json\x18\t \x01(\t\x12#\n\x07\x66\x61ilure\x18\n \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\romitted_bytes\x18\x0b \x01(\x03\"R\n\x14\x44\x65scribeStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\x12\x14\n\x0cinclude_data\x18\x02 \x01(\x08\"D\n\x15\x44\x65scribeStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\"9\n\x11ResetStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\"A\n\x12ResetStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\"\xc5\x01\n\x13\x43ompactStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x14\n\x0cmax_messages\x18\x03 \x01(\x05\x12\x12\n\nmax_tokens\x18\x04 \x01(\x05\x12\x1c\n\x0fpreserve_recent\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\x12summary_max_tokens\x18\x06 \x01(\x05\x42\x12\n\x10_preserve_recent\"\xba\x01\n\x14\x43ompactStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\x12\x17\n\x0f\x62\x65\x66ore_messages\x18\x02 \x01(\x05\x12\x16\n\x0e\x61\x66ter_messages\x18\x03 \x01(\x05\x12\x15\n\rbefore_tokens\x18\x04 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x05 \x01(\x03\x12\x17\n\x0fsummary_created\x18\x06 \x01(\x08\"9\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"L\n\x11ListToolsResponse\x12\x1e\n\x05tools\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"m\n\x0f\x43\x61llToolRequest\x12!\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"J\n\x10\x43\x61llToolResponse\x12%\n\x06output\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.ToolOutput\x12\x0f\n\x07task_id\x18\x02 \x01(\t*j\n\x0c\x45xportFormat\x12\x1d\n\x19\x45XPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XPORT_FORMAT_PROTOLINK\x10\x01\x12\x1e\n\x1a\x45XPORT_FORMAT_AGENTRUNTIME\x10\x02\x32\xb4\x06\n\x0e\x43ontrolService\x12R\n\rListApprovals\x12\x1f.plgrpc.v1.ListApprovalsRequest\x1a .plgrpc.v1.ListApprovalsResponse\x12W\n\x0eWatchApprovals\x12 .plgrpc.v1.WatchApprovalsRequest\x1a!.plgrpc.v1.WatchApprovalsResponse0\x01\x12X\n\x0fRespondApproval\x12!.plgrpc.v1.RespondApprovalRequest\x1a\".plgrpc.v1.RespondApprovalResponse\x12Q\n\x0cGetRunReport\x12\x1e.plgrpc.v1.GetRunReportRequest\x1a\x1f.plgrpc.v1.GetRunReportResponse0\x01\x12K\n\nExportTask\x12\x1c.plgrpc.v1.ExportTaskRequest\x1a\x1d.plgrpc.v1.ExportTaskResponse0\x01\x12R\n\rDescribeState\x12\x1f.plgrpc.v1.DescribeStateRequest\x1a .plgrpc.v1.DescribeStateResponse\x12I\n\nResetState\x12\x1c.plgrpc.v1.ResetStateRequest\x1a\x1d.plgrpc.v1.ResetStateResponse\x12O\n\x0c\x43ompactState\x12\x1e.plgrpc.v1.CompactStateRequest\x1a\x1f.plgrpc.v1.CompactStateResponse\x12\x46\n\tListTools\x12\x1b.plgrpc.v1.ListToolsRequest\x1a\x1c.plgrpc.v1.ListToolsResponse\x12\x43\n\x08\x43\x61llTool\x12\x1a.plgrpc.v1.CallToolRequest\x1a\x1b.plgrpc.v1.CallToolResponseBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fplgrpc/v1/control_service.proto\x12\tplgrpc.v1\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/watch.proto\"x\n\x14ListApprovalsRequest\x12(\n\x06states\x18\x01 \x03(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12\x0f\n\x07task_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"X\n\x15ListApprovalsResponse\x12&\n\tapprovals\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.Approval\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x15WatchApprovalsRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_revision\x18\x02 \x01(\x03\"r\n\x16WatchApprovalsResponse\x12&\n\tapprovals\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.Approval\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPositionJ\x04\x08\x02\x10\x03\"\xd1\x01\n\x16RespondApprovalRequest\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12+\n\x07verdict\x18\x02 \x01(\x0e\x32\x1a.plgrpc.v1.ApprovalVerdict\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12,\n\x10\x65\x64ited_arguments\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12\x15\n\rmetadata_json\x18\x07 \x01(\t\"Y\n\x17RespondApprovalResponse\x12%\n\x08\x61pproval\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Approval\x12\x17\n\x0f\x61lready_decided\x18\x02 \x01(\x08\"6\n\x13GetRunReportRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"%\n\x14GetRunReportResponse\x12\r\n\x05piece\x18\x01 \x01(\t\"M\n\x11\x45xportTaskRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\'\n\x06\x66ormat\x18\x02 \x01(\x0e\x32\x17.plgrpc.v1.ExportFormat\"6\n\x12\x45xportTaskResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x12\n\nmedia_type\x18\x02 \x01(\t\"0\n\nStateScope\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0e\n\x06stores\x18\x02 \x03(\t\"\x85\x02\n\x10StateStoreReport\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x65nabled\x18\x02 \x01(\x08\x12\x0e\n\x06\x65xists\x18\x03 \x01(\x08\x12\x12\n\nitem_count\x18\x04 \x01(\x03\x12\x15\n\rmessage_count\x18\x05 \x01(\x03\x12\x0f\n\x07\x63leared\x18\x06 \x01(\x08\x12\x11\n\tcompacted\x18\x07 \x01(\x08\x12 \n\x04\x64\x61ta\x18\x08 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x15\n\rmetadata_json\x18\t \x01(\t\x12#\n\x07\x66\x61ilure\x18\n \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\romitted_bytes\x18\x0b \x01(\x03\"R\n\x14\x44\x65scribeStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\x12\x14\n\x0cinclude_data\x18\x02 \x01(\x08\"D\n\x15\x44\x65scribeStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\"9\n\x11ResetStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\"A\n\x12ResetStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\"\xe4\x01\n\x13\x43ompactStateRequest\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.StateScope\x12/\n\x08strategy\x18\x02 \x01(\x0e\x32\x1d.plgrpc.v1.CompactionStrategy\x12\x14\n\x0cmax_messages\x18\x03 \x01(\x05\x12\x12\n\nmax_tokens\x18\x04 \x01(\x05\x12\x1c\n\x0fpreserve_recent\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\x12summary_max_tokens\x18\x06 \x01(\x05\x42\x12\n\x10_preserve_recent\"\xba\x01\n\x14\x43ompactStateResponse\x12+\n\x06stores\x18\x01 \x03(\x0b\x32\x1b.plgrpc.v1.StateStoreReport\x12\x17\n\x0f\x62\x65\x66ore_messages\x18\x02 \x01(\x05\x12\x16\n\x0e\x61\x66ter_messages\x18\x03 \x01(\x05\x12\x15\n\rbefore_tokens\x18\x04 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x05 \x01(\x03\x12\x17\n\x0fsummary_created\x18\x06 \x01(\x08\"9\n\x10ListToolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"L\n\x11ListToolsResponse\x12\x1e\n\x05tools\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Tool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"m\n\x0f\x43\x61llToolRequest\x12!\n\x04\x63\x61ll\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"J\n\x10\x43\x61llToolResponse\x12%\n\x06output\x18\x01 \x01(\x0b\x32\x15.plgrpc.v1.ToolOutput\x12\x0f\n\x07task_id\x18\x02 \x01(\t*j\n\x0c\x45xportFormat\x12\x1d\n\x19\x45XPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XPORT_FORMAT_PROTOLINK\x10\x01\x12\x1e\n\x1a\x45XPORT_FORMAT_AGENTRUNTIME\x10\x02\x32\xb4\x06\n\x0e\x43ontrolService\x12R\n\rListApprovals\x12\x1f.plgrpc.v1.ListApprovalsRequest\x1a .plgrpc.v1.ListApprovalsResponse\x12W\n\x0eWatchApprovals\x12 .plgrpc.v1.WatchApprovalsRequest\x1a!.plgrpc.v1.WatchApprovalsResponse0\x01\x12X\n\x0fRespondApproval\x12!.plgrpc.v1.RespondApprovalRequest\x1a\".plgrpc.v1.RespondApprovalResponse\x12Q\n\x0cGetRunReport\x12\x1e.plgrpc.v1.GetRunReportRequest\x1a\x1f.plgrpc.v1.GetRunReportResponse0\x01\x12K\n\nExportTask\x12\x1c.plgrpc.v1.ExportTaskRequest\x1a\x1d.plgrpc.v1.ExportTaskResponse0\x01\x12R\n\rDescribeState\x12\x1f.plgrpc.v1.DescribeStateRequest\x1a .plgrpc.v1.DescribeStateResponse\x12I\n\nResetState\x12\x1c.plgrpc.v1.ResetStateRequest\x1a\x1d.plgrpc.v1.ResetStateResponse\x12O\n\x0c\x43ompactState\x12\x1e.plgrpc.v1.CompactStateRequest\x1a\x1f.plgrpc.v1.CompactStateResponse\x12\x46\n\tListTools\x12\x1b.plgrpc.v1.ListToolsRequest\x1a\x1c.plgrpc.v1.ListToolsResponse\x12\x43\n\x08\x43\x61llTool\x12\x1a.plgrpc.v1.CallToolRequest\x1a\x1b.plgrpc.v1.CallToolResponseBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,52 +39,52 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.control_service_p
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_EXPORTFORMAT']._serialized_start=2423
-  _globals['_EXPORTFORMAT']._serialized_end=2529
-  _globals['_LISTAPPROVALSREQUEST']._serialized_start=189
-  _globals['_LISTAPPROVALSREQUEST']._serialized_end=309
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=311
-  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=399
-  _globals['_WATCHAPPROVALSREQUEST']._serialized_start=401
-  _globals['_WATCHAPPROVALSREQUEST']._serialized_end=465
-  _globals['_WATCHAPPROVALSRESPONSE']._serialized_start=467
-  _globals['_WATCHAPPROVALSRESPONSE']._serialized_end=581
-  _globals['_RESPONDAPPROVALREQUEST']._serialized_start=584
-  _globals['_RESPONDAPPROVALREQUEST']._serialized_end=793
-  _globals['_RESPONDAPPROVALRESPONSE']._serialized_start=795
-  _globals['_RESPONDAPPROVALRESPONSE']._serialized_end=884
-  _globals['_GETRUNREPORTREQUEST']._serialized_start=886
-  _globals['_GETRUNREPORTREQUEST']._serialized_end=940
-  _globals['_GETRUNREPORTRESPONSE']._serialized_start=942
-  _globals['_GETRUNREPORTRESPONSE']._serialized_end=979
-  _globals['_EXPORTTASKREQUEST']._serialized_start=981
-  _globals['_EXPORTTASKREQUEST']._serialized_end=1058
-  _globals['_EXPORTTASKRESPONSE']._serialized_start=1060
-  _globals['_EXPORTTASKRESPONSE']._serialized_end=1114
-  _globals['_STATESCOPE']._serialized_start=1116
-  _globals['_STATESCOPE']._serialized_end=1164
-  _globals['_STATESTOREREPORT']._serialized_start=1167
-  _globals['_STATESTOREREPORT']._serialized_end=1428
-  _globals['_DESCRIBESTATEREQUEST']._serialized_start=1430
-  _globals['_DESCRIBESTATEREQUEST']._serialized_end=1512
-  _globals['_DESCRIBESTATERESPONSE']._serialized_start=1514
-  _globals['_DESCRIBESTATERESPONSE']._serialized_end=1582
-  _globals['_RESETSTATEREQUEST']._serialized_start=1584
-  _globals['_RESETSTATEREQUEST']._serialized_end=1641
-  _globals['_RESETSTATERESPONSE']._serialized_start=1643
-  _globals['_RESETSTATERESPONSE']._serialized_end=1708
-  _globals['_COMPACTSTATEREQUEST']._serialized_start=1711
-  _globals['_COMPACTSTATEREQUEST']._serialized_end=1908
-  _globals['_COMPACTSTATERESPONSE']._serialized_start=1911
-  _globals['_COMPACTSTATERESPONSE']._serialized_end=2097
-  _globals['_LISTTOOLSREQUEST']._serialized_start=2099
-  _globals['_LISTTOOLSREQUEST']._serialized_end=2156
-  _globals['_LISTTOOLSRESPONSE']._serialized_start=2158
-  _globals['_LISTTOOLSRESPONSE']._serialized_end=2234
-  _globals['_CALLTOOLREQUEST']._serialized_start=2236
-  _globals['_CALLTOOLREQUEST']._serialized_end=2345
-  _globals['_CALLTOOLRESPONSE']._serialized_start=2347
-  _globals['_CALLTOOLRESPONSE']._serialized_end=2421
-  _globals['_CONTROLSERVICE']._serialized_start=2532
-  _globals['_CONTROLSERVICE']._serialized_end=3352
+  _globals['_EXPORTFORMAT']._serialized_start=2479
+  _globals['_EXPORTFORMAT']._serialized_end=2585
+  _globals['_LISTAPPROVALSREQUEST']._serialized_start=214
+  _globals['_LISTAPPROVALSREQUEST']._serialized_end=334
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_start=336
+  _globals['_LISTAPPROVALSRESPONSE']._serialized_end=424
+  _globals['_WATCHAPPROVALSREQUEST']._serialized_start=426
+  _globals['_WATCHAPPROVALSREQUEST']._serialized_end=490
+  _globals['_WATCHAPPROVALSRESPONSE']._serialized_start=492
+  _globals['_WATCHAPPROVALSRESPONSE']._serialized_end=606
+  _globals['_RESPONDAPPROVALREQUEST']._serialized_start=609
+  _globals['_RESPONDAPPROVALREQUEST']._serialized_end=818
+  _globals['_RESPONDAPPROVALRESPONSE']._serialized_start=820
+  _globals['_RESPONDAPPROVALRESPONSE']._serialized_end=909
+  _globals['_GETRUNREPORTREQUEST']._serialized_start=911
+  _globals['_GETRUNREPORTREQUEST']._serialized_end=965
+  _globals['_GETRUNREPORTRESPONSE']._serialized_start=967
+  _globals['_GETRUNREPORTRESPONSE']._serialized_end=1004
+  _globals['_EXPORTTASKREQUEST']._serialized_start=1006
+  _globals['_EXPORTTASKREQUEST']._serialized_end=1083
+  _globals['_EXPORTTASKRESPONSE']._serialized_start=1085
+  _globals['_EXPORTTASKRESPONSE']._serialized_end=1139
+  _globals['_STATESCOPE']._serialized_start=1141
+  _globals['_STATESCOPE']._serialized_end=1189
+  _globals['_STATESTOREREPORT']._serialized_start=1192
+  _globals['_STATESTOREREPORT']._serialized_end=1453
+  _globals['_DESCRIBESTATEREQUEST']._serialized_start=1455
+  _globals['_DESCRIBESTATEREQUEST']._serialized_end=1537
+  _globals['_DESCRIBESTATERESPONSE']._serialized_start=1539
+  _globals['_DESCRIBESTATERESPONSE']._serialized_end=1607
+  _globals['_RESETSTATEREQUEST']._serialized_start=1609
+  _globals['_RESETSTATEREQUEST']._serialized_end=1666
+  _globals['_RESETSTATERESPONSE']._serialized_start=1668
+  _globals['_RESETSTATERESPONSE']._serialized_end=1733
+  _globals['_COMPACTSTATEREQUEST']._serialized_start=1736
+  _globals['_COMPACTSTATEREQUEST']._serialized_end=1964
+  _globals['_COMPACTSTATERESPONSE']._serialized_start=1967
+  _globals['_COMPACTSTATERESPONSE']._serialized_end=2153
+  _globals['_LISTTOOLSREQUEST']._serialized_start=2155
+  _globals['_LISTTOOLSREQUEST']._serialized_end=2212
+  _globals['_LISTTOOLSRESPONSE']._serialized_start=2214
+  _globals['_LISTTOOLSRESPONSE']._serialized_end=2290
+  _globals['_CALLTOOLREQUEST']._serialized_start=2292
+  _globals['_CALLTOOLREQUEST']._serialized_end=2401
+  _globals['_CALLTOOLRESPONSE']._serialized_start=2403
+  _globals['_CALLTOOLRESPONSE']._serialized_end=2477
+  _globals['_CONTROLSERVICE']._serialized_start=2588
+  _globals['_CONTROLSERVICE']._serialized_end=3408
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from plgrpc.v1 import approval_pb2 as _approval_pb2
+from plgrpc.v1 import context_pb2 as _context_pb2
 from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
@@ -34,21 +35,19 @@ class _ExportFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExportFo
     EXPORT_FORMAT_UNSPECIFIED: _ExportFormat.ValueType  # 0
     """Not set; read as protolink."""
     EXPORT_FORMAT_PROTOLINK: _ExportFormat.ValueType  # 1
-    """One event in ProtoLink's JSON a line."""
+    """One event in ProtoLink's JSON per line."""
     EXPORT_FORMAT_AGENTRUNTIME: _ExportFormat.ValueType  # 2
-    """One event of the Agent Runtime contract a line."""
+    """One event of the Agent Runtime contract per line."""
 
 class ExportFormat(_ExportFormat, metaclass=_ExportFormatEnumTypeWrapper):
-    """ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
-    know.
-    """
+    """ExportFormat is the format of an exported log. Open: a later version may add values; a server rejects an unknown value."""
 
 EXPORT_FORMAT_UNSPECIFIED: ExportFormat.ValueType  # 0
 """Not set; read as protolink."""
 EXPORT_FORMAT_PROTOLINK: ExportFormat.ValueType  # 1
-"""One event in ProtoLink's JSON a line."""
+"""One event in ProtoLink's JSON per line."""
 EXPORT_FORMAT_AGENTRUNTIME: ExportFormat.ValueType  # 2
-"""One event of the Agent Runtime contract a line."""
+"""One event of the Agent Runtime contract per line."""
 Global___ExportFormat: _TypeAlias = ExportFormat  # noqa: Y015
 
 @_typing.final
@@ -66,7 +65,7 @@ class ListApprovalsRequest(_message.Message):
     page_size: _builtins.int
     """Approvals per page, from 1 to 1,000. Set by the caller. 0, the default, means 50."""
     page_token: _builtins.str
-    """Token of the page. Set by the caller, from an earlier answer. Empty means the first."""
+    """Token of the page. Set by the caller, from an earlier response. Empty means the first."""
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_approval_pb2.ApprovalState.ValueType]:
         """Only approvals in one of these states. Set by the caller. Empty means pending."""
@@ -99,7 +98,7 @@ class ListApprovalsResponse(_message.Message):
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
-        """Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
+        """Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,
@@ -117,7 +116,7 @@ Global___ListApprovalsResponse: _TypeAlias = ListApprovalsResponse  # noqa: Y015
 
 @_typing.final
 class WatchApprovalsRequest(_message.Message):
-    """WatchApprovalsRequest filters what to watch."""
+    """WatchApprovalsRequest carries a filter and a position."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -126,8 +125,8 @@ class WatchApprovalsRequest(_message.Message):
     task_id: _builtins.str
     """Only approvals of this task. Set by the caller. Empty means any."""
     after_revision: _builtins.int
-    """Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-    begin with a snapshot.
+    """Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+    snapshot.
     """
     def __init__(
         self,
@@ -145,7 +144,7 @@ Global___WatchApprovalsRequest: _TypeAlias = WatchApprovalsRequest  # noqa: Y015
 
 @_typing.final
 class WatchApprovalsResponse(_message.Message):
-    """WatchApprovalsResponse carries whatever was ready."""
+    """WatchApprovalsResponse carries the next changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -153,11 +152,11 @@ class WatchApprovalsResponse(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
-        """Approvals that are new or changed, in the order of their latest changes. Set by the server."""
+        """New and changed approvals, in the order of their latest changes. Set by the server."""
 
     @_builtins.property
     def position(self) -> _watch_pb2.WatchPosition:
-        """Where the reader is. Set by the server, always."""
+        """Position of the reader. Set by the server, always."""
 
     def __init__(
         self,
@@ -175,7 +174,7 @@ Global___WatchApprovalsResponse: _TypeAlias = WatchApprovalsResponse  # noqa: Y0
 
 @_typing.final
 class RespondApprovalRequest(_message.Message):
-    """RespondApprovalRequest carries the answer.
+    """RespondApprovalRequest carries a decision.
     Next free number: 8.
     """
 
@@ -189,23 +188,25 @@ class RespondApprovalRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
-    """Approval that is answered. Set by the caller. Required."""
+    """Approval to decide. Set by the caller. Required."""
     verdict: _approval_pb2.ApprovalVerdict.ValueType
-    """What is decided. Set by the caller. Required; a value that the server does not know is refused."""
+    """The verdict. Set by the caller. Required; the server rejects an unknown value."""
     etag: _builtins.str
-    """Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial."""
+    """Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+    comparison.
+    """
     reason: _builtins.str
-    """Why, one sentence. Set by the caller. Empty means not stated."""
+    """Reason, one sentence. Set by the caller. Empty means not stated."""
     request_id: _builtins.str
-    """Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-    Empty means that a repetition is told that somebody has answered already.
+    """Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+    caller. Format: UUID. Empty means that a repetition returns `already_decided`.
     """
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the caller. Empty means none."""
     @_builtins.property
     def edited_arguments(self) -> _payload_pb2.Payload:
-        """Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-        where Approval.edit allows it. Unset changes nothing.
+        """Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+        if Approval.edit allows it. Unset means unchanged.
         """
 
     def __init__(
@@ -229,14 +230,14 @@ Global___RespondApprovalRequest: _TypeAlias = RespondApprovalRequest  # noqa: Y0
 
 @_typing.final
 class RespondApprovalResponse(_message.Message):
-    """RespondApprovalResponse tells what became of it."""
+    """RespondApprovalResponse carries the decided approval."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     APPROVAL_FIELD_NUMBER: _builtins.int
     ALREADY_DECIDED_FIELD_NUMBER: _builtins.int
     already_decided: _builtins.bool
-    """Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server."""
+    """Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server."""
     @_builtins.property
     def approval(self) -> _approval_pb2.Approval:
         """The approval after the call. Set by the server."""
@@ -338,7 +339,7 @@ class ExportTaskResponse(_message.Message):
     DATA_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server."""
+    """Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server."""
     media_type: _builtins.str
     """Media type of the whole export: `application/x-ndjson`, JSON lines in UTF-8. Set by the server."""
     def __init__(
@@ -357,14 +358,14 @@ Global___ExportTaskResponse: _TypeAlias = ExportTaskResponse  # noqa: Y015
 
 @_typing.final
 class StateScope(_message.Message):
-    """StateScope says which part of an agent's memory is meant."""
+    """StateScope selects a part of an agent's stored state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     STORES_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """Session. Set by the caller. Empty means all sessions where the method allows it."""
+    """Session. Set by the caller. Empty means all sessions, if the method allows it."""
     @_builtins.property
     def stores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Stores, for instance `conversation`. Set by the caller. Empty means all."""
@@ -385,7 +386,7 @@ Global___StateScope: _TypeAlias = StateScope  # noqa: Y015
 
 @_typing.final
 class StateStoreReport(_message.Message):
-    """StateStoreReport is what happened to one store."""
+    """StateStoreReport describes one store after the call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -403,30 +404,30 @@ class StateStoreReport(_message.Message):
     name: _builtins.str
     """Name of the store. Set by the server."""
     enabled: _builtins.bool
-    """Whether it is switched on. Set by the server."""
+    """Whether the store is enabled. Set by the server."""
     exists: _builtins.bool
-    """Whether it holds anything in this scope. Set by the server."""
+    """Whether the store has content in this scope. Set by the server."""
     item_count: _builtins.int
     """Number of items. Set by the server."""
     message_count: _builtins.int
     """Number of messages. Set by the server."""
     cleared: _builtins.bool
-    """Whether it was emptied. Set by the server."""
+    """Whether the content was deleted. Set by the server."""
     compacted: _builtins.bool
-    """Whether it was made smaller. Set by the server."""
+    """Whether the content was compacted. Set by the server."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
     omitted_bytes: _builtins.int
-    """Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-    out.
+    """Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+    left out.
     """
     @_builtins.property
     def data(self) -> _payload_pb2.Payload:
-        """Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`."""
+        """Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """What went wrong. Set by the server. Unset means nothing."""
+        """The failure of this store. Set by the server. Unset means none."""
 
     def __init__(
         self,
@@ -453,7 +454,7 @@ Global___StateStoreReport: _TypeAlias = StateStoreReport  # noqa: Y015
 
 @_typing.final
 class DescribeStateRequest(_message.Message):
-    """DescribeStateRequest asks what is remembered."""
+    """DescribeStateRequest selects the state to describe."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -463,7 +464,7 @@ class DescribeStateRequest(_message.Message):
     """Whether to return the content. Set by the caller. Default: only counts."""
     @_builtins.property
     def scope(self) -> Global___StateScope:
-        """What to look at. Set by the caller."""
+        """Scope to describe. Set by the caller."""
 
     def __init__(
         self,
@@ -505,14 +506,14 @@ Global___DescribeStateResponse: _TypeAlias = DescribeStateResponse  # noqa: Y015
 
 @_typing.final
 class ResetStateRequest(_message.Message):
-    """ResetStateRequest asks to forget."""
+    """ResetStateRequest selects the state to delete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> Global___StateScope:
-        """What to forget. Set by the caller."""
+        """Scope to delete. Set by the caller."""
 
     def __init__(
         self,
@@ -553,7 +554,7 @@ Global___ResetStateResponse: _TypeAlias = ResetStateResponse  # noqa: Y015
 
 @_typing.final
 class CompactStateRequest(_message.Message):
-    """CompactStateRequest asks to make memory smaller."""
+    """CompactStateRequest selects the state to compact, and how."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -563,25 +564,25 @@ class CompactStateRequest(_message.Message):
     MAX_TOKENS_FIELD_NUMBER: _builtins.int
     PRESERVE_RECENT_FIELD_NUMBER: _builtins.int
     SUMMARY_MAX_TOKENS_FIELD_NUMBER: _builtins.int
-    strategy: _builtins.str
-    """How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`."""
+    strategy: _context_pb2.CompactionStrategy.ValueType
+    """Compaction strategy. Set by the caller. Default: recent."""
     max_messages: _builtins.int
-    """Messages to keep with `recent`. Set by the caller. 0, the default, means 20."""
+    """Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20."""
     max_tokens: _builtins.int
-    """Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000."""
+    """Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000."""
     preserve_recent: _builtins.int
-    """Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6."""
+    """Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6."""
     summary_max_tokens: _builtins.int
-    """Tokens of the summary. Set by the caller. 0, the default, means 512."""
+    """Maximum tokens of the summary. Set by the caller. 0, the default, means 512."""
     @_builtins.property
     def scope(self) -> Global___StateScope:
-        """What to compact; the session is required. Set by the caller."""
+        """Scope to compact; its session is required. Set by the caller."""
 
     def __init__(
         self,
         *,
         scope: Global___StateScope | None = ...,
-        strategy: _builtins.str = ...,
+        strategy: _context_pb2.CompactionStrategy.ValueType = ...,
         max_messages: _builtins.int = ...,
         max_tokens: _builtins.int = ...,
         preserve_recent: _builtins.int | None = ...,
@@ -599,7 +600,7 @@ Global___CompactStateRequest: _TypeAlias = CompactStateRequest  # noqa: Y015
 
 @_typing.final
 class CompactStateResponse(_message.Message):
-    """CompactStateResponse carries what was removed."""
+    """CompactStateResponse carries the sizes before and after."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -643,7 +644,7 @@ Global___CompactStateResponse: _TypeAlias = CompactStateResponse  # noqa: Y015
 
 @_typing.final
 class ListToolsRequest(_message.Message):
-    """ListToolsRequest asks for the tools."""
+    """ListToolsRequest selects a page of tools."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -652,7 +653,7 @@ class ListToolsRequest(_message.Message):
     page_size: _builtins.int
     """Tools per page, from 1 to 1,000. Set by the caller. 0, the default, means 50."""
     page_token: _builtins.str
-    """Token of the page. Set by the caller, from an earlier answer. Empty means the first."""
+    """Token of the page. Set by the caller, from an earlier response. Empty means the first."""
     def __init__(
         self,
         *,
@@ -679,7 +680,7 @@ class ListToolsResponse(_message.Message):
     """Token of the next page. Set by the server. Empty means that this is the last one."""
     @_builtins.property
     def tools(self) -> _containers.RepeatedCompositeFieldContainer[_tool_pb2.Tool]:
-        """Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server."""
+        """Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server."""
 
     def __init__(
         self,
@@ -706,11 +707,11 @@ class CallToolRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none."""
+    """Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none."""
     session_id: _builtins.str
-    """Session to run it in. Set by the caller. Empty means one of its own."""
+    """Session of the task. Set by the caller. Empty means a new session."""
     task_id: _builtins.str
-    """Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default."""
+    """Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default."""
     @_builtins.property
     def call(self) -> _part_pb2.ToolCall:
         """The call. Set by the caller. Required."""
@@ -740,10 +741,10 @@ class CallToolResponse(_message.Message):
     OUTPUT_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
-    """Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server."""
+    """Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server."""
     @_builtins.property
     def output(self) -> _part_pb2.ToolOutput:
-        """The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it."""
+        """The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it."""
 
     def __init__(
         self,

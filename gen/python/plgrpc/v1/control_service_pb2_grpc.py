@@ -26,9 +26,9 @@ if _version_not_supported:
 
 
 class ControlServiceStub(object):
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel):
@@ -90,13 +90,13 @@ class ControlServiceStub(object):
 
 
 class ControlServiceServicer(object):
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def ListApprovals(self, request, context):
-        """ListApprovals returns approvals that the caller may answer or has asked for.
+        """ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -105,10 +105,11 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchApprovals(self, request, context):
-        """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+        """WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
-        Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-        each as it is now: a decision that was made while the reader was away is shown.
+        Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+        approvals that changed after that revision, each in its current state, including decisions made while the reader was
+        disconnected.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -116,28 +117,28 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RespondApproval(self, request, context):
-        """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-        `request_id` is safe: it gets its first answer again.
+        """RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+        Repeating a request with the same `request_id` is safe: it returns the first response again.
 
-        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-        `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+        edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRunReport(self, request, context):
-        """GetRunReport returns the report of a run, in pieces: all texts together are the report.
+        """GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportTask(self, request, context):
-        """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+        """ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -146,9 +147,9 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DescribeState(self, request, context):
-        """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+        """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
-        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+        A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -157,7 +158,7 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResetState(self, request, context):
-        """ResetState makes an agent forget a session, or all sessions of the caller.
+        """ResetState deletes the stored state of one session, or of all sessions of the caller.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -166,7 +167,7 @@ class ControlServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CompactState(self, request, context):
-        """CompactState makes an agent's memory of a session smaller.
+        """CompactState shortens the stored conversation of a session.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -186,8 +187,8 @@ class ControlServiceServicer(object):
     def CallTool(self, request, context):
         """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-        wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+        The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+        deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
         PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
         RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -258,9 +259,9 @@ def add_ControlServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ControlService(object):
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @staticmethod

@@ -27,9 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ControlServiceStub:
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @_typing.overload
@@ -37,49 +37,50 @@ class ControlServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ControlServiceAsyncStub: ...
     ListApprovals: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ListApprovalsRequest, _control_service_pb2.ListApprovalsResponse]
-    """ListApprovals returns approvals that the caller may answer or has asked for.
+    """ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _grpc.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]
-    """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+    """WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
-    Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-    each as it is now: a decision that was made while the reader was away is shown.
+    Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+    approvals that changed after that revision, each in its current state, including decisions made while the reader was
+    disconnected.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]
-    """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-    `request_id` is safe: it gets its first answer again.
+    """RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+    Repeating a request with the same `request_id` is safe: it returns the first response again.
 
-    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-    `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+    edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
     """
     GetRunReport: _grpc.UnaryStreamMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]
-    """GetRunReport returns the report of a run, in pieces: all texts together are the report.
+    """GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND.
+    Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
     """
     ExportTask: _grpc.UnaryStreamMultiCallable[_control_service_pb2.ExportTaskRequest, _control_service_pb2.ExportTaskResponse]
-    """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+    """ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]
-    """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+    """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
-    An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+    A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]
-    """ResetState makes an agent forget a session, or all sessions of the caller.
+    """ResetState deletes the stored state of one session, or of all sessions of the caller.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]
-    """CompactState makes an agent's memory of a session smaller.
+    """CompactState shortens the stored conversation of a session.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -91,8 +92,8 @@ class ControlServiceStub:
     CallTool: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]
     """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-    wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+    The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+    deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
     PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
     RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -100,56 +101,57 @@ class ControlServiceStub:
 
 @_typing.type_check_only
 class ControlServiceAsyncStub(ControlServiceStub):
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListApprovals: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ListApprovalsRequest, _control_service_pb2.ListApprovalsResponse]  # type: ignore[assignment]
-    """ListApprovals returns approvals that the caller may answer or has asked for.
+    """ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     WatchApprovals: _aio.UnaryStreamMultiCallable[_control_service_pb2.WatchApprovalsRequest, _control_service_pb2.WatchApprovalsResponse]  # type: ignore[assignment]
-    """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+    """WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
-    Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-    each as it is now: a decision that was made while the reader was away is shown.
+    Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+    approvals that changed after that revision, each in its current state, including decisions made while the reader was
+    disconnected.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     RespondApproval: _aio.UnaryUnaryMultiCallable[_control_service_pb2.RespondApprovalRequest, _control_service_pb2.RespondApprovalResponse]  # type: ignore[assignment]
-    """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-    `request_id` is safe: it gets its first answer again.
+    """RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+    Repeating a request with the same `request_id` is safe: it returns the first response again.
 
-    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-    `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+    Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+    FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+    edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
     """
     GetRunReport: _aio.UnaryStreamMultiCallable[_control_service_pb2.GetRunReportRequest, _control_service_pb2.GetRunReportResponse]  # type: ignore[assignment]
-    """GetRunReport returns the report of a run, in pieces: all texts together are the report.
+    """GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
-    Errors: NOT_FOUND/TASK_NOT_FOUND.
+    Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
     """
     ExportTask: _aio.UnaryStreamMultiCallable[_control_service_pb2.ExportTaskRequest, _control_service_pb2.ExportTaskResponse]  # type: ignore[assignment]
-    """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+    """ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]  # type: ignore[assignment]
-    """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+    """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
-    An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+    A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]  # type: ignore[assignment]
-    """ResetState makes an agent forget a session, or all sessions of the caller.
+    """ResetState deletes the stored state of one session, or of all sessions of the caller.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]  # type: ignore[assignment]
-    """CompactState makes an agent's memory of a session smaller.
+    """CompactState shortens the stored conversation of a session.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -161,17 +163,17 @@ class ControlServiceAsyncStub(ControlServiceStub):
     CallTool: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CallToolRequest, _control_service_pb2.CallToolResponse]  # type: ignore[assignment]
     """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-    A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-    wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+    The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+    deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
     PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
     RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    """ControlService controls an agent while it works. Its calls are never queued behind runs.
 
-    Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+    Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
     """
 
     @_abc_1.abstractmethod
@@ -180,7 +182,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ListApprovalsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ListApprovalsResponse, _abc.Awaitable[_control_service_pb2.ListApprovalsResponse]]:
-        """ListApprovals returns approvals that the caller may answer or has asked for.
+        """ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -191,10 +193,11 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.WatchApprovalsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_control_service_pb2.WatchApprovalsResponse], _abc.AsyncIterator[_control_service_pb2.WatchApprovalsResponse]]:
-        """WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+        """WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
-        Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-        each as it is now: a decision that was made while the reader was away is shown.
+        Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+        approvals that changed after that revision, each in its current state, including decisions made while the reader was
+        disconnected.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
 
@@ -204,12 +207,12 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.RespondApprovalRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.RespondApprovalResponse, _abc.Awaitable[_control_service_pb2.RespondApprovalResponse]]:
-        """RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-        `request_id` is safe: it gets its first answer again.
+        """RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+        Repeating a request with the same `request_id` is safe: it returns the first response again.
 
-        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-        `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+        Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+        FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+        edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
         """
 
     @_abc_1.abstractmethod
@@ -218,9 +221,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.GetRunReportRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_control_service_pb2.GetRunReportResponse], _abc.AsyncIterator[_control_service_pb2.GetRunReportResponse]]:
-        """GetRunReport returns the report of a run, in pieces: all texts together are the report.
+        """GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
-        Errors: NOT_FOUND/TASK_NOT_FOUND.
+        Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
         """
 
     @_abc_1.abstractmethod
@@ -229,7 +232,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ExportTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_control_service_pb2.ExportTaskResponse], _abc.AsyncIterator[_control_service_pb2.ExportTaskResponse]]:
-        """ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+        """ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
         Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -240,9 +243,9 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.DescribeStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.DescribeStateResponse, _abc.Awaitable[_control_service_pb2.DescribeStateResponse]]:
-        """DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+        """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
-        An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+        A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -253,7 +256,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ResetStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ResetStateResponse, _abc.Awaitable[_control_service_pb2.ResetStateResponse]]:
-        """ResetState makes an agent forget a session, or all sessions of the caller.
+        """ResetState deletes the stored state of one session, or of all sessions of the caller.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -264,7 +267,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.CompactStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.CompactStateResponse, _abc.Awaitable[_control_service_pb2.CompactStateResponse]]:
-        """CompactState makes an agent's memory of a session smaller.
+        """CompactState shortens the stored conversation of a session.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -288,8 +291,8 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_control_service_pb2.CallToolResponse, _abc.Awaitable[_control_service_pb2.CallToolResponse]]:
         """CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
-        A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-        wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+        The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+        deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
         PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
         RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.

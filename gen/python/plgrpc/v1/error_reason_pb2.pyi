@@ -25,15 +25,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Not set; never sent."""
     ERROR_REASON_TASK_NOT_FOUND: _ErrorReason.ValueType  # 1
-    """The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND."""
+    """The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND."""
     ERROR_REASON_TASK_FINISHED: _ErrorReason.ValueType  # 2
     """The task has ended and accepts no more messages. Send a new task. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_TASK_ALREADY_RUNNING: _ErrorReason.ValueType  # 3
-    """The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION."""
+    """The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_TASK_NOT_CANCELABLE: _ErrorReason.ValueType  # 4
-    """The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION."""
+    """The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_TASK_FAILED: _ErrorReason.ValueType  # 5
-    """A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED."""
+    """A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED."""
     ERROR_REASON_INVALID_TRANSITION: _ErrorReason.ValueType  # 6
     """A task cannot change from its state to the requested one. Read its state again. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_SEQUENCE_OUT_OF_RANGE: _ErrorReason.ValueType  # 7
@@ -43,11 +43,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 8
     """Nothing is stored for the session, or it belongs to another principal. Check the id. gRPC code: NOT_FOUND."""
     ERROR_REASON_DELEGATION_CYCLE: _ErrorReason.ValueType  # 9
-    """The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-    FAILED_PRECONDITION.
+    """The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+    another agent. gRPC code: FAILED_PRECONDITION.
     """
     ERROR_REASON_INVALID_ARGUMENT: _ErrorReason.ValueType  # 10
-    """The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+    """The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
     INVALID_ARGUMENT.
     """
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 11
@@ -55,35 +55,29 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 12
     """The credentials are missing, expired or wrong. Send valid ones. gRPC code: UNAUTHENTICATED."""
     ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 13
-    """The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED."""
+    """The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED."""
     ERROR_REASON_RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 14
-    """A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED."""
+    """A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED."""
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 15
-    """The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED."""
+    """The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED."""
     ERROR_REASON_REQUEST_TIMEOUT: _ErrorReason.ValueType  # 16
-    """The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED."""
+    """The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED."""
     ERROR_REASON_UNAVAILABLE: _ErrorReason.ValueType  # 17
-    """The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-    UNAVAILABLE.
-    """
+    """The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE."""
     ERROR_REASON_UNIMPLEMENTED: _ErrorReason.ValueType  # 18
-    """The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED."""
+    """The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED."""
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 19
-    """The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL."""
+    """Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL."""
     ERROR_REASON_REMOTE_ERROR: _ErrorReason.ValueType  # 20
-    """Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-    UNKNOWN.
-    """
+    """Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN."""
     ERROR_REASON_ADDRESS_IN_USE: _ErrorReason.ValueType  # 21
-    """The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION."""
+    """The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_TOOL_ERROR: _ErrorReason.ValueType  # 22
-    """A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED."""
+    """A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED."""
     ERROR_REASON_TOOL_REJECTED: _ErrorReason.ValueType  # 23
-    """The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-    INVALID_ARGUMENT.
-    """
+    """The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT."""
     ERROR_REASON_TOOL_TIMEOUT: _ErrorReason.ValueType  # 24
-    """The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED."""
+    """The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED."""
     ERROR_REASON_TOOL_FAILED: _ErrorReason.ValueType  # 25
     """The tool raised an error, or its result cannot be used. It may have had effects; read the message. gRPC code: ABORTED."""
     ERROR_REASON_TOOL_CORRECTION_LIMIT: _ErrorReason.ValueType  # 26
@@ -91,45 +85,41 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ABORTED.
     """
     ERROR_REASON_ACTION_FORBIDDEN: _ErrorReason.ValueType  # 27
-    """The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
+    """The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
     ERROR_REASON_ACTION_DENIED: _ErrorReason.ValueType  # 28
-    """A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-    PERMISSION_DENIED.
-    """
+    """A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
     ERROR_REASON_ACTION_REPEATED: _ErrorReason.ValueType  # 29
-    """A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-    code: ABORTED.
+    """A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+    ABORTED.
     """
     ERROR_REASON_UNCERTAIN_EXECUTION: _ErrorReason.ValueType  # 30
-    """The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED."""
+    """The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED."""
     ERROR_REASON_BUDGET_EXCEEDED: _ErrorReason.ValueType  # 31
-    """A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+    """A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
     FAILED_PRECONDITION.
     """
     ERROR_REASON_APPROVAL_REQUIRED: _ErrorReason.ValueType  # 32
-    """The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-    FAILED_PRECONDITION.
-    """
+    """The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_APPROVAL_NOT_FOUND: _ErrorReason.ValueType  # 33
     """The approval does not exist, or the caller may not see it. List the open approvals. gRPC code: NOT_FOUND."""
     ERROR_REASON_APPROVAL_CHANGED: _ErrorReason.ValueType  # 34
-    """The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+    """The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
     FAILED_PRECONDITION.
     """
     ERROR_REASON_MODEL_FAILED: _ErrorReason.ValueType  # 35
-    """The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED."""
+    """The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED."""
     ERROR_REASON_MODEL_UNAVAILABLE: _ErrorReason.ValueType  # 36
-    """The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE."""
+    """The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE."""
     ERROR_REASON_MODEL_TIMEOUT: _ErrorReason.ValueType  # 37
-    """The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED."""
+    """The language model timed out. Retry, or allow more time. gRPC code: ABORTED."""
     ERROR_REASON_INFER_PARSE_FAILED: _ErrorReason.ValueType  # 38
-    """The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED."""
+    """The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED."""
     ERROR_REASON_CONTEXT_LIMIT: _ErrorReason.ValueType  # 39
     """The prompt does not fit into the model's context window. Shorten the conversation, or use another model. gRPC code:
     FAILED_PRECONDITION.
     """
     ERROR_REASON_AGENT_NOT_FOUND: _ErrorReason.ValueType  # 40
-    """No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND."""
+    """No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND."""
     ERROR_REASON_AGENT_AMBIGUOUS: _ErrorReason.ValueType  # 41
     """Several agents have that name. Address the agent by its URL. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_AGENT_CONFLICT: _ErrorReason.ValueType  # 42
@@ -137,67 +127,72 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_LEASE_NOT_FOUND: _ErrorReason.ValueType  # 43
     """The registration's lease is unknown or has expired. Register again. gRPC code: NOT_FOUND."""
     ERROR_REASON_STORE_UNAVAILABLE: _ErrorReason.ValueType  # 44
-    """The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE."""
+    """The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE."""
     ERROR_REASON_STORE_READ_ONLY: _ErrorReason.ValueType  # 45
-    """The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE."""
+    """The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE."""
     ERROR_REASON_STORE_FULL: _ErrorReason.ValueType  # 46
-    """The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE."""
+    """The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE."""
     ERROR_REASON_STORE_VERSION: _ErrorReason.ValueType  # 47
     """The store's file has a version that this agent cannot read. Start an agent of a matching version. gRPC code:
     FAILED_PRECONDITION.
     """
     ERROR_REASON_LOG_TOO_NEW: _ErrorReason.ValueType  # 48
-    """The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
+    """The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_SEQUENCE_CONFLICT: _ErrorReason.ValueType  # 49
-    """The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-    sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+    """The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+    Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
     """
     ERROR_REASON_LEASE_LOST: _ErrorReason.ValueType  # 50
-    """Another process runs the task now. Repeat the request. gRPC code: ABORTED."""
+    """Another process runs the task now. Retry. gRPC code: ABORTED."""
     ERROR_REASON_UNSUPPORTED_OPERATION: _ErrorReason.ValueType  # 51
-    """The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION."""
+    """The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+    FAILED_PRECONDITION.
+    """
     ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED: _ErrorReason.ValueType  # 52
-    """The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT."""
+    """The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT."""
     ERROR_REASON_PUSH_NOTIFICATION_NOT_SUPPORTED: _ErrorReason.ValueType  # 53
     """The agent sends no push notifications. Stream the task, or poll it. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED: _ErrorReason.ValueType  # 54
     """There is no extended card for this caller. Use the public card. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_EXTENSION_SUPPORT_REQUIRED: _ErrorReason.ValueType  # 55
-    """The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION."""
+    """The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_VERSION_NOT_SUPPORTED: _ErrorReason.ValueType  # 56
-    """The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION."""
+    """The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_INVALID_AGENT_RESPONSE: _ErrorReason.ValueType  # 57
-    """Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL."""
+    """Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+    INTERNAL.
+    """
     ERROR_REASON_POSITION_COMPACTED: _ErrorReason.ValueType  # 58
-    """The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-    Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-    `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+    """The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+    events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+    `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
     """
     ERROR_REASON_TASK_ALREADY_EXISTS: _ErrorReason.ValueType  # 59
-    """A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-    ALREADY_EXISTS.
+    """A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+    code: ALREADY_EXISTS.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+    """ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+    one.
 
     No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
-    `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
-    not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+    `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+    different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Not set; never sent."""
 ERROR_REASON_TASK_NOT_FOUND: ErrorReason.ValueType  # 1
-"""The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND."""
+"""The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND."""
 ERROR_REASON_TASK_FINISHED: ErrorReason.ValueType  # 2
 """The task has ended and accepts no more messages. Send a new task. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_TASK_ALREADY_RUNNING: ErrorReason.ValueType  # 3
-"""The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION."""
+"""The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_TASK_NOT_CANCELABLE: ErrorReason.ValueType  # 4
-"""The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION."""
+"""The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_TASK_FAILED: ErrorReason.ValueType  # 5
-"""A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED."""
+"""A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED."""
 ERROR_REASON_INVALID_TRANSITION: ErrorReason.ValueType  # 6
 """A task cannot change from its state to the requested one. Read its state again. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_SEQUENCE_OUT_OF_RANGE: ErrorReason.ValueType  # 7
@@ -207,11 +202,11 @@ OUT_OF_RANGE.
 ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 8
 """Nothing is stored for the session, or it belongs to another principal. Check the id. gRPC code: NOT_FOUND."""
 ERROR_REASON_DELEGATION_CYCLE: ErrorReason.ValueType  # 9
-"""The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-FAILED_PRECONDITION.
+"""The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+another agent. gRPC code: FAILED_PRECONDITION.
 """
 ERROR_REASON_INVALID_ARGUMENT: ErrorReason.ValueType  # 10
-"""The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+"""The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
 INVALID_ARGUMENT.
 """
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 11
@@ -219,35 +214,29 @@ ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 11
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 12
 """The credentials are missing, expired or wrong. Send valid ones. gRPC code: UNAUTHENTICATED."""
 ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 13
-"""The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED."""
+"""The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED."""
 ERROR_REASON_RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 14
-"""A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED."""
+"""A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED."""
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 15
-"""The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED."""
+"""The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED."""
 ERROR_REASON_REQUEST_TIMEOUT: ErrorReason.ValueType  # 16
-"""The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED."""
+"""The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED."""
 ERROR_REASON_UNAVAILABLE: ErrorReason.ValueType  # 17
-"""The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-UNAVAILABLE.
-"""
+"""The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE."""
 ERROR_REASON_UNIMPLEMENTED: ErrorReason.ValueType  # 18
-"""The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED."""
+"""The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED."""
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 19
-"""The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL."""
+"""Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL."""
 ERROR_REASON_REMOTE_ERROR: ErrorReason.ValueType  # 20
-"""Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-UNKNOWN.
-"""
+"""Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN."""
 ERROR_REASON_ADDRESS_IN_USE: ErrorReason.ValueType  # 21
-"""The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION."""
+"""The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_TOOL_ERROR: ErrorReason.ValueType  # 22
-"""A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED."""
+"""A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED."""
 ERROR_REASON_TOOL_REJECTED: ErrorReason.ValueType  # 23
-"""The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-INVALID_ARGUMENT.
-"""
+"""The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT."""
 ERROR_REASON_TOOL_TIMEOUT: ErrorReason.ValueType  # 24
-"""The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED."""
+"""The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED."""
 ERROR_REASON_TOOL_FAILED: ErrorReason.ValueType  # 25
 """The tool raised an error, or its result cannot be used. It may have had effects; read the message. gRPC code: ABORTED."""
 ERROR_REASON_TOOL_CORRECTION_LIMIT: ErrorReason.ValueType  # 26
@@ -255,45 +244,41 @@ ERROR_REASON_TOOL_CORRECTION_LIMIT: ErrorReason.ValueType  # 26
 ABORTED.
 """
 ERROR_REASON_ACTION_FORBIDDEN: ErrorReason.ValueType  # 27
-"""The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
+"""The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
 ERROR_REASON_ACTION_DENIED: ErrorReason.ValueType  # 28
-"""A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-PERMISSION_DENIED.
-"""
+"""A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
 ERROR_REASON_ACTION_REPEATED: ErrorReason.ValueType  # 29
-"""A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-code: ABORTED.
+"""A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+ABORTED.
 """
 ERROR_REASON_UNCERTAIN_EXECUTION: ErrorReason.ValueType  # 30
-"""The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED."""
+"""The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED."""
 ERROR_REASON_BUDGET_EXCEEDED: ErrorReason.ValueType  # 31
-"""A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+"""A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
 FAILED_PRECONDITION.
 """
 ERROR_REASON_APPROVAL_REQUIRED: ErrorReason.ValueType  # 32
-"""The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-FAILED_PRECONDITION.
-"""
+"""The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_APPROVAL_NOT_FOUND: ErrorReason.ValueType  # 33
 """The approval does not exist, or the caller may not see it. List the open approvals. gRPC code: NOT_FOUND."""
 ERROR_REASON_APPROVAL_CHANGED: ErrorReason.ValueType  # 34
-"""The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+"""The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
 FAILED_PRECONDITION.
 """
 ERROR_REASON_MODEL_FAILED: ErrorReason.ValueType  # 35
-"""The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED."""
+"""The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED."""
 ERROR_REASON_MODEL_UNAVAILABLE: ErrorReason.ValueType  # 36
-"""The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE."""
+"""The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE."""
 ERROR_REASON_MODEL_TIMEOUT: ErrorReason.ValueType  # 37
-"""The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED."""
+"""The language model timed out. Retry, or allow more time. gRPC code: ABORTED."""
 ERROR_REASON_INFER_PARSE_FAILED: ErrorReason.ValueType  # 38
-"""The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED."""
+"""The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED."""
 ERROR_REASON_CONTEXT_LIMIT: ErrorReason.ValueType  # 39
 """The prompt does not fit into the model's context window. Shorten the conversation, or use another model. gRPC code:
 FAILED_PRECONDITION.
 """
 ERROR_REASON_AGENT_NOT_FOUND: ErrorReason.ValueType  # 40
-"""No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND."""
+"""No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND."""
 ERROR_REASON_AGENT_AMBIGUOUS: ErrorReason.ValueType  # 41
 """Several agents have that name. Address the agent by its URL. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_AGENT_CONFLICT: ErrorReason.ValueType  # 42
@@ -301,44 +286,48 @@ ERROR_REASON_AGENT_CONFLICT: ErrorReason.ValueType  # 42
 ERROR_REASON_LEASE_NOT_FOUND: ErrorReason.ValueType  # 43
 """The registration's lease is unknown or has expired. Register again. gRPC code: NOT_FOUND."""
 ERROR_REASON_STORE_UNAVAILABLE: ErrorReason.ValueType  # 44
-"""The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE."""
+"""The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE."""
 ERROR_REASON_STORE_READ_ONLY: ErrorReason.ValueType  # 45
-"""The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE."""
+"""The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE."""
 ERROR_REASON_STORE_FULL: ErrorReason.ValueType  # 46
-"""The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE."""
+"""The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE."""
 ERROR_REASON_STORE_VERSION: ErrorReason.ValueType  # 47
 """The store's file has a version that this agent cannot read. Start an agent of a matching version. gRPC code:
 FAILED_PRECONDITION.
 """
 ERROR_REASON_LOG_TOO_NEW: ErrorReason.ValueType  # 48
-"""The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
+"""The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_SEQUENCE_CONFLICT: ErrorReason.ValueType  # 49
-"""The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+"""The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
 """
 ERROR_REASON_LEASE_LOST: ErrorReason.ValueType  # 50
-"""Another process runs the task now. Repeat the request. gRPC code: ABORTED."""
+"""Another process runs the task now. Retry. gRPC code: ABORTED."""
 ERROR_REASON_UNSUPPORTED_OPERATION: ErrorReason.ValueType  # 51
-"""The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION."""
+"""The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+FAILED_PRECONDITION.
+"""
 ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED: ErrorReason.ValueType  # 52
-"""The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT."""
+"""The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT."""
 ERROR_REASON_PUSH_NOTIFICATION_NOT_SUPPORTED: ErrorReason.ValueType  # 53
 """The agent sends no push notifications. Stream the task, or poll it. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED: ErrorReason.ValueType  # 54
 """There is no extended card for this caller. Use the public card. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_EXTENSION_SUPPORT_REQUIRED: ErrorReason.ValueType  # 55
-"""The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION."""
+"""The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_VERSION_NOT_SUPPORTED: ErrorReason.ValueType  # 56
-"""The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION."""
+"""The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_INVALID_AGENT_RESPONSE: ErrorReason.ValueType  # 57
-"""Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL."""
+"""Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+INTERNAL.
+"""
 ERROR_REASON_POSITION_COMPACTED: ErrorReason.ValueType  # 58
-"""The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-`first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+"""The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+`first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
 """
 ERROR_REASON_TASK_ALREADY_EXISTS: ErrorReason.ValueType  # 59
-"""A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-ALREADY_EXISTS.
+"""A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+code: ALREADY_EXISTS.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -44,11 +44,13 @@ class Part(_message.Message):
     text: _builtins.str
     """Plain text for people and models. Set by the author. May be empty."""
     fallback_text: _builtins.str
-    """What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0."""
+    """Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+    1.0.
+    """
     metadata_json: _builtins.str
-    """Facts about this part, a JSON object. Set by the author. Empty means none."""
+    """Metadata of the part, a JSON object. Set by the author. Empty means none."""
     media_type: _builtins.str
-    """Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one."""
+    """Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind."""
     @_builtins.property
     def data(self) -> _payload_pb2.Payload:
         """Any value: JSON, a protobuf message, bytes, a reference. Set by the author. A file with a name is a `file`."""
@@ -59,7 +61,7 @@ class Part(_message.Message):
 
     @_builtins.property
     def tool_call(self) -> Global___ToolCall:
-        """A request to run one named tool. Set by whoever wants it run."""
+        """A request to run one named tool. Set by the caller or a model."""
 
     @_builtins.property
     def tool_output(self) -> Global___ToolOutput:
@@ -67,19 +69,19 @@ class Part(_message.Message):
 
     @_builtins.property
     def infer(self) -> Global___Infer:
-        """A request to ask the agent's model. Set by whoever wants the answer."""
+        """A request to the agent's model. Set by the caller."""
 
     @_builtins.property
     def infer_output(self) -> Global___InferOutput:
-        """The answer of the agent's model. Set by the agent."""
+        """The response of the agent's model. Set by the agent."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why something did not succeed. Set by the agent."""
+        """The description of a failure. Set by the agent."""
 
     @_builtins.property
     def route(self) -> Global___RouteDecision:
-        """The branch that a flow takes next. Set by the agent in front of the branch."""
+        """The branch that a flow takes next. Set by the agent that selects the branch."""
 
     @_builtins.property
     def custom(self) -> Global___CustomContent:
@@ -124,8 +126,8 @@ class FileContent(_message.Message):
     """File name without directories. Set by the author. Empty means unnamed."""
     @_builtins.property
     def content(self) -> _payload_pb2.Payload:
-        """The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-        only the name is known.
+        """The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+        Unset means that only the name is known.
         """
 
     def __init__(
@@ -144,7 +146,7 @@ Global___FileContent: _TypeAlias = FileContent  # noqa: Y015
 
 @_typing.final
 class ToolCall(_message.Message):
-    """ToolCall asks for one run of a named tool."""
+    """ToolCall requests one run of a named tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -154,7 +156,7 @@ class ToolCall(_message.Message):
     tool_name: _builtins.str
     """Name of the tool. Set by the caller. Required."""
     call_id: _builtins.str
-    """Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default."""
+    """Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default."""
     @_builtins.property
     def arguments(self) -> _payload_pb2.Payload:
         """Arguments: a JSON object, or another form that the tool reads. Set by the caller. Unset means no arguments."""
@@ -184,14 +186,14 @@ class ToolOutput(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
-    """The call that this answers. Set by the agent."""
+    """Id of the ToolCall. Set by the agent."""
     @_builtins.property
     def result(self) -> _payload_pb2.Payload:
         """Result, any value. Set by the agent."""
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why the call failed or was rejected. Set by the agent."""
+        """Failure of a failed or rejected call. Set by the agent."""
 
     def __init__(
         self,
@@ -212,7 +214,7 @@ Global___ToolOutput: _TypeAlias = ToolOutput  # noqa: Y015
 
 @_typing.final
 class Infer(_message.Message):
-    """Infer asks the agent's model."""
+    """Infer is a request to the agent's model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -223,11 +225,11 @@ class Infer(_message.Message):
     prompt: _builtins.str
     """Instruction. Set by the caller. Empty means none."""
     user: _builtins.str
-    """Text of the person on whose behalf this is asked. Set by the caller. Empty means none."""
+    """Text of the user. Set by the caller. Empty means none."""
     output_schema_json: _builtins.str
-    """JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text."""
+    """JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text."""
     metadata_json: _builtins.str
-    """Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none."""
+    """Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none."""
     def __init__(
         self,
         *,
@@ -246,17 +248,17 @@ Global___Infer: _TypeAlias = Infer  # noqa: Y015
 
 @_typing.final
 class InferOutput(_message.Message):
-    """InferOutput is the answer of a model."""
+    """InferOutput is the response of a model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """Answer as text. Set by the agent."""
+    """Response as text. Set by the agent."""
     @_builtins.property
     def value(self) -> _payload_pb2.Payload:
-        """Answer as any value. Set by the agent."""
+        """Response as any value. Set by the agent."""
 
     def __init__(
         self,
@@ -287,7 +289,7 @@ class RouteDecision(_message.Message):
     route_key: _builtins.str
     """Key of the branch. Set by the agent. Required."""
     reason: _builtins.str
-    """Why. Set by the agent. Empty means not stated."""
+    """Reason. Set by the agent. Empty means not stated."""
     confidence: _builtins.float
     """Confidence from 0 to 1. Set by the agent. Unset means not stated."""
     metadata_json: _builtins.str
@@ -312,7 +314,9 @@ Global___RouteDecision: _TypeAlias = RouteDecision  # noqa: Y015
 
 @_typing.final
 class CustomContent(_message.Message):
-    """CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`."""
+    """CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+    `confidence`.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -18,10 +18,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Payload(_message.Message):
-    """Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+    """Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
 
-    Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
-    type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+    A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+    unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
     Next free number: 8.
     """
 
@@ -43,18 +43,18 @@ class Payload(_message.Message):
     `application/x-protobuf` for `message` and `application/octet-stream` for the others.
     """
     encoding: _builtins.str
-    """Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-    means none.
+    """Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+    codec. Empty means none.
     """
     preview: _builtins.str
-    """What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB."""
+    """Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB."""
     @_builtins.property
     def message(self) -> Global___TypedMessage:
         """A protobuf message."""
 
     @_builtins.property
     def ref(self) -> Global___PayloadRef:
-        """Where the value is, when it is not here."""
+        """A reference to a value that is stored elsewhere."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ Global___Payload: _TypeAlias = Payload  # noqa: Y015
 
 @_typing.final
 class TypedMessage(_message.Message):
-    """TypedMessage is a protobuf message that can be passed on without knowing its type."""
+    """TypedMessage is a protobuf message that can be forwarded without its descriptor."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -88,7 +88,7 @@ class TypedMessage(_message.Message):
     type_name: _builtins.str
     """Full name of the type, for instance `acme.calculator.v1.AddRequest`. Set by the author. Required."""
     value: _builtins.bytes
-    """The message, serialised. Set by the author."""
+    """The serialized message. Set by the author."""
     def __init__(
         self,
         *,
@@ -105,7 +105,7 @@ Global___TypedMessage: _TypeAlias = TypedMessage  # noqa: Y015
 
 @_typing.final
 class PayloadRef(_message.Message):
-    """PayloadRef says where a value is. The runtime never fetches it on its own."""
+    """PayloadRef is a reference to a value. The runtime never fetches it automatically."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -113,7 +113,7 @@ class PayloadRef(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Where to fetch it. Set by the author. Required."""
+    """URI of the value. Set by the author. Required."""
     size_bytes: _builtins.int
     """Size in bytes. Set by the author. 0 means unknown."""
     sha256: _builtins.bytes

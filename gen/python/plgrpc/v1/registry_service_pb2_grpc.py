@@ -26,10 +26,10 @@ if _version_not_supported:
 
 
 class RegistryServiceStub(object):
-    """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    """RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
-    Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-    The load that heartbeats report is no change: it has no revision and wakes no watcher.
+    Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+    heartbeats report is not a change: it has no revision and is not sent to watchers.
     Errors as in AgentService.
     """
 
@@ -72,10 +72,10 @@ class RegistryServiceStub(object):
 
 
 class RegistryServiceServicer(object):
-    """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    """RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
-    Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-    The load that heartbeats report is no change: it has no revision and wakes no watcher.
+    Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+    heartbeats report is not a change: it has no revision and is not sent to watchers.
     Errors as in AgentService.
     """
 
@@ -89,8 +89,8 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-        the registry.
+        """RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+        registry.
 
         Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
@@ -106,8 +106,8 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetAgent(self, request, context):
-        """GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-        any, and of these the one that was registered last.
+        """GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+        there is one, and of these the most recently registered.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
         """
@@ -118,6 +118,8 @@ class RegistryServiceServicer(object):
     def ListAgents(self, request, context):
         """ListAgents returns the agents that match a filter, sorted by name and URL.
 
+        A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+        have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -125,9 +127,9 @@ class RegistryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchAgents(self, request, context):
-        """WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
+        """WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
 
-        A revision that is gone, or none, begins with a snapshot of all matching agents.
+        Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -176,10 +178,10 @@ def add_RegistryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RegistryService(object):
-    """RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    """RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
-    Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-    The load that heartbeats report is no change: it has no revision and wakes no watcher.
+    Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+    heartbeats report is not a change: it has no revision and is not sent to watchers.
     Errors as in AgentService.
     """
 

@@ -33,45 +33,45 @@ class _TaskStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskState.V
     TASK_STATE_UNSPECIFIED: _TaskState.ValueType  # 0
     """Not set; never sent."""
     TASK_STATE_SUBMITTED: _TaskState.ValueType  # 1
-    """Accepted, not begun."""
+    """Accepted, not started."""
     TASK_STATE_WORKING: _TaskState.ValueType  # 2
-    """The agent works on it."""
+    """The agent is working on the task."""
     TASK_STATE_INPUT_REQUIRED: _TaskState.ValueType  # 3
     """The agent waits for a further message to this task."""
     TASK_STATE_AUTH_REQUIRED: _TaskState.ValueType  # 4
-    """The agent waits for an authorisation that comes from elsewhere."""
+    """The agent waits for an authorization outside of this task."""
     TASK_STATE_COMPLETED: _TaskState.ValueType  # 5
     """Ended with success. Terminal."""
     TASK_STATE_CANCELED: _TaskState.ValueType  # 6
-    """Ended because someone asked for it. Terminal."""
+    """Canceled on request. Terminal."""
     TASK_STATE_FAILED: _TaskState.ValueType  # 7
     """Ended with an error. Terminal."""
     TASK_STATE_REJECTED: _TaskState.ValueType  # 8
-    """The agent declined to do it. Terminal."""
+    """Rejected by the agent. Terminal."""
 
 class TaskState(_TaskState, metaclass=_TaskStateEnumTypeWrapper):
-    """TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
-    that it does not know, and a server refuses it in a request.
+    """TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+    unknown value, and a server rejects it in a request.
     """
 
 TASK_STATE_UNSPECIFIED: TaskState.ValueType  # 0
 """Not set; never sent."""
 TASK_STATE_SUBMITTED: TaskState.ValueType  # 1
-"""Accepted, not begun."""
+"""Accepted, not started."""
 TASK_STATE_WORKING: TaskState.ValueType  # 2
-"""The agent works on it."""
+"""The agent is working on the task."""
 TASK_STATE_INPUT_REQUIRED: TaskState.ValueType  # 3
 """The agent waits for a further message to this task."""
 TASK_STATE_AUTH_REQUIRED: TaskState.ValueType  # 4
-"""The agent waits for an authorisation that comes from elsewhere."""
+"""The agent waits for an authorization outside of this task."""
 TASK_STATE_COMPLETED: TaskState.ValueType  # 5
 """Ended with success. Terminal."""
 TASK_STATE_CANCELED: TaskState.ValueType  # 6
-"""Ended because someone asked for it. Terminal."""
+"""Canceled on request. Terminal."""
 TASK_STATE_FAILED: TaskState.ValueType  # 7
 """Ended with an error. Terminal."""
 TASK_STATE_REJECTED: TaskState.ValueType  # 8
-"""The agent declined to do it. Terminal."""
+"""Rejected by the agent. Terminal."""
 Global___TaskState: _TypeAlias = TaskState  # noqa: Y015
 
 class _MessageRole:
@@ -83,25 +83,25 @@ class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRo
     MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
     """Not set; read as user."""
     MESSAGE_ROLE_USER: _MessageRole.ValueType  # 1
-    """A person, or the program that speaks for one."""
+    """A person, or a program that acts for a person."""
     MESSAGE_ROLE_AGENT: _MessageRole.ValueType  # 2
     """An agent, or its model."""
     MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 3
-    """The system itself."""
+    """The system."""
     MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
     """A tool."""
 
 class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
-    """MessageRole is who speaks in a message. Open, as TaskState."""
+    """MessageRole is the role of a message's author. Open, as TaskState."""
 
 MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
 """Not set; read as user."""
 MESSAGE_ROLE_USER: MessageRole.ValueType  # 1
-"""A person, or the program that speaks for one."""
+"""A person, or a program that acts for a person."""
 MESSAGE_ROLE_AGENT: MessageRole.ValueType  # 2
 """An agent, or its model."""
 MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 3
-"""The system itself."""
+"""The system."""
 MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
 """A tool."""
 Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
@@ -115,28 +115,28 @@ class _TaskViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskView.Val
     TASK_VIEW_UNSPECIFIED: _TaskView.ValueType  # 0
     """The method's default, named in its comment."""
     TASK_VIEW_HEADER: _TaskView.ValueType  # 1
-    """Identity, state, times, counts and reasons; no metadata, context, messages or artifacts."""
+    """Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts."""
     TASK_VIEW_TURN: _TaskView.ValueType  # 2
-    """Everything, of messages, artifacts and state changes those of the latest turn."""
+    """Everything, but only the messages, artifacts and state changes of the latest turn."""
     TASK_VIEW_FULL: _TaskView.ValueType  # 3
     """Everything."""
 
 class TaskView(_TaskView, metaclass=_TaskViewEnumTypeWrapper):
-    """TaskView says how much of a task an answer carries."""
+    """TaskView selects how much of a task a response carries. A server rejects an unknown value."""
 
 TASK_VIEW_UNSPECIFIED: TaskView.ValueType  # 0
 """The method's default, named in its comment."""
 TASK_VIEW_HEADER: TaskView.ValueType  # 1
-"""Identity, state, times, counts and reasons; no metadata, context, messages or artifacts."""
+"""Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts."""
 TASK_VIEW_TURN: TaskView.ValueType  # 2
-"""Everything, of messages, artifacts and state changes those of the latest turn."""
+"""Everything, but only the messages, artifacts and state changes of the latest turn."""
 TASK_VIEW_FULL: TaskView.ValueType  # 3
 """Everything."""
 Global___TaskView: _TypeAlias = TaskView  # noqa: Y015
 
 @_typing.final
 class Message(_message.Message):
-    """Message is one communication between participants."""
+    """Message is one message of a caller, an agent, the system or a tool."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -148,16 +148,16 @@ class Message(_message.Message):
     id: _builtins.str
     """Identifies the message inside its task. Set by the author, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     role: Global___MessageRole.ValueType
-    """Who speaks. Set by the author. Default: user."""
+    """Role of the author. Set by the author. Default: user."""
     metadata_json: _builtins.str
-    """Facts about the message, a JSON object. Set by the author. Empty means none."""
+    """Metadata of the message, a JSON object. Set by the author. Empty means none."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_part_pb2.Part]:
         """Content, in order. Set by the author. At most 1,000."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was written, UTC, microseconds. Set by the author, else by the server."""
+        """Creation time, UTC, microseconds. Set by the author, else by the server."""
 
     def __init__(
         self,
@@ -194,24 +194,24 @@ class Artifact(_message.Message):
     id: _builtins.str
     """Identifies the artifact inside its task. Set by the agent. Format: UUIDv7 by default; 1 to 128 bytes."""
     metadata_json: _builtins.str
-    """Facts about the artifact, a JSON object. Set by the agent. Empty means none."""
+    """Metadata of the artifact, a JSON object. Set by the agent. Empty means none."""
     kind: _builtins.str
     """Category, for instance `result`, `preview` or `action_result`. Set by the agent. Empty means `result`."""
     name: _builtins.str
     """Name for people. Set by the agent. Empty means none."""
     uri: _builtins.str
-    """Resource that the artifact stands for. Set by the agent. Empty means none."""
+    """URI of the resource that the artifact represents. Set by the agent. Empty means none."""
     media_type: _builtins.str
-    """Media type of the whole. Set by the agent. Empty means that each part speaks for itself."""
+    """Media type of the whole artifact. Set by the agent. Empty means that each part has its own."""
     action_id: _builtins.str
-    """Action that produced it. Set by the agent. Empty means none."""
+    """Action that produced the artifact. Set by the agent. Empty means none."""
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_part_pb2.Part]:
         """Content, in order. Set by the agent. At most 1,000."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was produced, UTC, microseconds. Set by the agent."""
+        """Creation time, UTC, microseconds. Set by the agent."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ Global___Artifact: _TypeAlias = Artifact  # noqa: Y015
 
 @_typing.final
 class Task(_message.Message):
-    """Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput."""
+    """Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -267,9 +267,9 @@ class Task(_message.Message):
     id: _builtins.str
     """Identifies the task. Set by the caller, else by the server. Format: UUIDv7 by default; 1 to 128 bytes."""
     state: Global___TaskState.ValueType
-    """Where it stands. Set by the server."""
+    """State in the lifecycle. Set by the server."""
     metadata_json: _builtins.str
-    """Facts about the task, a JSON object. Set by the caller and the agent. Empty means none."""
+    """Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none."""
     flow_state_json: _builtins.str
     """State of the flow that the task moves through, a JSON object. Set by flows. Empty means none."""
     session_id: _builtins.str
@@ -277,42 +277,42 @@ class Task(_message.Message):
     run_id: _builtins.str
     """Latest run. Set by the server. Format: UUIDv7."""
     sequence: _builtins.int
-    """Sequence of the last event in this reading; grows by one with each change. Set by the server."""
+    """Sequence of the last event that this state includes; each event increases it by one. Set by the server."""
     agent_name: _builtins.str
-    """Agent that owns the task. Set by the server."""
+    """Name of the agent that executes the task. Set by the server."""
     message_count: _builtins.int
     """Number of messages in the whole task, whatever the view. Set by the server."""
     artifact_count: _builtins.int
     """Number of artifacts in the whole task, whatever the view. Set by the server."""
     cancel_reason: _builtins.str
-    """Why the task was canceled. Set by whoever canceled it. Empty otherwise."""
+    """Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise."""
     output_id: _builtins.str
-    """Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-    kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-    the server. Empty means that there is none, or that the view has no messages.
+    """Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+    the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+    tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
     """
     first_sequence: _builtins.int
-    """Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-    server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-    reading still has what they said.
+    """Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+    means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+    still includes their effects.
     """
     first_artifact: _builtins.int
-    """Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-    large: see `GetTaskRequest.before_artifact`. Set by the server.
+    """Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+    response too large: see `GetTaskRequest.before_artifact`. Set by the server.
     """
     first_message: _builtins.int
-    """The same of `messages`: see `GetTaskRequest.before_message`. Set by the server."""
+    """Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
-        """Communication, oldest first. Set by callers and the agent."""
+        """Messages, oldest first. Set by callers and the agent."""
 
     @_builtins.property
     def artifacts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Artifact]:
-        """Results, oldest first, after those that callers have brought along. Set by callers and the agent."""
+        """Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When the task came into being, UTC, microseconds. Set by the caller, else by the server."""
+        """Creation time of the task, UTC, microseconds. Set by the caller, else by the server."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
@@ -320,7 +320,7 @@ class Task(_message.Message):
 
     @_builtins.property
     def context(self) -> _context_pb2.RunContext:
-        """Envelope of the latest run. Set by the server, from the caller's RunOptions."""
+        """Context of the latest run. Set by the server, from the caller's RunOptions."""
 
     @_builtins.property
     def state_history(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateChange]:
@@ -328,18 +328,19 @@ class Task(_message.Message):
 
     @_builtins.property
     def failure(self) -> _failure_pb2.Failure:
-        """Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-        Lists of tasks carry its `message` alone.
+        """Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+        Unset otherwise. Lists of tasks carry only its `message`.
         """
 
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
-        """What the task has used up so far, its delegated work included. Set by the server. Unset means nothing."""
+        """Total usage of the task so far, including delegated work. Set by the server. Unset means none."""
 
     @_builtins.property
     def omitted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-        `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+        """Paths of fields that were left out because their value alone would have made the response too large, for instance
+        `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+        server.
         """
 
     def __init__(
@@ -380,7 +381,7 @@ Global___Task: _TypeAlias = Task  # noqa: Y015
 
 @_typing.final
 class StateChange(_message.Message):
-    """StateChange is one step of a task's lifecycle."""
+    """StateChange is one change of a task's state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -393,7 +394,7 @@ class StateChange(_message.Message):
     """State after. Set by the server."""
     @_builtins.property
     def change_time(self) -> _timestamp_pb2.Timestamp:
-        """When, UTC, microseconds. Set by the server."""
+        """Time of the change, UTC, microseconds. Set by the server."""
 
     def __init__(
         self,

@@ -22,10 +22,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Tool(_message.Message):
-    """Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+    """Tool is a function of an agent that callers run by its name. All fields are set by the agent.
 
-    `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
-    must not decide whether a call is allowed.
+    `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+    whether a call is allowed.
     Next free number: 16.
     """
 
@@ -51,40 +51,36 @@ class Tool(_message.Message):
     title: _builtins.str
     """Name for people. Empty means `name`."""
     description: _builtins.str
-    """What it does."""
+    """Description of the tool."""
     input_schema_json: _builtins.str
     """JSON Schema of its arguments, a JSON object. Empty means none stated."""
     output_schema_json: _builtins.str
     """JSON Schema of its result, a JSON object. Empty means none stated."""
     request_type: _builtins.str
-    """Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-    JSON.
-    """
+    """Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON."""
     response_type: _builtins.str
-    """Full name of the protobuf message that its result is. Empty means that it is JSON."""
+    """Full name of the protobuf message of the result. Empty means JSON."""
     read_only: _builtins.bool
-    """A call changes nothing. False means that it may, or that it is not known."""
+    """Whether a call is free of changes. False also means unknown."""
     idempotent: _builtins.bool
-    """The same call twice has the same effect as once. False means that it may not, or that it is not known."""
+    """Whether repeating the same call has no further effect. False also means unknown."""
     destructive: _builtins.bool
-    """A call may delete or overwrite something. False means that it does not, or that it is not known."""
+    """Whether a call may delete or overwrite something. False also means unknown."""
     streaming: _builtins.bool
-    """It reports output while it runs. False means that it does not, or that it is not known."""
+    """Whether the tool reports output while it runs. False also means unknown."""
     effect: _policy_pb2.PolicyEffect.ValueType
-    """What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-    call is made.
-    """
+    """Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Permissions that a call needs, for instance `calendar.write`; ordered."""
+        """Capabilities that a call needs, for instance `calendar.write`; sorted."""
 
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
-        """How long a call may take, waiting for its turn included. Unset means that the agent states none."""
+        """Timeout of a call, including its time in the queue. Unset means not stated."""
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Words to be found by."""
+        """Search tags."""
 
     def __init__(
         self,

@@ -10,14 +10,16 @@ pub mod agent_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /** AgentService takes tasks, runs them and tells how they go.
+    /** AgentService accepts tasks, runs them, and returns or streams their state and events.
 
  Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
- UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
- A task belongs to the principal that sent it; to anyone else it does not exist.
+ UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+ UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+ the principal that sent it; for every other principal it does not exist.
 
- Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
- task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+ messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+ GetTaskRequest).
 */
     #[derive(Debug, Clone)]
     pub struct AgentServiceClient<T> {
@@ -99,7 +101,7 @@ pub mod agent_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /** GetAgentCard returns who the agent is and what it can do.
+        /** GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
 */
         pub async fn get_agent_card(
             &mut self,
@@ -125,9 +127,9 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "GetAgentCard"));
             self.inner.unary(req, path, codec).await
         }
-        /** SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+        /** SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
- The run does not end with the call: a deadline bounds the wait only.
+ The run does not end with the call: a deadline limits only the wait.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
  ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
  FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -156,7 +158,8 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "SendTask"));
             self.inner.unary(req, path, codec).await
         }
-        /** StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+        /** StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+ task is terminal or waits for input.
 
  Errors: those of SendTask.
 */
@@ -184,8 +187,8 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "StreamTask"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
- the rules.
+        /** SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+ gaps or repetitions. WatchPosition has the rules.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
  position; read the task with GetTask and continue after its `sequence`.
@@ -214,10 +217,10 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "SubscribeTask"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** GetTask returns the current reading of a task. Default view: full.
+        /** GetTask returns the current state of a task. Default view: full.
 
- Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
- `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+ Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+ call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 */
         pub async fn get_task(
@@ -244,7 +247,7 @@ pub mod agent_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.AgentService", "GetTask"));
             self.inner.unary(req, path, codec).await
         }
-        /** ListTasks returns the caller's tasks, last changed first. Default view: header.
+        /** ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -273,7 +276,7 @@ pub mod agent_service_client {
             self.inner.unary(req, path, codec).await
         }
         /** CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
- state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+ state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
 */
@@ -316,7 +319,7 @@ pub mod agent_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with AgentServiceServer.
     #[async_trait]
     pub trait AgentService: std::marker::Send + std::marker::Sync + 'static {
-        /** GetAgentCard returns who the agent is and what it can do.
+        /** GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
 */
         async fn get_agent_card(
             &self,
@@ -325,9 +328,9 @@ pub mod agent_service_server {
             tonic::Response<super::GetAgentCardResponse>,
             tonic::Status,
         >;
-        /** SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+        /** SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
 
- The run does not end with the call: a deadline bounds the wait only.
+ The run does not end with the call: a deadline limits only the wait.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
  ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
  FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -345,7 +348,8 @@ pub mod agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+        /** StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+ task is terminal or waits for input.
 
  Errors: those of SendTask.
 */
@@ -359,8 +363,8 @@ pub mod agent_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
- the rules.
+        /** SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+ gaps or repetitions. WatchPosition has the rules.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
  position; read the task with GetTask and continue after its `sequence`.
@@ -372,17 +376,17 @@ pub mod agent_service_server {
             tonic::Response<Self::SubscribeTaskStream>,
             tonic::Status,
         >;
-        /** GetTask returns the current reading of a task. Default view: full.
+        /** GetTask returns the current state of a task. Default view: full.
 
- Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
- `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+ Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+ call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
 */
         async fn get_task(
             &self,
             request: tonic::Request<super::GetTaskRequest>,
         ) -> std::result::Result<tonic::Response<super::GetTaskResponse>, tonic::Status>;
-        /** ListTasks returns the caller's tasks, last changed first. Default view: header.
+        /** ListTasks returns the caller's tasks, most recently changed first. Default view: header.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -394,7 +398,7 @@ pub mod agent_service_server {
             tonic::Status,
         >;
         /** CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
- state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+ state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
 */
@@ -406,14 +410,16 @@ pub mod agent_service_server {
             tonic::Status,
         >;
     }
-    /** AgentService takes tasks, runs them and tells how they go.
+    /** AgentService accepts tasks, runs them, and returns or streams their state and events.
 
  Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
- UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
- A task belongs to the principal that sent it; to anyone else it does not exist.
+ UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+ UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+ the principal that sent it; for every other principal it does not exist.
 
- Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
- task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+ messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+ GetTaskRequest).
 */
     #[derive(Debug)]
     pub struct AgentServiceServer<T> {
@@ -859,9 +865,9 @@ pub mod control_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /** ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    /** ControlService controls an agent while it works. Its calls are never queued behind runs.
 
- Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
 */
     #[derive(Debug, Clone)]
     pub struct ControlServiceClient<T> {
@@ -943,7 +949,7 @@ pub mod control_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /** ListApprovals returns approvals that the caller may answer or has asked for.
+        /** ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -971,10 +977,11 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ListApprovals"));
             self.inner.unary(req, path, codec).await
         }
-        /** WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+        /** WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
- Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
- each as it is now: a decision that was made while the reader was away is shown.
+ Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+ approvals that changed after that revision, each in its current state, including decisions made while the reader was
+ disconnected.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn watch_approvals(
@@ -1001,12 +1008,12 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "WatchApprovals"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
- `request_id` is safe: it gets its first answer again.
+        /** RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+ Repeating a request with the same `request_id` is safe: it returns the first response again.
 
- Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
- FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
- `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+ Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+ FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+ edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
 */
         pub async fn respond_approval(
             &mut self,
@@ -1032,9 +1039,9 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "RespondApproval"));
             self.inner.unary(req, path, codec).await
         }
-        /** GetRunReport returns the report of a run, in pieces: all texts together are the report.
+        /** GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND.
+ Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
 */
         pub async fn get_run_report(
             &mut self,
@@ -1060,7 +1067,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "GetRunReport"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+        /** ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -1088,9 +1095,9 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ExportTask"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+        /** DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
- An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+ A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1118,7 +1125,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "DescribeState"));
             self.inner.unary(req, path, codec).await
         }
-        /** ResetState makes an agent forget a session, or all sessions of the caller.
+        /** ResetState deletes the stored state of one session, or of all sessions of the caller.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1146,7 +1153,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ResetState"));
             self.inner.unary(req, path, codec).await
         }
-        /** CompactState makes an agent's memory of a session smaller.
+        /** CompactState shortens the stored conversation of a session.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1204,8 +1211,8 @@ pub mod control_service_client {
         }
         /** CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
- A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
- wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+ The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+ deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
  PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
  RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -1249,7 +1256,7 @@ pub mod control_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ControlServiceServer.
     #[async_trait]
     pub trait ControlService: std::marker::Send + std::marker::Sync + 'static {
-        /** ListApprovals returns approvals that the caller may answer or has asked for.
+        /** ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -1266,10 +1273,11 @@ pub mod control_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+        /** WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
 
- Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
- each as it is now: a decision that was made while the reader was away is shown.
+ Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+ approvals that changed after that revision, each in its current state, including decisions made while the reader was
+ disconnected.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn watch_approvals(
@@ -1279,12 +1287,12 @@ pub mod control_service_server {
             tonic::Response<Self::WatchApprovalsStream>,
             tonic::Status,
         >;
-        /** RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
- `request_id` is safe: it gets its first answer again.
+        /** RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+ Repeating a request with the same `request_id` is safe: it returns the first response again.
 
- Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
- FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
- `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+ Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+ FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+ edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
 */
         async fn respond_approval(
             &self,
@@ -1299,9 +1307,9 @@ pub mod control_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** GetRunReport returns the report of a run, in pieces: all texts together are the report.
+        /** GetRunReport returns the report of a run in pieces; concatenated they are the report.
 
- Errors: NOT_FOUND/TASK_NOT_FOUND.
+ Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
 */
         async fn get_run_report(
             &self,
@@ -1316,7 +1324,7 @@ pub mod control_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+        /** ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
 
  Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -1324,9 +1332,9 @@ pub mod control_service_server {
             &self,
             request: tonic::Request<super::ExportTaskRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExportTaskStream>, tonic::Status>;
-        /** DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+        /** DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
 
- An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+ A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1337,7 +1345,7 @@ pub mod control_service_server {
             tonic::Response<super::DescribeStateResponse>,
             tonic::Status,
         >;
-        /** ResetState makes an agent forget a session, or all sessions of the caller.
+        /** ResetState deletes the stored state of one session, or of all sessions of the caller.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1348,7 +1356,7 @@ pub mod control_service_server {
             tonic::Response<super::ResetStateResponse>,
             tonic::Status,
         >;
-        /** CompactState makes an agent's memory of a session smaller.
+        /** CompactState shortens the stored conversation of a session.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1372,8 +1380,8 @@ pub mod control_service_server {
         >;
         /** CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
 
- A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
- wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+ The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+ deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
  PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
  RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -1386,9 +1394,9 @@ pub mod control_service_server {
             tonic::Status,
         >;
     }
-    /** ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+    /** ControlService controls an agent while it works. Its calls are never queued behind runs.
 
- Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
 */
     #[derive(Debug)]
     pub struct ControlServiceServer<T> {
@@ -1972,10 +1980,10 @@ pub mod registry_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /** RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    /** RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
- Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
- The load that heartbeats report is no change: it has no revision and wakes no watcher.
+ Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+ heartbeats report is not a change: it has no revision and is not sent to watchers.
  Errors as in AgentService.
 */
     #[derive(Debug, Clone)]
@@ -2086,8 +2094,8 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "RegisterAgent"));
             self.inner.unary(req, path, codec).await
         }
-        /** RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
- the registry.
+        /** RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+ registry.
 
  Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -2141,8 +2149,8 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "DeregisterAgent"));
             self.inner.unary(req, path, codec).await
         }
-        /** GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
- any, and of these the one that was registered last.
+        /** GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+ there is one, and of these the most recently registered.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 */
@@ -2172,6 +2180,8 @@ pub mod registry_service_client {
         }
         /** ListAgents returns the agents that match a filter, sorted by name and URL.
 
+ A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+ have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn list_agents(
@@ -2198,9 +2208,9 @@ pub mod registry_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.RegistryService", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
-        /** WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
+        /** WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
 
- A revision that is gone, or none, begins with a snapshot of all matching agents.
+ Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         pub async fn watch_agents(
@@ -2253,8 +2263,8 @@ pub mod registry_service_server {
             tonic::Response<super::RegisterAgentResponse>,
             tonic::Status,
         >;
-        /** RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
- the registry.
+        /** RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+ registry.
 
  Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
@@ -2274,8 +2284,8 @@ pub mod registry_service_server {
             tonic::Response<super::DeregisterAgentResponse>,
             tonic::Status,
         >;
-        /** GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
- any, and of these the one that was registered last.
+        /** GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+ there is one, and of these the most recently registered.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
 */
@@ -2288,6 +2298,8 @@ pub mod registry_service_server {
         >;
         /** ListAgents returns the agents that match a filter, sorted by name and URL.
 
+ A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+ have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn list_agents(
@@ -2303,9 +2315,9 @@ pub mod registry_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
+        /** WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
 
- A revision that is gone, or none, begins with a snapshot of all matching agents.
+ Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 */
         async fn watch_agents(
@@ -2316,10 +2328,10 @@ pub mod registry_service_server {
             tonic::Status,
         >;
     }
-    /** RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
+    /** RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
 
- Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
- The load that heartbeats report is no change: it has no revision and wakes no watcher.
+ Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+ heartbeats report is not a change: it has no revision and is not sent to watchers.
  Errors as in AgentService.
 */
     #[derive(Debug)]

@@ -15,28 +15,31 @@ export declare const file_plgrpc_v1_agent_card: GenFile;
 /**
  * AgentCard describes one agent. Fields that a reader does not know are ignored.
  *
- * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
- * formats and role included.
+ * A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+ * with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+ *
+ * No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+ * it can, including the versions, formats and role.
  *
  * @generated from message plgrpc.v1.AgentCard
  */
 export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   /**
-   * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+   * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * What it is for, in a sentence or two. Set by the agent. Required.
+   * Purpose of the agent, in one or two sentences. Set by the agent. Required.
    *
    * @generated from field: string description = 2;
    */
   description: string;
 
   /**
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    *
    * @generated from field: repeated plgrpc.v1.AgentInterface interfaces = 3;
@@ -58,58 +61,58 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   protocolVersion: string;
 
   /**
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    *
    * @generated from field: repeated string features = 6;
    */
   features: string[];
 
   /**
-   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-   * stated.
+   * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+   * means not stated.
    *
    * @generated from field: int32 max_concurrency = 7;
    */
   maxConcurrency: number;
 
   /**
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    *
    * @generated from field: repeated plgrpc.v1.AgentSkill skills = 8;
    */
   skills: AgentSkill[];
 
   /**
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    *
    * @generated from field: repeated string input_formats = 9;
    */
   inputFormats: string[];
 
   /**
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    *
    * @generated from field: repeated string output_formats = 10;
    */
   outputFormats: string[];
 
   /**
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    *
    * @generated from field: map<string, plgrpc.v1.SecurityScheme> security_schemes = 11;
    */
@@ -124,21 +127,21 @@ export declare type AgentCard = Message<"plgrpc.v1.AgentCard"> & {
   role: string;
 
   /**
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    *
    * @generated from field: repeated string tags = 13;
    */
   tags: string[];
 
   /**
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    *
    * @generated from field: map<string, string> metadata = 14;
    */
   metadata: { [key: string]: string };
 
   /**
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    *
    * @generated from field: repeated plgrpc.v1.AgentCardSignature signatures = 15;
@@ -159,7 +162,7 @@ export declare const AgentCardSchema: GenMessage<AgentCard>;
  */
 export declare type AgentInterface = Message<"plgrpc.v1.AgentInterface"> & {
   /**
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    *
    * @generated from field: string url = 1;
    */
@@ -174,7 +177,7 @@ export declare type AgentInterface = Message<"plgrpc.v1.AgentInterface"> & {
   transport: string;
 
   /**
-   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+   * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
    *
    * @generated from field: string protocol_version = 3;
    */
@@ -188,7 +191,7 @@ export declare type AgentInterface = Message<"plgrpc.v1.AgentInterface"> & {
 export declare const AgentInterfaceSchema: GenMessage<AgentInterface>;
 
 /**
- * AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
+ * AgentSkill describes one skill of an agent. All fields are set by the agent.
  *
  * @generated from message plgrpc.v1.AgentSkill
  */
@@ -201,7 +204,7 @@ export declare type AgentSkill = Message<"plgrpc.v1.AgentSkill"> & {
   id: string;
 
   /**
-   * What it does.
+   * Description of the skill.
    *
    * @generated from field: string description = 2;
    */
@@ -222,14 +225,14 @@ export declare type AgentSkill = Message<"plgrpc.v1.AgentSkill"> & {
   outputSchemaJson: string;
 
   /**
-   * Words to be found by.
+   * Search tags.
    *
    * @generated from field: repeated string tags = 5;
    */
   tags: string[];
 
   /**
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    *
    * @generated from field: repeated string examples_json = 6;
    */
@@ -277,20 +280,20 @@ export declare type AgentCardSignature = Message<"plgrpc.v1.AgentCardSignature">
 export declare const AgentCardSignatureSchema: GenMessage<AgentCardSignature>;
 
 /**
- * SecurityScheme is one way to authenticate. All of it is set by the agent.
+ * SecurityScheme is one way to authenticate. All fields are set by the agent.
  *
  * @generated from message plgrpc.v1.SecurityScheme
  */
 export declare type SecurityScheme = Message<"plgrpc.v1.SecurityScheme"> & {
   /**
-   * For people. Empty means none.
+   * Description for people. Empty means none.
    *
    * @generated from field: string description = 1;
    */
   description: string;
 
   /**
-   * The kind. Open: a reader keeps a scheme of a kind that it does not know, passes it on, and does not use it.
+   * Kind of the scheme. Open: a reader keeps a scheme of an unknown kind and passes it on, but does not use it.
    *
    * @generated from oneof plgrpc.v1.SecurityScheme.scheme
    */
@@ -336,7 +339,7 @@ export declare type SecurityScheme = Message<"plgrpc.v1.SecurityScheme"> & {
     case: "mutualTls";
   } | {
     /**
-     * Anything else.
+     * Any other scheme.
      *
      * @generated from field: plgrpc.v1.CustomSecurity custom = 7;
      */
@@ -365,7 +368,7 @@ export declare const SecuritySchemeSchema: GenMessage<SecurityScheme>;
  */
 export declare type ApiKeySecurity = Message<"plgrpc.v1.ApiKeySecurity"> & {
   /**
-   * Where the key travels. Set by the agent.
+   * Part of the request that carries the key. Set by the agent.
    *
    * @generated from field: plgrpc.v1.ApiKeyLocation location = 1;
    */
@@ -414,7 +417,7 @@ export declare type HttpSecurity = Message<"plgrpc.v1.HttpSecurity"> & {
 export declare const HttpSecuritySchema: GenMessage<HttpSecurity>;
 
 /**
- * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+ * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted.
  *
  * @generated from message plgrpc.v1.OAuth2Security
  */
@@ -434,14 +437,14 @@ export declare type OAuth2Security = Message<"plgrpc.v1.OAuth2Security"> & {
   clientCredentials?: OAuthFlow | undefined;
 
   /**
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    *
    * @generated from field: plgrpc.v1.OAuthFlow implicit = 3;
    */
   implicit?: OAuthFlow | undefined;
 
   /**
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    *
    * @generated from field: plgrpc.v1.OAuthFlow password = 4;
    */
@@ -469,7 +472,7 @@ export declare type OAuth2Security = Message<"plgrpc.v1.OAuth2Security"> & {
 export declare const OAuth2SecuritySchema: GenMessage<OAuth2Security>;
 
 /**
- * OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+ * OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated.
  *
  * @generated from message plgrpc.v1.OAuthFlow
  */
@@ -496,7 +499,7 @@ export declare type OAuthFlow = Message<"plgrpc.v1.OAuthFlow"> & {
   deviceAuthorizationUrl: string;
 
   /**
-   * URL at which tokens are refreshed.
+   * URL of the endpoint that refreshes tokens.
    *
    * @generated from field: string refresh_url = 4;
    */
@@ -544,7 +547,7 @@ export declare type OpenIdConnectSecurity = Message<"plgrpc.v1.OpenIdConnectSecu
 export declare const OpenIdConnectSecuritySchema: GenMessage<OpenIdConnectSecurity>;
 
 /**
- * MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+ * MutualTlsSecurity is TLS with a client certificate. It has no fields.
  *
  * @generated from message plgrpc.v1.MutualTlsSecurity
  */
@@ -558,20 +561,20 @@ export declare type MutualTlsSecurity = Message<"plgrpc.v1.MutualTlsSecurity"> &
 export declare const MutualTlsSecuritySchema: GenMessage<MutualTlsSecurity>;
 
 /**
- * CustomSecurity is a scheme of a type that the contract has no message for.
+ * CustomSecurity is a scheme of any other type.
  *
  * @generated from message plgrpc.v1.CustomSecurity
  */
 export declare type CustomSecurity = Message<"plgrpc.v1.CustomSecurity"> & {
   /**
-   * Type, a word of the application. Set by the agent. Required.
+   * Type, defined by the application. Set by the agent. Required.
    *
    * @generated from field: string type = 1;
    */
   type: string;
 
   /**
-   * Its facts, a JSON object. Set by the agent. Empty means none.
+   * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
    *
    * @generated from field: string content_json = 2;
    */
@@ -585,7 +588,7 @@ export declare type CustomSecurity = Message<"plgrpc.v1.CustomSecurity"> & {
 export declare const CustomSecuritySchema: GenMessage<CustomSecurity>;
 
 /**
- * ApiKeyLocation is where an API key travels. Open, as TaskState.
+ * ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState.
  *
  * @generated from enum plgrpc.v1.ApiKeyLocation
  */

@@ -103,7 +103,7 @@ export const ApiKeyLocationSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_agent_card, 0);
 
 /**
- * ApiKeyLocation is where an API key travels. Open, as TaskState.
+ * ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState.
  *
  * @generated from enum plgrpc.v1.ApiKeyLocation
  */

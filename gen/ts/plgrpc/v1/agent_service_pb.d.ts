@@ -59,30 +59,30 @@ export declare const GetAgentCardResponseSchema: GenMessage<GetAgentCardResponse
  */
 export declare type SendTaskRequest = Message<"plgrpc.v1.SendTaskRequest"> & {
   /**
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    *
    * @generated from field: plgrpc.v1.TaskInput input = 1;
    */
   input?: TaskInput | undefined;
 
   /**
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-   * most 128 bytes.
+   * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+   * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+   * new request. At most 128 bytes.
    *
    * @generated from field: string request_id = 2;
    */
   requestId: string;
 
   /**
-   * How much of the task to return. Set by the caller. Default: turn.
+   * View of the task to return. Set by the caller. Default: turn.
    *
    * @generated from field: plgrpc.v1.TaskView view = 3;
    */
   view: TaskView;
 
   /**
-   * When to answer. Set by the caller. Default: settled.
+   * When to respond. Set by the caller. Default: settled.
    *
    * @generated from field: plgrpc.v1.WaitFor wait_for = 4;
    */
@@ -102,7 +102,7 @@ export declare const SendTaskRequestSchema: GenMessage<SendTaskRequest>;
  */
 export declare type SendTaskResponse = Message<"plgrpc.v1.SendTaskResponse"> & {
   /**
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    *
    * @generated from field: plgrpc.v1.Task task = 1;
    */
@@ -129,7 +129,7 @@ export declare type StreamTaskRequest = Message<"plgrpc.v1.StreamTaskRequest"> &
   input?: TaskInput | undefined;
 
   /**
-   * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+   * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
    *
    * @generated from field: string request_id = 2;
    */
@@ -150,7 +150,7 @@ export declare type StreamTaskRequest = Message<"plgrpc.v1.StreamTaskRequest"> &
 export declare const StreamTaskRequestSchema: GenMessage<StreamTaskRequest>;
 
 /**
- * StreamTaskResponse carries whatever was ready.
+ * StreamTaskResponse carries the next events and deltas of a stream.
  *
  * @generated from message plgrpc.v1.StreamTaskResponse
  */
@@ -163,15 +163,15 @@ export declare type StreamTaskResponse = Message<"plgrpc.v1.StreamTaskResponse">
   events: RunEvent[];
 
   /**
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Delta deltas = 2;
    */
   deltas: Delta[];
 
   /**
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    *
    * @generated from field: plgrpc.v1.WatchPosition position = 3;
    */
@@ -198,7 +198,7 @@ export declare type SubscribeTaskRequest = Message<"plgrpc.v1.SubscribeTaskReque
   taskId: string;
 
   /**
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
    * `Task.first_sequence` - 1.
    *
    * @generated from field: int64 after_sequence = 2;
@@ -206,7 +206,7 @@ export declare type SubscribeTaskRequest = Message<"plgrpc.v1.SubscribeTaskReque
   afterSequence: bigint;
 
   /**
-   * Where to end. Set by the caller. Default: terminal.
+   * Point at which the stream ends. Set by the caller. Default: terminal.
    *
    * @generated from field: plgrpc.v1.StopAt stop_at = 3;
    */
@@ -227,7 +227,7 @@ export declare type SubscribeTaskRequest = Message<"plgrpc.v1.SubscribeTaskReque
 export declare const SubscribeTaskRequestSchema: GenMessage<SubscribeTaskRequest>;
 
 /**
- * SubscribeTaskResponse carries whatever was ready.
+ * SubscribeTaskResponse carries the next events and deltas of a stream.
  *
  * @generated from message plgrpc.v1.SubscribeTaskResponse
  */
@@ -240,15 +240,15 @@ export declare type SubscribeTaskResponse = Message<"plgrpc.v1.SubscribeTaskResp
   events: RunEvent[];
 
   /**
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Delta deltas = 2;
    */
   deltas: Delta[];
 
   /**
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    *
    * @generated from field: plgrpc.v1.WatchPosition position = 3;
    */
@@ -275,28 +275,28 @@ export declare type GetTaskRequest = Message<"plgrpc.v1.GetTaskRequest"> & {
   taskId: string;
 
   /**
-   * How much of it. Set by the caller. Default: full.
+   * View of the task to return. Set by the caller. Default: full.
    *
    * @generated from field: plgrpc.v1.TaskView view = 2;
    */
   view: TaskView;
 
   /**
-   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
    *
    * @generated from field: int32 max_messages = 3;
    */
   maxMessages: number;
 
   /**
-   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    *
    * @generated from field: optional int32 before_message = 4;
    */
   beforeMessage?: number | undefined;
 
   /**
-   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    *
    * @generated from field: optional int32 before_artifact = 5;
    */
@@ -364,21 +364,21 @@ export declare type ListTasksRequest = Message<"plgrpc.v1.ListTasksRequest"> & {
   pageSize: number;
 
   /**
-   * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+   * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
    *
    * @generated from field: string page_token = 5;
    */
   pageToken: string;
 
   /**
-   * How much of each task. Set by the caller. Default: header.
+   * View of each task. Set by the caller. Default: header.
    *
    * @generated from field: plgrpc.v1.TaskView view = 6;
    */
   view: TaskView;
 
   /**
-   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
    *
    * @generated from field: bool include_total = 7;
    */
@@ -398,7 +398,7 @@ export declare const ListTasksRequestSchema: GenMessage<ListTasksRequest>;
  */
 export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> & {
   /**
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Task tasks = 1;
    */
@@ -412,7 +412,7 @@ export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> &
   nextPageToken: string;
 
   /**
-   * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+   * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
    *
    * @generated from field: int32 total_size = 3;
    */
@@ -426,7 +426,7 @@ export declare type ListTasksResponse = Message<"plgrpc.v1.ListTasksResponse"> &
 export declare const ListTasksResponseSchema: GenMessage<ListTasksResponse>;
 
 /**
- * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
+ * CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect.
  *
  * @generated from message plgrpc.v1.CancelTaskRequest
  */
@@ -439,7 +439,7 @@ export declare type CancelTaskRequest = Message<"plgrpc.v1.CancelTaskRequest"> &
   taskId: string;
 
   /**
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    *
    * @generated from field: string reason = 2;
    */
@@ -480,7 +480,7 @@ export declare type CancelTaskResponse = Message<"plgrpc.v1.CancelTaskResponse">
 export declare const CancelTaskResponseSchema: GenMessage<CancelTaskResponse>;
 
 /**
- * WaitFor says when SendTask answers. A server refuses a value that it does not know.
+ * WaitFor selects when SendTask responds. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.WaitFor
  */
@@ -500,7 +500,7 @@ export enum WaitFor {
   ACCEPTED = 1,
 
   /**
-   * When the task is terminal, or waits for someone.
+   * When the task is terminal or waits for input.
    *
    * @generated from enum value: WAIT_FOR_SETTLED = 2;
    */
@@ -513,7 +513,7 @@ export enum WaitFor {
 export declare const WaitForSchema: GenEnum<WaitFor>;
 
 /**
- * DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+ * DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.DeltaMode
  */
@@ -546,7 +546,7 @@ export enum DeltaMode {
 export declare const DeltaModeSchema: GenEnum<DeltaMode>;
 
 /**
- * StopAt says where a subscription ends by itself.
+ * StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.StopAt
  */
@@ -566,14 +566,14 @@ export enum StopAt {
   TERMINAL = 1,
 
   /**
-   * At the first event, after `after_sequence`, that ends the task or makes it wait for someone.
+   * At the first event after `after_sequence` that ends the task or makes it wait for input.
    *
    * @generated from enum value: STOP_AT_INTERRUPTED = 2;
    */
   INTERRUPTED = 2,
 
   /**
-   * At the end of what is stored now.
+   * At the current end of the log.
    *
    * @generated from enum value: STOP_AT_CURRENT = 3;
    */
@@ -586,20 +586,22 @@ export enum StopAt {
 export declare const StopAtSchema: GenEnum<StopAt>;
 
 /**
- * AgentService takes tasks, runs them and tells how they go.
+ * AgentService accepts tasks, runs them, and returns or streams their state and events.
  *
  * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
- * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
- * A task belongs to the principal that sent it; to anyone else it does not exist.
+ * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+ * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+ * the principal that sent it; for every other principal it does not exist.
  *
- * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
- * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+ * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+ * GetTaskRequest).
  *
  * @generated from service plgrpc.v1.AgentService
  */
 export declare const AgentService: GenService<{
   /**
-   * GetAgentCard returns who the agent is and what it can do.
+   * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
    *
    * @generated from rpc plgrpc.v1.AgentService.GetAgentCard
    */
@@ -609,9 +611,9 @@ export declare const AgentService: GenService<{
     output: typeof GetAgentCardResponseSchema;
   },
   /**
-   * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
+   * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
    *
-   * The run does not end with the call: a deadline bounds the wait only.
+   * The run does not end with the call: a deadline limits only the wait.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
    * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
    * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -624,7 +626,8 @@ export declare const AgentService: GenService<{
     output: typeof SendTaskResponseSchema;
   },
   /**
-   * StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+   * StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+   * task is terminal or waits for input.
    *
    * Errors: those of SendTask.
    *
@@ -636,8 +639,8 @@ export declare const AgentService: GenService<{
     output: typeof StreamTaskResponseSchema;
   },
   /**
-   * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-   * the rules.
+   * SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+   * gaps or repetitions. WatchPosition has the rules.
    *
    * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
    * position; read the task with GetTask and continue after its `sequence`.
@@ -650,10 +653,10 @@ export declare const AgentService: GenService<{
     output: typeof SubscribeTaskResponseSchema;
   },
   /**
-   * GetTask returns the current reading of a task. Default view: full.
+   * GetTask returns the current state of a task. Default view: full.
    *
-   * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-   * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+   * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+   * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
    *
    * @generated from rpc plgrpc.v1.AgentService.GetTask
@@ -664,7 +667,7 @@ export declare const AgentService: GenService<{
     output: typeof GetTaskResponseSchema;
   },
   /**
-   * ListTasks returns the caller's tasks, last changed first. Default view: header.
+   * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
@@ -677,7 +680,7 @@ export declare const AgentService: GenService<{
   },
   /**
    * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-   * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+   * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
    *
    * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
    *

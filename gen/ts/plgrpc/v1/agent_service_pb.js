@@ -123,7 +123,7 @@ export const WaitForSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_agent_service, 0);
 
 /**
- * WaitFor says when SendTask answers. A server refuses a value that it does not know.
+ * WaitFor selects when SendTask responds. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.WaitFor
  */
@@ -137,7 +137,7 @@ export const DeltaModeSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_agent_service, 1);
 
 /**
- * DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+ * DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.DeltaMode
  */
@@ -151,7 +151,7 @@ export const StopAtSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_agent_service, 2);
 
 /**
- * StopAt says where a subscription ends by itself.
+ * StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.StopAt
  */
@@ -159,14 +159,16 @@ export const StopAt = /*@__PURE__*/
   tsEnum(StopAtSchema);
 
 /**
- * AgentService takes tasks, runs them and tells how they go.
+ * AgentService accepts tasks, runs them, and returns or streams their state and events.
  *
  * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
- * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
- * A task belongs to the principal that sent it; to anyone else it does not exist.
+ * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+ * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+ * the principal that sent it; for every other principal it does not exist.
  *
- * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
- * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+ * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+ * GetTaskRequest).
  *
  * @generated from service plgrpc.v1.AgentService
  */

@@ -10,6 +10,7 @@ import type { Approval, ApprovalState, ApprovalVerdict } from "./approval_pb.js"
 import type { WatchPosition } from "./watch_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { Failure } from "./failure_pb.js";
+import type { CompactionStrategy } from "./context_pb.js";
 import type { Tool } from "./tool_pb.js";
 import type { ToolCall, ToolOutput } from "./part_pb.js";
 
@@ -46,7 +47,7 @@ export declare type ListApprovalsRequest = Message<"plgrpc.v1.ListApprovalsReque
   pageSize: number;
 
   /**
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    *
    * @generated from field: string page_token = 4;
    */
@@ -66,7 +67,7 @@ export declare const ListApprovalsRequestSchema: GenMessage<ListApprovalsRequest
  */
 export declare type ListApprovalsResponse = Message<"plgrpc.v1.ListApprovalsResponse"> & {
   /**
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Approval approvals = 1;
    */
@@ -87,7 +88,7 @@ export declare type ListApprovalsResponse = Message<"plgrpc.v1.ListApprovalsResp
 export declare const ListApprovalsResponseSchema: GenMessage<ListApprovalsResponse>;
 
 /**
- * WatchApprovalsRequest filters what to watch.
+ * WatchApprovalsRequest carries a filter and a position.
  *
  * @generated from message plgrpc.v1.WatchApprovalsRequest
  */
@@ -100,8 +101,8 @@ export declare type WatchApprovalsRequest = Message<"plgrpc.v1.WatchApprovalsReq
   taskId: string;
 
   /**
-   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-   * begin with a snapshot.
+   * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+   * snapshot.
    *
    * @generated from field: int64 after_revision = 2;
    */
@@ -115,20 +116,20 @@ export declare type WatchApprovalsRequest = Message<"plgrpc.v1.WatchApprovalsReq
 export declare const WatchApprovalsRequestSchema: GenMessage<WatchApprovalsRequest>;
 
 /**
- * WatchApprovalsResponse carries whatever was ready.
+ * WatchApprovalsResponse carries the next changes.
  *
  * @generated from message plgrpc.v1.WatchApprovalsResponse
  */
 export declare type WatchApprovalsResponse = Message<"plgrpc.v1.WatchApprovalsResponse"> & {
   /**
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Approval approvals = 1;
    */
   approvals: Approval[];
 
   /**
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    *
    * @generated from field: plgrpc.v1.WatchPosition position = 3;
    */
@@ -142,51 +143,52 @@ export declare type WatchApprovalsResponse = Message<"plgrpc.v1.WatchApprovalsRe
 export declare const WatchApprovalsResponseSchema: GenMessage<WatchApprovalsResponse>;
 
 /**
- * RespondApprovalRequest carries the answer.
+ * RespondApprovalRequest carries a decision.
  * Next free number: 8.
  *
  * @generated from message plgrpc.v1.RespondApprovalRequest
  */
 export declare type RespondApprovalRequest = Message<"plgrpc.v1.RespondApprovalRequest"> & {
   /**
-   * Approval that is answered. Set by the caller. Required.
+   * Approval to decide. Set by the caller. Required.
    *
    * @generated from field: string approval_id = 1;
    */
   approvalId: string;
 
   /**
-   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * The verdict. Set by the caller. Required; the server rejects an unknown value.
    *
    * @generated from field: plgrpc.v1.ApprovalVerdict verdict = 2;
    */
   verdict: ApprovalVerdict;
 
   /**
-   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+   * comparison.
    *
    * @generated from field: string etag = 3;
    */
   etag: string;
 
   /**
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    *
    * @generated from field: plgrpc.v1.Payload edited_arguments = 4;
    */
   editedArguments?: Payload | undefined;
 
   /**
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    *
    * @generated from field: string reason = 5;
    */
   reason: string;
 
   /**
-   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-   * Empty means that a repetition is told that somebody has answered already.
+   * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+   * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
    *
    * @generated from field: string request_id = 6;
    */
@@ -207,7 +209,7 @@ export declare type RespondApprovalRequest = Message<"plgrpc.v1.RespondApprovalR
 export declare const RespondApprovalRequestSchema: GenMessage<RespondApprovalRequest>;
 
 /**
- * RespondApprovalResponse tells what became of it.
+ * RespondApprovalResponse carries the decided approval.
  *
  * @generated from message plgrpc.v1.RespondApprovalResponse
  */
@@ -220,7 +222,7 @@ export declare type RespondApprovalResponse = Message<"plgrpc.v1.RespondApproval
   approval?: Approval | undefined;
 
   /**
-   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+   * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
    *
    * @generated from field: bool already_decided = 2;
    */
@@ -314,7 +316,7 @@ export declare const ExportTaskRequestSchema: GenMessage<ExportTaskRequest>;
  */
 export declare type ExportTaskResponse = Message<"plgrpc.v1.ExportTaskResponse"> & {
   /**
-   * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+   * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
    *
    * @generated from field: bytes data = 1;
    */
@@ -335,13 +337,13 @@ export declare type ExportTaskResponse = Message<"plgrpc.v1.ExportTaskResponse">
 export declare const ExportTaskResponseSchema: GenMessage<ExportTaskResponse>;
 
 /**
- * StateScope says which part of an agent's memory is meant.
+ * StateScope selects a part of an agent's stored state.
  *
  * @generated from message plgrpc.v1.StateScope
  */
 export declare type StateScope = Message<"plgrpc.v1.StateScope"> & {
   /**
-   * Session. Set by the caller. Empty means all sessions where the method allows it.
+   * Session. Set by the caller. Empty means all sessions, if the method allows it.
    *
    * @generated from field: string session_id = 1;
    */
@@ -362,7 +364,7 @@ export declare type StateScope = Message<"plgrpc.v1.StateScope"> & {
 export declare const StateScopeSchema: GenMessage<StateScope>;
 
 /**
- * StateStoreReport is what happened to one store.
+ * StateStoreReport describes one store after the call.
  *
  * @generated from message plgrpc.v1.StateStoreReport
  */
@@ -375,14 +377,14 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   name: string;
 
   /**
-   * Whether it is switched on. Set by the server.
+   * Whether the store is enabled. Set by the server.
    *
    * @generated from field: bool enabled = 2;
    */
   enabled: boolean;
 
   /**
-   * Whether it holds anything in this scope. Set by the server.
+   * Whether the store has content in this scope. Set by the server.
    *
    * @generated from field: bool exists = 3;
    */
@@ -403,21 +405,21 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   messageCount: bigint;
 
   /**
-   * Whether it was emptied. Set by the server.
+   * Whether the content was deleted. Set by the server.
    *
    * @generated from field: bool cleared = 6;
    */
   cleared: boolean;
 
   /**
-   * Whether it was made smaller. Set by the server.
+   * Whether the content was compacted. Set by the server.
    *
    * @generated from field: bool compacted = 7;
    */
   compacted: boolean;
 
   /**
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    *
    * @generated from field: plgrpc.v1.Payload data = 8;
    */
@@ -431,15 +433,15 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
   metadataJson: string;
 
   /**
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    *
    * @generated from field: plgrpc.v1.Failure failure = 10;
    */
   failure?: Failure | undefined;
 
   /**
-   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-   * out.
+   * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+   * left out.
    *
    * @generated from field: int64 omitted_bytes = 11;
    */
@@ -453,13 +455,13 @@ export declare type StateStoreReport = Message<"plgrpc.v1.StateStoreReport"> & {
 export declare const StateStoreReportSchema: GenMessage<StateStoreReport>;
 
 /**
- * DescribeStateRequest asks what is remembered.
+ * DescribeStateRequest selects the state to describe.
  *
  * @generated from message plgrpc.v1.DescribeStateRequest
  */
 export declare type DescribeStateRequest = Message<"plgrpc.v1.DescribeStateRequest"> & {
   /**
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    *
    * @generated from field: plgrpc.v1.StateScope scope = 1;
    */
@@ -500,13 +502,13 @@ export declare type DescribeStateResponse = Message<"plgrpc.v1.DescribeStateResp
 export declare const DescribeStateResponseSchema: GenMessage<DescribeStateResponse>;
 
 /**
- * ResetStateRequest asks to forget.
+ * ResetStateRequest selects the state to delete.
  *
  * @generated from message plgrpc.v1.ResetStateRequest
  */
 export declare type ResetStateRequest = Message<"plgrpc.v1.ResetStateRequest"> & {
   /**
-   * What to forget. Set by the caller.
+   * Scope to delete. Set by the caller.
    *
    * @generated from field: plgrpc.v1.StateScope scope = 1;
    */
@@ -540,48 +542,48 @@ export declare type ResetStateResponse = Message<"plgrpc.v1.ResetStateResponse">
 export declare const ResetStateResponseSchema: GenMessage<ResetStateResponse>;
 
 /**
- * CompactStateRequest asks to make memory smaller.
+ * CompactStateRequest selects the state to compact, and how.
  *
  * @generated from message plgrpc.v1.CompactStateRequest
  */
 export declare type CompactStateRequest = Message<"plgrpc.v1.CompactStateRequest"> & {
   /**
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    *
    * @generated from field: plgrpc.v1.StateScope scope = 1;
    */
   scope?: StateScope | undefined;
 
   /**
-   * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+   * Compaction strategy. Set by the caller. Default: recent.
    *
-   * @generated from field: string strategy = 2;
+   * @generated from field: plgrpc.v1.CompactionStrategy strategy = 2;
    */
-  strategy: string;
+  strategy: CompactionStrategy;
 
   /**
-   * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+   * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
    *
    * @generated from field: int32 max_messages = 3;
    */
   maxMessages: number;
 
   /**
-   * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+   * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
    *
    * @generated from field: int32 max_tokens = 4;
    */
   maxTokens: number;
 
   /**
-   * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+   * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
    *
    * @generated from field: optional int32 preserve_recent = 5;
    */
   preserveRecent?: number | undefined;
 
   /**
-   * Tokens of the summary. Set by the caller. 0, the default, means 512.
+   * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
    *
    * @generated from field: int32 summary_max_tokens = 6;
    */
@@ -595,7 +597,7 @@ export declare type CompactStateRequest = Message<"plgrpc.v1.CompactStateRequest
 export declare const CompactStateRequestSchema: GenMessage<CompactStateRequest>;
 
 /**
- * CompactStateResponse carries what was removed.
+ * CompactStateResponse carries the sizes before and after.
  *
  * @generated from message plgrpc.v1.CompactStateResponse
  */
@@ -650,7 +652,7 @@ export declare type CompactStateResponse = Message<"plgrpc.v1.CompactStateRespon
 export declare const CompactStateResponseSchema: GenMessage<CompactStateResponse>;
 
 /**
- * ListToolsRequest asks for the tools.
+ * ListToolsRequest selects a page of tools.
  *
  * @generated from message plgrpc.v1.ListToolsRequest
  */
@@ -663,7 +665,7 @@ export declare type ListToolsRequest = Message<"plgrpc.v1.ListToolsRequest"> & {
   pageSize: number;
 
   /**
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    *
    * @generated from field: string page_token = 2;
    */
@@ -683,7 +685,7 @@ export declare const ListToolsRequestSchema: GenMessage<ListToolsRequest>;
  */
 export declare type ListToolsResponse = Message<"plgrpc.v1.ListToolsResponse"> & {
   /**
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    *
    * @generated from field: repeated plgrpc.v1.Tool tools = 1;
    */
@@ -717,21 +719,21 @@ export declare type CallToolRequest = Message<"plgrpc.v1.CallToolRequest"> & {
   call?: ToolCall | undefined;
 
   /**
-   * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+   * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
    *
    * @generated from field: string request_id = 2;
    */
   requestId: string;
 
   /**
-   * Session to run it in. Set by the caller. Empty means one of its own.
+   * Session of the task. Set by the caller. Empty means a new session.
    *
    * @generated from field: string session_id = 3;
    */
   sessionId: string;
 
   /**
-   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
    *
    * @generated from field: string task_id = 4;
    */
@@ -751,14 +753,14 @@ export declare const CallToolRequestSchema: GenMessage<CallToolRequest>;
  */
 export declare type CallToolResponse = Message<"plgrpc.v1.CallToolResponse"> & {
   /**
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    *
    * @generated from field: plgrpc.v1.ToolOutput output = 1;
    */
   output?: ToolOutput | undefined;
 
   /**
-   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+   * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
    *
    * @generated from field: string task_id = 2;
    */
@@ -772,8 +774,7 @@ export declare type CallToolResponse = Message<"plgrpc.v1.CallToolResponse"> & {
 export declare const CallToolResponseSchema: GenMessage<CallToolResponse>;
 
 /**
- * ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
- * know.
+ * ExportFormat is the format of an exported log. Open: a later version may add values; a server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.ExportFormat
  */
@@ -786,14 +787,14 @@ export enum ExportFormat {
   UNSPECIFIED = 0,
 
   /**
-   * One event in ProtoLink's JSON a line.
+   * One event in ProtoLink's JSON per line.
    *
    * @generated from enum value: EXPORT_FORMAT_PROTOLINK = 1;
    */
   PROTOLINK = 1,
 
   /**
-   * One event of the Agent Runtime contract a line.
+   * One event of the Agent Runtime contract per line.
    *
    * @generated from enum value: EXPORT_FORMAT_AGENTRUNTIME = 2;
    */
@@ -806,15 +807,15 @@ export enum ExportFormat {
 export declare const ExportFormatSchema: GenEnum<ExportFormat>;
 
 /**
- * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
+ * ControlService controls an agent while it works. Its calls are never queued behind runs.
  *
- * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
  *
  * @generated from service plgrpc.v1.ControlService
  */
 export declare const ControlService: GenService<{
   /**
-   * ListApprovals returns approvals that the caller may answer or has asked for.
+   * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
@@ -826,10 +827,11 @@ export declare const ControlService: GenService<{
     output: typeof ListApprovalsResponseSchema;
   },
   /**
-   * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
+   * WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
    *
-   * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-   * each as it is now: a decision that was made while the reader was away is shown.
+   * Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+   * approvals that changed after that revision, each in its current state, including decisions made while the reader was
+   * disconnected.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
    * @generated from rpc plgrpc.v1.ControlService.WatchApprovals
@@ -840,12 +842,12 @@ export declare const ControlService: GenService<{
     output: typeof WatchApprovalsResponseSchema;
   },
   /**
-   * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-   * `request_id` is safe: it gets its first answer again.
+   * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+   * Repeating a request with the same `request_id` is safe: it returns the first response again.
    *
-   * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-   * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-   * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+   * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+   * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+   * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
    *
    * @generated from rpc plgrpc.v1.ControlService.RespondApproval
    */
@@ -855,9 +857,9 @@ export declare const ControlService: GenService<{
     output: typeof RespondApprovalResponseSchema;
   },
   /**
-   * GetRunReport returns the report of a run, in pieces: all texts together are the report.
+   * GetRunReport returns the report of a run in pieces; concatenated they are the report.
    *
-   * Errors: NOT_FOUND/TASK_NOT_FOUND.
+   * Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
    *
    * @generated from rpc plgrpc.v1.ControlService.GetRunReport
    */
@@ -867,7 +869,7 @@ export declare const ControlService: GenService<{
     output: typeof GetRunReportResponseSchema;
   },
   /**
-   * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+   * ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
    *
    * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
    *
@@ -879,9 +881,9 @@ export declare const ControlService: GenService<{
     output: typeof ExportTaskResponseSchema;
   },
   /**
-   * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
+   * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
    *
-   * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+   * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
    *
@@ -893,7 +895,7 @@ export declare const ControlService: GenService<{
     output: typeof DescribeStateResponseSchema;
   },
   /**
-   * ResetState makes an agent forget a session, or all sessions of the caller.
+   * ResetState deletes the stored state of one session, or of all sessions of the caller.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
    *
@@ -905,7 +907,7 @@ export declare const ControlService: GenService<{
     output: typeof ResetStateResponseSchema;
   },
   /**
-   * CompactState makes an agent's memory of a session smaller.
+   * CompactState shortens the stored conversation of a session.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
    *
@@ -931,8 +933,8 @@ export declare const ControlService: GenService<{
   /**
    * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
    *
-   * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-   * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+   * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+   * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
    * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
    * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.

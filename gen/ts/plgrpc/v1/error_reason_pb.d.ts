@@ -12,11 +12,12 @@ import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 export declare const file_plgrpc_v1_error_reason: GenFile;
 
 /**
- * ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+ * ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+ * one.
  *
  * No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
- * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
- * not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+ * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+ * different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
  *
  * @generated from enum plgrpc.v1.ErrorReason
  */
@@ -29,7 +30,7 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND.
+   * The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND.
    *
    * @generated from enum value: ERROR_REASON_TASK_NOT_FOUND = 1;
    */
@@ -43,21 +44,21 @@ export enum ErrorReason {
   TASK_FINISHED = 2,
 
   /**
-   * The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION.
+   * The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_TASK_ALREADY_RUNNING = 3;
    */
   TASK_ALREADY_RUNNING = 3,
 
   /**
-   * The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION.
+   * The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_TASK_NOT_CANCELABLE = 4;
    */
   TASK_NOT_CANCELABLE = 4,
 
   /**
-   * A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED.
+   * A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_TASK_FAILED = 5;
    */
@@ -86,15 +87,15 @@ export enum ErrorReason {
   SESSION_NOT_FOUND = 8,
 
   /**
-   * The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+   * another agent. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_DELEGATION_CYCLE = 9;
    */
   DELEGATION_CYCLE = 9,
 
   /**
-   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
    * INVALID_ARGUMENT.
    *
    * @generated from enum value: ERROR_REASON_INVALID_ARGUMENT = 10;
@@ -116,87 +117,84 @@ export enum ErrorReason {
   UNAUTHENTICATED = 12,
 
   /**
-   * The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED.
+   * The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED.
    *
    * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 13;
    */
   PERMISSION_DENIED = 13,
 
   /**
-   * A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
+   * A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
    *
    * @generated from enum value: ERROR_REASON_RESOURCE_EXHAUSTED = 14;
    */
   RESOURCE_EXHAUSTED = 14,
 
   /**
-   * The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
+   * The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
    *
    * @generated from enum value: ERROR_REASON_DEADLINE_EXCEEDED = 15;
    */
   DEADLINE_EXCEEDED = 15,
 
   /**
-   * The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED.
+   * The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_TIMEOUT = 16;
    */
   REQUEST_TIMEOUT = 16,
 
   /**
-   * The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-   * UNAVAILABLE.
+   * The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_UNAVAILABLE = 17;
    */
   UNAVAILABLE = 17,
 
   /**
-   * The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+   * The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED.
    *
    * @generated from enum value: ERROR_REASON_UNIMPLEMENTED = 18;
    */
   UNIMPLEMENTED = 18,
 
   /**
-   * The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL.
+   * Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL.
    *
    * @generated from enum value: ERROR_REASON_INTERNAL = 19;
    */
   INTERNAL = 19,
 
   /**
-   * Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-   * UNKNOWN.
+   * Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN.
    *
    * @generated from enum value: ERROR_REASON_REMOTE_ERROR = 20;
    */
   REMOTE_ERROR = 20,
 
   /**
-   * The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION.
+   * The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_ADDRESS_IN_USE = 21;
    */
   ADDRESS_IN_USE = 21,
 
   /**
-   * A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED.
+   * A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_TOOL_ERROR = 22;
    */
   TOOL_ERROR = 22,
 
   /**
-   * The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-   * INVALID_ARGUMENT.
+   * The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT.
    *
    * @generated from enum value: ERROR_REASON_TOOL_REJECTED = 23;
    */
   TOOL_REJECTED = 23,
 
   /**
-   * The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED.
+   * The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_TOOL_TIMEOUT = 24;
    */
@@ -218,37 +216,36 @@ export enum ErrorReason {
   TOOL_CORRECTION_LIMIT = 26,
 
   /**
-   * The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
+   * The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
    *
    * @generated from enum value: ERROR_REASON_ACTION_FORBIDDEN = 27;
    */
   ACTION_FORBIDDEN = 27,
 
   /**
-   * A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-   * PERMISSION_DENIED.
+   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    *
    * @generated from enum value: ERROR_REASON_ACTION_DENIED = 28;
    */
   ACTION_DENIED = 28,
 
   /**
-   * A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-   * code: ABORTED.
+   * A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+   * ABORTED.
    *
    * @generated from enum value: ERROR_REASON_ACTION_REPEATED = 29;
    */
   ACTION_REPEATED = 29,
 
   /**
-   * The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED.
+   * The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_UNCERTAIN_EXECUTION = 30;
    */
   UNCERTAIN_EXECUTION = 30,
 
   /**
-   * A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+   * A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
    * FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_BUDGET_EXCEEDED = 31;
@@ -256,8 +253,7 @@ export enum ErrorReason {
   BUDGET_EXCEEDED = 31,
 
   /**
-   * The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_APPROVAL_REQUIRED = 32;
    */
@@ -271,7 +267,7 @@ export enum ErrorReason {
   APPROVAL_NOT_FOUND = 33,
 
   /**
-   * The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+   * The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
    * FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_APPROVAL_CHANGED = 34;
@@ -279,28 +275,28 @@ export enum ErrorReason {
   APPROVAL_CHANGED = 34,
 
   /**
-   * The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED.
+   * The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_MODEL_FAILED = 35;
    */
   MODEL_FAILED = 35,
 
   /**
-   * The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_MODEL_UNAVAILABLE = 36;
    */
   MODEL_UNAVAILABLE = 36,
 
   /**
-   * The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED.
+   * The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_MODEL_TIMEOUT = 37;
    */
   MODEL_TIMEOUT = 37,
 
   /**
-   * The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
+   * The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_INFER_PARSE_FAILED = 38;
    */
@@ -315,7 +311,7 @@ export enum ErrorReason {
   CONTEXT_LIMIT = 39,
 
   /**
-   * No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND.
+   * No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND.
    *
    * @generated from enum value: ERROR_REASON_AGENT_NOT_FOUND = 40;
    */
@@ -343,21 +339,21 @@ export enum ErrorReason {
   LEASE_NOT_FOUND = 43,
 
   /**
-   * The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_STORE_UNAVAILABLE = 44;
    */
   STORE_UNAVAILABLE = 44,
 
   /**
-   * The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE.
+   * The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_STORE_READ_ONLY = 45;
    */
   STORE_READ_ONLY = 45,
 
   /**
-   * The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE.
+   * The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_STORE_FULL = 46;
    */
@@ -372,36 +368,37 @@ export enum ErrorReason {
   STORE_VERSION = 47,
 
   /**
-   * The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
+   * The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_LOG_TOO_NEW = 48;
    */
   LOG_TOO_NEW = 48,
 
   /**
-   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+   * The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+   * Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_SEQUENCE_CONFLICT = 49;
    */
   SEQUENCE_CONFLICT = 49,
 
   /**
-   * Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+   * Another process runs the task now. Retry. gRPC code: ABORTED.
    *
    * @generated from enum value: ERROR_REASON_LEASE_LOST = 50;
    */
   LEASE_LOST = 50,
 
   /**
-   * The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION.
+   * The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+   * FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_UNSUPPORTED_OPERATION = 51;
    */
   UNSUPPORTED_OPERATION = 51,
 
   /**
-   * The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT.
+   * The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT.
    *
    * @generated from enum value: ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED = 52;
    */
@@ -422,38 +419,39 @@ export enum ErrorReason {
   EXTENDED_AGENT_CARD_NOT_CONFIGURED = 54,
 
   /**
-   * The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION.
+   * The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_EXTENSION_SUPPORT_REQUIRED = 55;
    */
   EXTENSION_SUPPORT_REQUIRED = 55,
 
   /**
-   * The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION.
+   * The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION.
    *
    * @generated from enum value: ERROR_REASON_VERSION_NOT_SUPPORTED = 56;
    */
   VERSION_NOT_SUPPORTED = 56,
 
   /**
-   * Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
+   * Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+   * INTERNAL.
    *
    * @generated from enum value: ERROR_REASON_INVALID_AGENT_RESPONSE = 57;
    */
   INVALID_AGENT_RESPONSE = 57,
 
   /**
-   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   * The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+   * events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
    *
    * @generated from enum value: ERROR_REASON_POSITION_COMPACTED = 58;
    */
   POSITION_COMPACTED = 58,
 
   /**
-   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-   * ALREADY_EXISTS.
+   * A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+   * code: ALREADY_EXISTS.
    *
    * @generated from enum value: ERROR_REASON_TASK_ALREADY_EXISTS = 59;
    */

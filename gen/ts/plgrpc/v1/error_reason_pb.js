@@ -19,11 +19,12 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_error_reason, 0);
 
 /**
- * ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+ * ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+ * one.
  *
  * No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
- * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
- * not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+ * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+ * different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
  *
  * @generated from enum plgrpc.v1.ErrorReason
  */

@@ -24,8 +24,8 @@ export declare const file_plgrpc_v1_part: GenFile;
  */
 export declare type Part = Message<"plgrpc.v1.Part"> & {
   /**
-   * What this part carries. Open: a later version may add kinds; a reader keeps a part of a kind that it does not know, shows
-   * `fallback_text` and passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
+   * Content of the part. Open: a later version may add kinds; a reader keeps a part of an unknown kind, shows `fallback_text` and
+   * passes the part on. In a request, a part without content, or of an unknown kind, is INVALID_ARGUMENT.
    *
    * @generated from oneof plgrpc.v1.Part.content
    */
@@ -55,7 +55,7 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "file";
   } | {
     /**
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      *
      * @generated from field: plgrpc.v1.ToolCall tool_call = 4;
      */
@@ -71,7 +71,7 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "toolOutput";
   } | {
     /**
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      *
      * @generated from field: plgrpc.v1.Infer infer = 6;
      */
@@ -79,7 +79,7 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "infer";
   } | {
     /**
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      *
      * @generated from field: plgrpc.v1.InferOutput infer_output = 7;
      */
@@ -87,7 +87,7 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "inferOutput";
   } | {
     /**
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      *
      * @generated from field: plgrpc.v1.Failure failure = 8;
      */
@@ -95,7 +95,7 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
     case: "failure";
   } | {
     /**
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      *
      * @generated from field: plgrpc.v1.RouteDecision route = 9;
      */
@@ -112,21 +112,22 @@ export declare type Part = Message<"plgrpc.v1.Part"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+   * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+   * 1.0.
    *
    * @generated from field: string fallback_text = 13;
    */
   fallbackText: string;
 
   /**
-   * Facts about this part, a JSON object. Set by the author. Empty means none.
+   * Metadata of the part, a JSON object. Set by the author. Empty means none.
    *
    * @generated from field: string metadata_json = 14;
    */
   metadataJson: string;
 
   /**
-   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
    *
    * @generated from field: string media_type = 15;
    */
@@ -146,8 +147,8 @@ export declare const PartSchema: GenMessage<Part>;
  */
 export declare type FileContent = Message<"plgrpc.v1.FileContent"> & {
   /**
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    *
    * @generated from field: plgrpc.v1.Payload content = 1;
    */
@@ -168,7 +169,7 @@ export declare type FileContent = Message<"plgrpc.v1.FileContent"> & {
 export declare const FileContentSchema: GenMessage<FileContent>;
 
 /**
- * ToolCall asks for one run of a named tool.
+ * ToolCall requests one run of a named tool.
  *
  * @generated from message plgrpc.v1.ToolCall
  */
@@ -188,7 +189,7 @@ export declare type ToolCall = Message<"plgrpc.v1.ToolCall"> & {
   arguments?: Payload | undefined;
 
   /**
-   * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
    *
    * @generated from field: string call_id = 3;
    */
@@ -208,14 +209,14 @@ export declare const ToolCallSchema: GenMessage<ToolCall>;
  */
 export declare type ToolOutput = Message<"plgrpc.v1.ToolOutput"> & {
   /**
-   * The call that this answers. Set by the agent.
+   * Id of the ToolCall. Set by the agent.
    *
    * @generated from field: string call_id = 1;
    */
   callId: string;
 
   /**
-   * How it ended. Unset means success without a result, which differs from the JSON value null.
+   * Outcome of the call. Unset means success without a result, which differs from the JSON value null.
    *
    * @generated from oneof plgrpc.v1.ToolOutput.outcome
    */
@@ -229,7 +230,7 @@ export declare type ToolOutput = Message<"plgrpc.v1.ToolOutput"> & {
     case: "result";
   } | {
     /**
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      *
      * @generated from field: plgrpc.v1.Failure failure = 3;
      */
@@ -245,7 +246,7 @@ export declare type ToolOutput = Message<"plgrpc.v1.ToolOutput"> & {
 export declare const ToolOutputSchema: GenMessage<ToolOutput>;
 
 /**
- * Infer asks the agent's model.
+ * Infer is a request to the agent's model.
  *
  * @generated from message plgrpc.v1.Infer
  */
@@ -258,21 +259,21 @@ export declare type Infer = Message<"plgrpc.v1.Infer"> & {
   prompt: string;
 
   /**
-   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+   * Text of the user. Set by the caller. Empty means none.
    *
    * @generated from field: string user = 2;
    */
   user: string;
 
   /**
-   * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+   * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
    *
    * @generated from field: string output_schema_json = 3;
    */
   outputSchemaJson: string;
 
   /**
-   * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+   * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
    *
    * @generated from field: string metadata_json = 4;
    */
@@ -286,7 +287,7 @@ export declare type Infer = Message<"plgrpc.v1.Infer"> & {
 export declare const InferSchema: GenMessage<Infer>;
 
 /**
- * InferOutput is the answer of a model.
+ * InferOutput is the response of a model.
  *
  * @generated from message plgrpc.v1.InferOutput
  */
@@ -298,7 +299,7 @@ export declare type InferOutput = Message<"plgrpc.v1.InferOutput"> & {
    */
   content: {
     /**
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      *
      * @generated from field: string text = 1;
      */
@@ -306,7 +307,7 @@ export declare type InferOutput = Message<"plgrpc.v1.InferOutput"> & {
     case: "text";
   } | {
     /**
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      *
      * @generated from field: plgrpc.v1.Payload value = 2;
      */
@@ -335,7 +336,7 @@ export declare type RouteDecision = Message<"plgrpc.v1.RouteDecision"> & {
   routeKey: string;
 
   /**
-   * Why. Set by the agent. Empty means not stated.
+   * Reason. Set by the agent. Empty means not stated.
    *
    * @generated from field: string reason = 2;
    */
@@ -363,7 +364,8 @@ export declare type RouteDecision = Message<"plgrpc.v1.RouteDecision"> & {
 export declare const RouteDecisionSchema: GenMessage<RouteDecision>;
 
 /**
- * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
+ * CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+ * `confidence`.
  *
  * @generated from message plgrpc.v1.CustomContent
  */

@@ -13,17 +13,17 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_plgrpc_v1_payload: GenFile;
 
 /**
- * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+ * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
  *
- * Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
- * type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+ * A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+ * unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
  * Next free number: 8.
  *
  * @generated from message plgrpc.v1.Payload
  */
 export declare type Payload = Message<"plgrpc.v1.Payload"> & {
   /**
-   * The value. Open: a later version may add forms; a reader keeps one that it does not know and shows `preview`. Unset means that
+   * The value. Open: a later version may add forms; a reader keeps a value of an unknown form and shows `preview`. Unset means that
    * there is no value, which differs from the JSON text `null`.
    *
    * @generated from oneof plgrpc.v1.Payload.value
@@ -54,7 +54,7 @@ export declare type Payload = Message<"plgrpc.v1.Payload"> & {
     case: "data";
   } | {
     /**
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      *
      * @generated from field: plgrpc.v1.PayloadRef ref = 4;
      */
@@ -71,15 +71,15 @@ export declare type Payload = Message<"plgrpc.v1.Payload"> & {
   mediaType: string;
 
   /**
-   * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-   * means none.
+   * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+   * codec. Empty means none.
    *
    * @generated from field: string encoding = 6;
    */
   encoding: string;
 
   /**
-   * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+   * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
    *
    * @generated from field: string preview = 7;
    */
@@ -93,7 +93,7 @@ export declare type Payload = Message<"plgrpc.v1.Payload"> & {
 export declare const PayloadSchema: GenMessage<Payload>;
 
 /**
- * TypedMessage is a protobuf message that can be passed on without knowing its type.
+ * TypedMessage is a protobuf message that can be forwarded without its descriptor.
  *
  * @generated from message plgrpc.v1.TypedMessage
  */
@@ -106,7 +106,7 @@ export declare type TypedMessage = Message<"plgrpc.v1.TypedMessage"> & {
   typeName: string;
 
   /**
-   * The message, serialised. Set by the author.
+   * The serialized message. Set by the author.
    *
    * @generated from field: bytes value = 2;
    */
@@ -120,13 +120,13 @@ export declare type TypedMessage = Message<"plgrpc.v1.TypedMessage"> & {
 export declare const TypedMessageSchema: GenMessage<TypedMessage>;
 
 /**
- * PayloadRef says where a value is. The runtime never fetches it on its own.
+ * PayloadRef is a reference to a value. The runtime never fetches it automatically.
  *
  * @generated from message plgrpc.v1.PayloadRef
  */
 export declare type PayloadRef = Message<"plgrpc.v1.PayloadRef"> & {
   /**
-   * Where to fetch it. Set by the author. Required.
+   * URI of the value. Set by the author. Required.
    *
    * @generated from field: string uri = 1;
    */

@@ -18,7 +18,7 @@ import type { Usage } from "./usage_pb.js";
 export declare const file_plgrpc_v1_task: GenFile;
 
 /**
- * Message is one communication between participants.
+ * Message is one message of a caller, an agent, the system or a tool.
  *
  * @generated from message plgrpc.v1.Message
  */
@@ -31,7 +31,7 @@ export declare type Message = Message$1<"plgrpc.v1.Message"> & {
   id: string;
 
   /**
-   * Who speaks. Set by the author. Default: user.
+   * Role of the author. Set by the author. Default: user.
    *
    * @generated from field: plgrpc.v1.MessageRole role = 2;
    */
@@ -45,14 +45,14 @@ export declare type Message = Message$1<"plgrpc.v1.Message"> & {
   parts: Part[];
 
   /**
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Facts about the message, a JSON object. Set by the author. Empty means none.
+   * Metadata of the message, a JSON object. Set by the author. Empty means none.
    *
    * @generated from field: string metadata_json = 5;
    */
@@ -86,14 +86,14 @@ export declare type Artifact = Message$1<"plgrpc.v1.Artifact"> & {
   parts: Part[];
 
   /**
-   * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+   * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
    *
    * @generated from field: string metadata_json = 3;
    */
   metadataJson: string;
 
   /**
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
@@ -114,21 +114,21 @@ export declare type Artifact = Message$1<"plgrpc.v1.Artifact"> & {
   name: string;
 
   /**
-   * Resource that the artifact stands for. Set by the agent. Empty means none.
+   * URI of the resource that the artifact represents. Set by the agent. Empty means none.
    *
    * @generated from field: string uri = 7;
    */
   uri: string;
 
   /**
-   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+   * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
    *
    * @generated from field: string media_type = 8;
    */
   mediaType: string;
 
   /**
-   * Action that produced it. Set by the agent. Empty means none.
+   * Action that produced the artifact. Set by the agent. Empty means none.
    *
    * @generated from field: string action_id = 9;
    */
@@ -142,7 +142,7 @@ export declare type Artifact = Message$1<"plgrpc.v1.Artifact"> & {
 export declare const ArtifactSchema: GenMessage<Artifact>;
 
 /**
- * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
+ * Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task.
  *
  * @generated from message plgrpc.v1.Task
  */
@@ -155,28 +155,28 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   id: string;
 
   /**
-   * Where it stands. Set by the server.
+   * State in the lifecycle. Set by the server.
    *
    * @generated from field: plgrpc.v1.TaskState state = 2;
    */
   state: TaskState;
 
   /**
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    *
    * @generated from field: repeated plgrpc.v1.Message messages = 3;
    */
   messages: Message[];
 
   /**
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    *
    * @generated from field: repeated plgrpc.v1.Artifact artifacts = 4;
    */
   artifacts: Artifact[];
 
   /**
-   * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+   * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
    *
    * @generated from field: string metadata_json = 5;
    */
@@ -190,7 +190,7 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   flowStateJson: string;
 
   /**
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 7;
    */
@@ -218,21 +218,21 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   runId: string;
 
   /**
-   * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+   * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
    *
    * @generated from field: int64 sequence = 11;
    */
   sequence: bigint;
 
   /**
-   * Agent that owns the task. Set by the server.
+   * Name of the agent that executes the task. Set by the server.
    *
    * @generated from field: string agent_name = 12;
    */
   agentName: string;
 
   /**
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    *
    * @generated from field: plgrpc.v1.RunContext context = 13;
    */
@@ -260,63 +260,64 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
   artifactCount: number;
 
   /**
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    *
    * @generated from field: plgrpc.v1.Failure failure = 17;
    */
   failure?: Failure | undefined;
 
   /**
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    *
    * @generated from field: string cancel_reason = 18;
    */
   cancelReason: string;
 
   /**
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    *
    * @generated from field: plgrpc.v1.Usage usage = 19;
    */
   usage?: Usage | undefined;
 
   /**
-   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-   * the server. Empty means that there is none, or that the view has no messages.
+   * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+   * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+   * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
    *
    * @generated from field: string output_id = 20;
    */
   outputId: string;
 
   /**
-   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-   * reading still has what they said.
+   * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+   * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+   * still includes their effects.
    *
    * @generated from field: int64 first_sequence = 21;
    */
   firstSequence: bigint;
 
   /**
-   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+   * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
    *
    * @generated from field: int32 first_artifact = 22;
    */
   firstArtifact: number;
 
   /**
-   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
    *
    * @generated from field: int32 first_message = 23;
    */
   firstMessage: number;
 
   /**
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    *
    * @generated from field: repeated string omitted = 24;
    */
@@ -330,7 +331,7 @@ export declare type Task = Message$1<"plgrpc.v1.Task"> & {
 export declare const TaskSchema: GenMessage<Task>;
 
 /**
- * StateChange is one step of a task's lifecycle.
+ * StateChange is one change of a task's state.
  *
  * @generated from message plgrpc.v1.StateChange
  */
@@ -350,7 +351,7 @@ export declare type StateChange = Message$1<"plgrpc.v1.StateChange"> & {
   newState: TaskState;
 
   /**
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    *
    * @generated from field: google.protobuf.Timestamp change_time = 3;
    */
@@ -364,8 +365,8 @@ export declare type StateChange = Message$1<"plgrpc.v1.StateChange"> & {
 export declare const StateChangeSchema: GenMessage<StateChange>;
 
 /**
- * TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
- * that it does not know, and a server refuses it in a request.
+ * TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+ * unknown value, and a server rejects it in a request.
  *
  * @generated from enum plgrpc.v1.TaskState
  */
@@ -378,14 +379,14 @@ export enum TaskState {
   UNSPECIFIED = 0,
 
   /**
-   * Accepted, not begun.
+   * Accepted, not started.
    *
    * @generated from enum value: TASK_STATE_SUBMITTED = 1;
    */
   SUBMITTED = 1,
 
   /**
-   * The agent works on it.
+   * The agent is working on the task.
    *
    * @generated from enum value: TASK_STATE_WORKING = 2;
    */
@@ -399,7 +400,7 @@ export enum TaskState {
   INPUT_REQUIRED = 3,
 
   /**
-   * The agent waits for an authorisation that comes from elsewhere.
+   * The agent waits for an authorization outside of this task.
    *
    * @generated from enum value: TASK_STATE_AUTH_REQUIRED = 4;
    */
@@ -413,7 +414,7 @@ export enum TaskState {
   COMPLETED = 5,
 
   /**
-   * Ended because someone asked for it. Terminal.
+   * Canceled on request. Terminal.
    *
    * @generated from enum value: TASK_STATE_CANCELED = 6;
    */
@@ -427,7 +428,7 @@ export enum TaskState {
   FAILED = 7,
 
   /**
-   * The agent declined to do it. Terminal.
+   * Rejected by the agent. Terminal.
    *
    * @generated from enum value: TASK_STATE_REJECTED = 8;
    */
@@ -440,7 +441,7 @@ export enum TaskState {
 export declare const TaskStateSchema: GenEnum<TaskState>;
 
 /**
- * MessageRole is who speaks in a message. Open, as TaskState.
+ * MessageRole is the role of a message's author. Open, as TaskState.
  *
  * @generated from enum plgrpc.v1.MessageRole
  */
@@ -453,7 +454,7 @@ export enum MessageRole {
   UNSPECIFIED = 0,
 
   /**
-   * A person, or the program that speaks for one.
+   * A person, or a program that acts for a person.
    *
    * @generated from enum value: MESSAGE_ROLE_USER = 1;
    */
@@ -467,7 +468,7 @@ export enum MessageRole {
   AGENT = 2,
 
   /**
-   * The system itself.
+   * The system.
    *
    * @generated from enum value: MESSAGE_ROLE_SYSTEM = 3;
    */
@@ -487,7 +488,7 @@ export enum MessageRole {
 export declare const MessageRoleSchema: GenEnum<MessageRole>;
 
 /**
- * TaskView says how much of a task an answer carries.
+ * TaskView selects how much of a task a response carries. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.TaskView
  */
@@ -500,14 +501,14 @@ export enum TaskView {
   UNSPECIFIED = 0,
 
   /**
-   * Identity, state, times, counts and reasons; no metadata, context, messages or artifacts.
+   * Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts.
    *
    * @generated from enum value: TASK_VIEW_HEADER = 1;
    */
   HEADER = 1,
 
   /**
-   * Everything, of messages, artifacts and state changes those of the latest turn.
+   * Everything, but only the messages, artifacts and state changes of the latest turn.
    *
    * @generated from enum value: TASK_VIEW_TURN = 2;
    */

@@ -52,8 +52,8 @@ export const TaskStateSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_task, 0);
 
 /**
- * TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
- * that it does not know, and a server refuses it in a request.
+ * TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+ * unknown value, and a server rejects it in a request.
  *
  * @generated from enum plgrpc.v1.TaskState
  */
@@ -67,7 +67,7 @@ export const MessageRoleSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_task, 1);
 
 /**
- * MessageRole is who speaks in a message. Open, as TaskState.
+ * MessageRole is the role of a message's author. Open, as TaskState.
  *
  * @generated from enum plgrpc.v1.MessageRole
  */
@@ -81,7 +81,7 @@ export const TaskViewSchema = /*@__PURE__*/
   enumDesc(file_plgrpc_v1_task, 2);
 
 /**
- * TaskView says how much of a task an answer carries.
+ * TaskView selects how much of a task a response carries. A server rejects an unknown value.
  *
  * @generated from enum plgrpc.v1.TaskView
  */

@@ -15,10 +15,10 @@ import type { Duration } from "@bufbuild/protobuf/wkt";
 export declare const file_plgrpc_v1_tool: GenFile;
 
 /**
- * Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+ * Tool is a function of an agent that callers run by its name. All fields are set by the agent.
  *
- * `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
- * must not decide whether a call is allowed.
+ * `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+ * whether a call is allowed.
  * Next free number: 16.
  *
  * @generated from message plgrpc.v1.Tool
@@ -39,7 +39,7 @@ export declare type Tool = Message<"plgrpc.v1.Tool"> & {
   title: string;
 
   /**
-   * What it does.
+   * Description of the tool.
    *
    * @generated from field: string description = 3;
    */
@@ -60,72 +60,70 @@ export declare type Tool = Message<"plgrpc.v1.Tool"> & {
   outputSchemaJson: string;
 
   /**
-   * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-   * JSON.
+   * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
    *
    * @generated from field: string request_type = 6;
    */
   requestType: string;
 
   /**
-   * Full name of the protobuf message that its result is. Empty means that it is JSON.
+   * Full name of the protobuf message of the result. Empty means JSON.
    *
    * @generated from field: string response_type = 7;
    */
   responseType: string;
 
   /**
-   * A call changes nothing. False means that it may, or that it is not known.
+   * Whether a call is free of changes. False also means unknown.
    *
    * @generated from field: bool read_only = 8;
    */
   readOnly: boolean;
 
   /**
-   * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+   * Whether repeating the same call has no further effect. False also means unknown.
    *
    * @generated from field: bool idempotent = 9;
    */
   idempotent: boolean;
 
   /**
-   * A call may delete or overwrite something. False means that it does not, or that it is not known.
+   * Whether a call may delete or overwrite something. False also means unknown.
    *
    * @generated from field: bool destructive = 10;
    */
   destructive: boolean;
 
   /**
-   * It reports output while it runs. False means that it does not, or that it is not known.
+   * Whether the tool reports output while it runs. False also means unknown.
    *
    * @generated from field: bool streaming = 11;
    */
   streaming: boolean;
 
   /**
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    *
    * @generated from field: repeated string capabilities = 12;
    */
   capabilities: string[];
 
   /**
-   * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-   * call is made.
+   * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
    *
    * @generated from field: plgrpc.v1.PolicyEffect effect = 13;
    */
   effect: PolicyEffect;
 
   /**
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    *
    * @generated from field: google.protobuf.Duration timeout = 14;
    */
   timeout?: Duration | undefined;
 
   /**
-   * Words to be found by.
+   * Search tags.
    *
    * @generated from field: repeated string tags = 15;
    */

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ActionEnded ends it. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`, `action.rejected` or
- * `action.canceled`.
+ * ActionEnded records the end of an action. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`,
+ * `action.rejected` or `action.canceled`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionEnded}
@@ -105,7 +105,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * What was called. Set by the server.
+   * Name of the called tool or agent. Set by the server.
    * </pre>
    *
    * <code>string name = 2;</code>
@@ -126,7 +126,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What was called. Set by the server.
+   * Name of the called tool or agent. Set by the server.
    * </pre>
    *
    * <code>string name = 2;</code>
@@ -151,7 +151,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload result_;
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -163,7 +163,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -175,7 +175,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -189,7 +189,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -201,7 +201,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -213,7 +213,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -228,7 +228,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object delegationId_ = "";
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 5;</code>
@@ -249,7 +249,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 5;</code>
@@ -274,7 +274,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration duration_;
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -286,7 +286,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -298,7 +298,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -312,7 +312,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -324,7 +324,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -336,7 +336,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -350,7 +350,7 @@ private static final long serialVersionUID = 0L;
   private int outcome_ = 0;
   /**
    * <pre>
-   * How it ended. Set by the server, always.
+   * Outcome of the action. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -361,7 +361,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How it ended. Set by the server, always.
+   * Outcome of the action. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -624,8 +624,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ActionEnded ends it. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`, `action.rejected` or
-   * `action.canceled`.
+   * ActionEnded records the end of an action. The type follows from `outcome`: `action.completed`, `action.failed`, `action.denied`,
+   * `action.rejected` or `action.canceled`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionEnded}
@@ -995,7 +995,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * What was called. Set by the server.
+     * Name of the called tool or agent. Set by the server.
      * </pre>
      *
      * <code>string name = 2;</code>
@@ -1015,7 +1015,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was called. Set by the server.
+     * Name of the called tool or agent. Set by the server.
      * </pre>
      *
      * <code>string name = 2;</code>
@@ -1036,7 +1036,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was called. Set by the server.
+     * Name of the called tool or agent. Set by the server.
      * </pre>
      *
      * <code>string name = 2;</code>
@@ -1053,7 +1053,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was called. Set by the server.
+     * Name of the called tool or agent. Set by the server.
      * </pre>
      *
      * <code>string name = 2;</code>
@@ -1067,7 +1067,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was called. Set by the server.
+     * Name of the called tool or agent. Set by the server.
      * </pre>
      *
      * <code>string name = 2;</code>
@@ -1089,7 +1089,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> resultBuilder_;
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1100,7 +1100,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1115,7 +1115,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1135,7 +1135,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1153,7 +1153,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1178,7 +1178,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1195,7 +1195,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1207,7 +1207,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1222,7 +1222,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Result. Set by the server. Unset means none, or kept back.
+     * Result. Set by the server. Unset means none, or withheld.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -1246,7 +1246,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1257,7 +1257,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1272,7 +1272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1292,7 +1292,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1310,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1335,7 +1335,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1352,7 +1352,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1364,7 +1364,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1379,7 +1379,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+     * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -1401,7 +1401,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object delegationId_ = "";
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 5;</code>
@@ -1421,7 +1421,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 5;</code>
@@ -1442,7 +1442,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 5;</code>
@@ -1459,7 +1459,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 5;</code>
@@ -1473,7 +1473,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 5;</code>
@@ -1495,7 +1495,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> durationBuilder_;
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1506,7 +1506,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1521,7 +1521,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1541,7 +1541,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1559,7 +1559,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1584,7 +1584,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1601,7 +1601,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1613,7 +1613,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1628,7 +1628,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 6;</code>
@@ -1652,7 +1652,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1663,7 +1663,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1678,7 +1678,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1698,7 +1698,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1716,7 +1716,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1741,7 +1741,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1758,7 +1758,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1770,7 +1770,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1785,7 +1785,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What delegated work has used up. Set by the server. Unset means nothing.
+     * Usage of delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -1807,7 +1807,7 @@ private static final long serialVersionUID = 0L;
     private int outcome_ = 0;
     /**
      * <pre>
-     * How it ended. Set by the server, always.
+     * Outcome of the action. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -1818,7 +1818,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How it ended. Set by the server, always.
+     * Outcome of the action. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -1833,7 +1833,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How it ended. Set by the server, always.
+     * Outcome of the action. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -1846,7 +1846,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How it ended. Set by the server, always.
+     * Outcome of the action. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -1862,7 +1862,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How it ended. Set by the server, always.
+     * Outcome of the action. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>

@@ -32,7 +32,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * What was called. Set by the server.
+   * Name of the called tool or agent. Set by the server.
    * </pre>
    *
    * <code>string name = 2;</code>
@@ -41,7 +41,7 @@ public interface ActionEndedOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * What was called. Set by the server.
+   * Name of the called tool or agent. Set by the server.
    * </pre>
    *
    * <code>string name = 2;</code>
@@ -52,7 +52,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -61,7 +61,7 @@ public interface ActionEndedOrBuilder extends
   boolean hasResult();
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -70,7 +70,7 @@ public interface ActionEndedOrBuilder extends
   io.github.protolink_grpc.v1.Payload getResult();
   /**
    * <pre>
-   * Result. Set by the server. Unset means none, or kept back.
+   * Result. Set by the server. Unset means none, or withheld.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload result = 3;</code>
@@ -79,7 +79,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -88,7 +88,7 @@ public interface ActionEndedOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -97,7 +97,7 @@ public interface ActionEndedOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why it did not succeed. Set by the server. Unset means that it did, or that it was canceled.
+   * Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 4;</code>
@@ -106,7 +106,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 5;</code>
@@ -115,7 +115,7 @@ public interface ActionEndedOrBuilder extends
   java.lang.String getDelegationId();
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 5;</code>
@@ -126,7 +126,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -135,7 +135,7 @@ public interface ActionEndedOrBuilder extends
   boolean hasDuration();
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -144,7 +144,7 @@ public interface ActionEndedOrBuilder extends
   com.google.protobuf.Duration getDuration();
   /**
    * <pre>
-   * How long the work took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 6;</code>
@@ -153,7 +153,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -162,7 +162,7 @@ public interface ActionEndedOrBuilder extends
   boolean hasUsage();
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -171,7 +171,7 @@ public interface ActionEndedOrBuilder extends
   io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
-   * What delegated work has used up. Set by the server. Unset means nothing.
+   * Usage of delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 7;</code>
@@ -180,7 +180,7 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * How it ended. Set by the server, always.
+   * Outcome of the action. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>
@@ -189,7 +189,7 @@ public interface ActionEndedOrBuilder extends
   int getOutcomeValue();
   /**
    * <pre>
-   * How it ended. Set by the server, always.
+   * Outcome of the action. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionOutcome outcome = 8;</code>

@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ActionOutcome says how an action ended. Open: may gain values; an unknown one is shown, and counts as an end without success.
+ * ActionOutcome is the outcome of an action. Open: later versions may add values; an unknown value is shown and counts as an end
+ * without success.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ActionOutcome}
@@ -17,7 +18,7 @@ public enum ActionOutcome
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * Not set. Only in logs from before this field; there `event_type` says it.
+   * Not set. Only in logs that are older than this field; there `event_type` has the outcome.
    * </pre>
    *
    * <code>ACTION_OUTCOME_UNSPECIFIED = 0;</code>
@@ -25,7 +26,7 @@ public enum ActionOutcome
   ACTION_OUTCOME_UNSPECIFIED(0),
   /**
    * <pre>
-   * The action did what it was asked to do.
+   * The action succeeded.
    * </pre>
    *
    * <code>ACTION_OUTCOME_COMPLETED = 1;</code>
@@ -41,7 +42,7 @@ public enum ActionOutcome
   ACTION_OUTCOME_FAILED(2),
   /**
    * <pre>
-   * Policy or an approver did not allow it, or nobody could be asked.
+   * A policy or an approver denied it, or no approver could be asked.
    * </pre>
    *
    * <code>ACTION_OUTCOME_DENIED = 3;</code>
@@ -49,7 +50,7 @@ public enum ActionOutcome
   ACTION_OUTCOME_DENIED(3),
   /**
    * <pre>
-   * Its arguments were not accepted, by the agent or by the tool itself.
+   * The agent or the tool rejected its arguments.
    * </pre>
    *
    * <code>ACTION_OUTCOME_REJECTED = 4;</code>
@@ -57,7 +58,7 @@ public enum ActionOutcome
   ACTION_OUTCOME_REJECTED(4),
   /**
    * <pre>
-   * It was interrupted because its run was canceled; whether it took effect is not known.
+   * It was interrupted because its run was canceled; it may have had effects.
    * </pre>
    *
    * <code>ACTION_OUTCOME_CANCELED = 5;</code>
@@ -77,7 +78,7 @@ public enum ActionOutcome
   }
   /**
    * <pre>
-   * Not set. Only in logs from before this field; there `event_type` says it.
+   * Not set. Only in logs that are older than this field; there `event_type` has the outcome.
    * </pre>
    *
    * <code>ACTION_OUTCOME_UNSPECIFIED = 0;</code>
@@ -85,7 +86,7 @@ public enum ActionOutcome
   public static final int ACTION_OUTCOME_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The action did what it was asked to do.
+   * The action succeeded.
    * </pre>
    *
    * <code>ACTION_OUTCOME_COMPLETED = 1;</code>
@@ -101,7 +102,7 @@ public enum ActionOutcome
   public static final int ACTION_OUTCOME_FAILED_VALUE = 2;
   /**
    * <pre>
-   * Policy or an approver did not allow it, or nobody could be asked.
+   * A policy or an approver denied it, or no approver could be asked.
    * </pre>
    *
    * <code>ACTION_OUTCOME_DENIED = 3;</code>
@@ -109,7 +110,7 @@ public enum ActionOutcome
   public static final int ACTION_OUTCOME_DENIED_VALUE = 3;
   /**
    * <pre>
-   * Its arguments were not accepted, by the agent or by the tool itself.
+   * The agent or the tool rejected its arguments.
    * </pre>
    *
    * <code>ACTION_OUTCOME_REJECTED = 4;</code>
@@ -117,7 +118,7 @@ public enum ActionOutcome
   public static final int ACTION_OUTCOME_REJECTED_VALUE = 4;
   /**
    * <pre>
-   * It was interrupted because its run was canceled; whether it took effect is not known.
+   * It was interrupted because its run was canceled; it may have had effects.
    * </pre>
    *
    * <code>ACTION_OUTCOME_CANCELED = 5;</code>

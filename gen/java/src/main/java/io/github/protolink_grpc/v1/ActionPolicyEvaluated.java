@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ActionPolicyEvaluated is what policy said. Type `action.policy`.
+ * ActionPolicyEvaluated records the policy's decision about an action. Type `action.policy`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionPolicyEvaluated}
@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.PolicyDecision decision_;
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -250,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ActionPolicyEvaluated is what policy said. Type `action.policy`.
+   * ActionPolicyEvaluated records the policy's decision about an action. Type `action.policy`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionPolicyEvaluated}
@@ -410,7 +410,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.PolicyDecision, io.github.protolink_grpc.v1.PolicyDecision.Builder, io.github.protolink_grpc.v1.PolicyDecisionOrBuilder> decisionBuilder_;
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -421,7 +421,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -436,7 +436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -456,7 +456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -499,7 +499,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -516,7 +516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -543,7 +543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>

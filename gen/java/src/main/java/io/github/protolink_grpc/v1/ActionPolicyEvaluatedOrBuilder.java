@@ -12,7 +12,7 @@ public interface ActionPolicyEvaluatedOrBuilder extends
 
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -21,7 +21,7 @@ public interface ActionPolicyEvaluatedOrBuilder extends
   boolean hasDecision();
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>
@@ -30,7 +30,7 @@ public interface ActionPolicyEvaluatedOrBuilder extends
   io.github.protolink_grpc.v1.PolicyDecision getDecision();
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision decision = 1;</code>

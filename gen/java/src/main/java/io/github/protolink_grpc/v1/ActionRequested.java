@@ -7,13 +7,17 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+ * ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
  *
- * A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
- * tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
- * last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
- * forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
- * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
+ * A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
+ * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
+ * earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
+ * first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
+ * action with a `call_id` and an empty payload has the JSON text `{}`.
+ *
+ * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
+ * action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
+ * arguments.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionRequested}
@@ -99,7 +103,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object delegationId_ = "";
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 2;</code>
@@ -120,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 2;</code>
@@ -146,7 +150,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object position_ = "";
   /**
    * <pre>
-   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    * </pre>
    *
@@ -168,7 +172,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    * </pre>
    *
@@ -374,13 +378,17 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ActionRequested shows a prepared action before policy looks at it. Type `action.requested`.
+   * ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
    *
-   * A value that is in the log already is not written again. `action.payload` is unset where it is `{"arguments": A}`, and A is what the
-   * tool call named by `action.call_id` has as its arguments; both written as JSON with sorted keys are the same bytes. That is the
-   * last call with this id earlier in the log, in `llm_call_completed.tool_calls` or in a part `tool_call` of a message. A reader can
-   * forget a call as soon as one action has named it, and all calls when the task ends or waits for input: later actions bring their
-   * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
+   * A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
+   * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
+   * earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
+   * first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
+   * action with a `call_id` and an empty payload has the JSON text `{}`.
+   *
+   * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
+   * action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
+   * arguments.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionRequested}
@@ -723,7 +731,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object delegationId_ = "";
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 2;</code>
@@ -743,7 +751,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 2;</code>
@@ -764,7 +772,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 2;</code>
@@ -781,7 +789,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 2;</code>
@@ -795,7 +803,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 2;</code>
@@ -815,7 +823,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object position_ = "";
     /**
      * <pre>
-     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
      * outcome. Clients must not parse it. Set by the server.
      * </pre>
      *
@@ -836,7 +844,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
      * outcome. Clients must not parse it. Set by the server.
      * </pre>
      *
@@ -858,7 +866,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
      * outcome. Clients must not parse it. Set by the server.
      * </pre>
      *
@@ -876,7 +884,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
      * outcome. Clients must not parse it. Set by the server.
      * </pre>
      *
@@ -891,7 +899,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+     * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
      * outcome. Clients must not parse it. Set by the server.
      * </pre>
      *

@@ -39,7 +39,7 @@ public interface ActionRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 2;</code>
@@ -48,7 +48,7 @@ public interface ActionRequestedOrBuilder extends
   java.lang.String getDelegationId();
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 2;</code>
@@ -59,7 +59,7 @@ public interface ActionRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    * </pre>
    *
@@ -69,7 +69,7 @@ public interface ActionRequestedOrBuilder extends
   java.lang.String getPosition();
   /**
    * <pre>
-   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key, and so finds the recorded
+   * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    * </pre>
    *

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ActionStarted begins the side effect. Type `action.started`.
+ * ActionStarted records the start of an action. It is committed before the side effect. Type `action.started`.
  * Next free number: 5.
  * </pre>
  *
@@ -57,7 +57,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object delegationId_ = "";
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 1;</code>
@@ -78,7 +78,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 1;</code>
@@ -103,8 +103,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload editedArguments_;
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -116,8 +116,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -129,8 +129,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -192,7 +192,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * What is called, as in `action_requested`. Set by the server.
+   * Name of the called tool or agent, as in `action_requested`. Set by the server.
    * </pre>
    *
    * <code>string name = 4;</code>
@@ -213,7 +213,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is called, as in `action_requested`. Set by the server.
+   * Name of the called tool or agent, as in `action_requested`. Set by the server.
    * </pre>
    *
    * <code>string name = 4;</code>
@@ -428,7 +428,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ActionStarted begins the side effect. Type `action.started`.
+   * ActionStarted records the start of an action. It is committed before the side effect. Type `action.started`.
    * Next free number: 5.
    * </pre>
    *
@@ -629,7 +629,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object delegationId_ = "";
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 1;</code>
@@ -649,7 +649,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 1;</code>
@@ -670,7 +670,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 1;</code>
@@ -687,7 +687,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 1;</code>
@@ -701,7 +701,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Delegated operation that it belongs to. Set by the server. Empty means none.
+     * Delegated operation that the action belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string delegation_id = 1;</code>
@@ -723,8 +723,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -735,8 +735,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -751,8 +751,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -772,8 +772,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -791,8 +791,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -817,8 +817,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -835,8 +835,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -848,8 +848,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -864,8 +864,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-     * the server. Unset means those of `action_requested`.
+     * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+     * `action_requested`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -979,7 +979,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * What is called, as in `action_requested`. Set by the server.
+     * Name of the called tool or agent, as in `action_requested`. Set by the server.
      * </pre>
      *
      * <code>string name = 4;</code>
@@ -999,7 +999,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called, as in `action_requested`. Set by the server.
+     * Name of the called tool or agent, as in `action_requested`. Set by the server.
      * </pre>
      *
      * <code>string name = 4;</code>
@@ -1020,7 +1020,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called, as in `action_requested`. Set by the server.
+     * Name of the called tool or agent, as in `action_requested`. Set by the server.
      * </pre>
      *
      * <code>string name = 4;</code>
@@ -1037,7 +1037,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called, as in `action_requested`. Set by the server.
+     * Name of the called tool or agent, as in `action_requested`. Set by the server.
      * </pre>
      *
      * <code>string name = 4;</code>
@@ -1051,7 +1051,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called, as in `action_requested`. Set by the server.
+     * Name of the called tool or agent, as in `action_requested`. Set by the server.
      * </pre>
      *
      * <code>string name = 4;</code>

@@ -12,7 +12,7 @@ public interface ActionStartedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 1;</code>
@@ -21,7 +21,7 @@ public interface ActionStartedOrBuilder extends
   java.lang.String getDelegationId();
   /**
    * <pre>
-   * Delegated operation that it belongs to. Set by the server. Empty means none.
+   * Delegated operation that the action belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string delegation_id = 1;</code>
@@ -32,8 +32,8 @@ public interface ActionStartedOrBuilder extends
 
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -42,8 +42,8 @@ public interface ActionStartedOrBuilder extends
   boolean hasEditedArguments();
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -52,8 +52,8 @@ public interface ActionStartedOrBuilder extends
   io.github.protolink_grpc.v1.Payload getEditedArguments();
   /**
    * <pre>
-   * Arguments that it runs with, a JSON object, where they are others than those of `action_requested`: an approver changed them. Set by
-   * the server. Unset means those of `action_requested`.
+   * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
+   * `action_requested`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
@@ -82,7 +82,7 @@ public interface ActionStartedOrBuilder extends
 
   /**
    * <pre>
-   * What is called, as in `action_requested`. Set by the server.
+   * Name of the called tool or agent, as in `action_requested`. Set by the server.
    * </pre>
    *
    * <code>string name = 4;</code>
@@ -91,7 +91,7 @@ public interface ActionStartedOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * What is called, as in `action_requested`. Set by the server.
+   * Name of the called tool or agent, as in `action_requested`. Set by the server.
    * </pre>
    *
    * <code>string name = 4;</code>

@@ -9,8 +9,11 @@ package io.github.protolink_grpc.v1;
  * <pre>
  * AgentCard describes one agent. Fields that a reader does not know are ignored.
  *
- * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
- * formats and role included.
+ * A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+ * with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+ *
+ * No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+ * it can, including the versions, formats and role.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.AgentCard}
@@ -85,7 +88,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+   * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -106,7 +109,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+   * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -132,7 +135,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * What it is for, in a sentence or two. Set by the agent. Required.
+   * Purpose of the agent, in one or two sentences. Set by the agent. Required.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -153,7 +156,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it is for, in a sentence or two. Set by the agent. Required.
+   * Purpose of the agent, in one or two sentences. Set by the agent. Required.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -179,7 +182,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.AgentInterface> interfaces_;
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -191,7 +194,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -204,7 +207,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -216,7 +219,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -228,7 +231,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -340,22 +343,22 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -367,22 +370,22 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -393,22 +396,22 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -420,22 +423,22 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -451,8 +454,8 @@ private static final long serialVersionUID = 0L;
   private int maxConcurrency_ = 0;
   /**
    * <pre>
-   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-   * stated.
+   * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+   * means not stated.
    * </pre>
    *
    * <code>int32 max_concurrency = 7;</code>
@@ -468,7 +471,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.AgentSkill> skills_;
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -479,7 +482,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -491,7 +494,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -502,7 +505,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -513,7 +516,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -530,7 +533,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -542,7 +545,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -553,7 +556,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -565,7 +568,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -583,7 +586,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -595,7 +598,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -606,7 +609,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -618,7 +621,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -658,7 +661,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -679,7 +682,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -690,7 +693,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -708,7 +711,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -780,7 +783,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -792,7 +795,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -803,7 +806,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -815,7 +818,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -855,7 +858,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -876,7 +879,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -887,7 +890,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
   }
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -905,7 +908,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -927,7 +930,7 @@ java.lang.String defaultValue) {
   private java.util.List<io.github.protolink_grpc.v1.AgentCardSignature> signatures_;
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -939,7 +942,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -952,7 +955,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -964,7 +967,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -976,7 +979,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -1350,8 +1353,11 @@ java.lang.String defaultValue) {
    * <pre>
    * AgentCard describes one agent. Fields that a reader does not know are ignored.
    *
-   * Nothing is implied: what is empty, 0 or unset is not stated. A server that makes a card sets every field that it can, the versions,
-   * formats and role included.
+   * A card is at most 1 MiB (1,048,576 bytes) in the protobuf encoding. An agent with a larger card does not start, a registry refuses it
+   * with INVALID_ARGUMENT/INVALID_ARGUMENT, and a reader may refuse it too.
+   *
+   * No field has an implied default: an empty, 0 or unset field means "not stated". A server that creates a card sets every field that
+   * it can, including the versions, formats and role.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.AgentCard}
@@ -1878,7 +1884,7 @@ java.lang.String defaultValue) {
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+     * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -1898,7 +1904,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+     * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -1919,7 +1925,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+     * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -1936,7 +1942,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+     * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -1950,7 +1956,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+     * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -1970,7 +1976,7 @@ java.lang.String defaultValue) {
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * What it is for, in a sentence or two. Set by the agent. Required.
+     * Purpose of the agent, in one or two sentences. Set by the agent. Required.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -1990,7 +1996,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it is for, in a sentence or two. Set by the agent. Required.
+     * Purpose of the agent, in one or two sentences. Set by the agent. Required.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -2011,7 +2017,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it is for, in a sentence or two. Set by the agent. Required.
+     * Purpose of the agent, in one or two sentences. Set by the agent. Required.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -2028,7 +2034,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it is for, in a sentence or two. Set by the agent. Required.
+     * Purpose of the agent, in one or two sentences. Set by the agent. Required.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -2042,7 +2048,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it is for, in a sentence or two. Set by the agent. Required.
+     * Purpose of the agent, in one or two sentences. Set by the agent. Required.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -2073,7 +2079,7 @@ java.lang.String defaultValue) {
 
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2088,7 +2094,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2103,7 +2109,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2118,7 +2124,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2140,7 +2146,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2159,7 +2165,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2180,7 +2186,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2202,7 +2208,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2221,7 +2227,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2240,7 +2246,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2260,7 +2266,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2278,7 +2284,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2296,7 +2302,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2308,7 +2314,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2323,7 +2329,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2339,7 +2345,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2351,7 +2357,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2364,7 +2370,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+     * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
      * the agent. Required, 1 to 100.
      * </pre>
      *
@@ -2583,22 +2589,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2611,22 +2617,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2637,22 +2643,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2664,22 +2670,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2692,22 +2698,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2726,22 +2732,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2759,22 +2765,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2792,22 +2798,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2822,22 +2828,22 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-     * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+     * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+     * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
      *
      * - `streaming`: streams the events of a task.
      * - `push_notifications`: calls webhooks when a task changes.
      * - `state_history`: keeps the history of a task's states.
      * - `llm`: has a language model.
      * - `tools`: has tools that callers may run by name.
-     * - `delegation`: may give work to other agents.
+     * - `delegation`: can delegate work to other agents.
      * - `inference`: answers prompts in natural language.
-     * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+     * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
      * - `rag`: retrieves documents before it answers.
      * - `code_execution`: runs code in a sandbox.
      * - `multi_step_reasoning`: reasons in several steps.
      * - `message_batching`: takes several messages in one request.
-     * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+     * - `timeouts`: ends its work when the caller's timeout has passed.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -2858,8 +2864,8 @@ java.lang.String defaultValue) {
     private int maxConcurrency_ ;
     /**
      * <pre>
-     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-     * stated.
+     * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+     * means not stated.
      * </pre>
      *
      * <code>int32 max_concurrency = 7;</code>
@@ -2871,8 +2877,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-     * stated.
+     * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+     * means not stated.
      * </pre>
      *
      * <code>int32 max_concurrency = 7;</code>
@@ -2888,8 +2894,8 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-     * stated.
+     * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+     * means not stated.
      * </pre>
      *
      * <code>int32 max_concurrency = 7;</code>
@@ -2916,7 +2922,7 @@ java.lang.String defaultValue) {
 
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -2930,7 +2936,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -2944,7 +2950,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -2958,7 +2964,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -2979,7 +2985,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -2997,7 +3003,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3017,7 +3023,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3038,7 +3044,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3056,7 +3062,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3074,7 +3080,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3093,7 +3099,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3110,7 +3116,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3127,7 +3133,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3138,7 +3144,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3152,7 +3158,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3167,7 +3173,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3178,7 +3184,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3190,7 +3196,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+     * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -3224,7 +3230,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3237,7 +3243,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3248,7 +3254,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3260,7 +3266,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3273,7 +3279,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3292,7 +3298,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3310,7 +3316,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3328,7 +3334,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3343,7 +3349,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+     * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string input_formats = 9;</code>
@@ -3371,7 +3377,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3384,7 +3390,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3395,7 +3401,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3407,7 +3413,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3420,7 +3426,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3439,7 +3445,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3457,7 +3463,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3475,7 +3481,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3490,7 +3496,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Media types that it writes. Set by the agent. Empty means not stated.
+     * Media types that the agent produces. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>repeated string output_formats = 10;</code>
@@ -3545,7 +3551,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3566,7 +3572,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3577,7 +3583,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3594,7 +3600,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3616,7 +3622,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3639,7 +3645,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3656,7 +3662,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3675,7 +3681,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+     * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -3802,7 +3808,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3815,7 +3821,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3826,7 +3832,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3838,7 +3844,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3851,7 +3857,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3870,7 +3876,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3888,7 +3894,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3906,7 +3912,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3921,7 +3927,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Words to be found by. Set by the agent. At most 100.
+     * Search tags. Set by the agent. At most 100.
      * </pre>
      *
      * <code>repeated string tags = 13;</code>
@@ -3967,7 +3973,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -3988,7 +3994,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -3999,7 +4005,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -4017,7 +4023,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -4041,7 +4047,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -4064,7 +4070,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -4081,7 +4087,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Free facts to be found by. Set by the agent. At most 100 entries.
+     * Application metadata for searches. Set by the agent. At most 100 entries.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -4108,7 +4114,7 @@ java.lang.String defaultValue) {
 
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4123,7 +4129,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4138,7 +4144,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4153,7 +4159,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4175,7 +4181,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4194,7 +4200,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4215,7 +4221,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4237,7 +4243,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4256,7 +4262,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4275,7 +4281,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4295,7 +4301,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4313,7 +4319,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4331,7 +4337,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4343,7 +4349,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4358,7 +4364,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4374,7 +4380,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4386,7 +4392,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *
@@ -4399,7 +4405,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+     * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
      * verify them. At most 10.
      * </pre>
      *

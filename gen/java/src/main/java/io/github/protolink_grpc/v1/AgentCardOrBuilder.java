@@ -12,7 +12,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+   * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -21,7 +21,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * Name by which peers call it. Set by the agent. Required, 1 to 128 bytes.
+   * Name under which peers call the agent. Set by the agent. Required, 1 to 128 bytes.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -32,7 +32,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * What it is for, in a sentence or two. Set by the agent. Required.
+   * Purpose of the agent, in one or two sentences. Set by the agent. Required.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -41,7 +41,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getDescription();
   /**
    * <pre>
-   * What it is for, in a sentence or two. Set by the agent. Required.
+   * Purpose of the agent, in one or two sentences. Set by the agent. Required.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -52,7 +52,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -62,7 +62,7 @@ public interface AgentCardOrBuilder extends
       getInterfacesList();
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -71,7 +71,7 @@ public interface AgentCardOrBuilder extends
   io.github.protolink_grpc.v1.AgentInterface getInterfaces(int index);
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -80,7 +80,7 @@ public interface AgentCardOrBuilder extends
   int getInterfacesCount();
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -90,7 +90,7 @@ public interface AgentCardOrBuilder extends
       getInterfacesOrBuilderList();
   /**
    * <pre>
-   * Where it can be called, the preferred interface first. A registry keeps one agent under the URL of each first interface. Set by
+   * Endpoints of the agent, the preferred interface first. A registry identifies an agent by the URL of its first interface. Set by
    * the agent. Required, 1 to 100.
    * </pre>
    *
@@ -141,22 +141,22 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -166,22 +166,22 @@ public interface AgentCardOrBuilder extends
       getFeaturesList();
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -190,22 +190,22 @@ public interface AgentCardOrBuilder extends
   int getFeaturesCount();
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -215,22 +215,22 @@ public interface AgentCardOrBuilder extends
   java.lang.String getFeatures(int index);
   /**
    * <pre>
-   * What it supports. Set by the agent. Open: a word that a reader does not know is kept and passed on. Each word once, in any order,
-   * at most 100. A word that is missing means that the agent does not claim the feature. Known words:
+   * Features that the agent supports. Set by the agent. Open: a reader keeps unknown words and passes them on. Each word occurs once,
+   * in any order; at most 100. A missing word means that the agent does not claim the feature. Known words:
    *
    * - `streaming`: streams the events of a task.
    * - `push_notifications`: calls webhooks when a task changes.
    * - `state_history`: keeps the history of a task's states.
    * - `llm`: has a language model.
    * - `tools`: has tools that callers may run by name.
-   * - `delegation`: may give work to other agents.
+   * - `delegation`: can delegate work to other agents.
    * - `inference`: answers prompts in natural language.
-   * - `no_inference`: answers no prompts; callers do not send it any. Without either word, a caller may try.
+   * - `no_inference`: answers no prompts; callers must not send any. With neither `inference` nor `no_inference`, a caller may try.
    * - `rag`: retrieves documents before it answers.
    * - `code_execution`: runs code in a sandbox.
    * - `multi_step_reasoning`: reasons in several steps.
    * - `message_batching`: takes several messages in one request.
-   * - `timeouts`: ends its work when a timeout that the caller gives has passed.
+   * - `timeouts`: ends its work when the caller's timeout has passed.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -242,8 +242,8 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Tasks at the same time that make sense for callers. It bounds nothing: the agent's own limits do. Set by the agent. 0 means not
-   * stated.
+   * Recommended maximum of concurrent tasks. A hint for callers: the agent's own limits apply, not this number. Set by the agent. 0
+   * means not stated.
    * </pre>
    *
    * <code>int32 max_concurrency = 7;</code>
@@ -253,7 +253,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -262,7 +262,7 @@ public interface AgentCardOrBuilder extends
       getSkillsList();
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -270,7 +270,7 @@ public interface AgentCardOrBuilder extends
   io.github.protolink_grpc.v1.AgentSkill getSkills(int index);
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -278,7 +278,7 @@ public interface AgentCardOrBuilder extends
   int getSkillsCount();
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -287,7 +287,7 @@ public interface AgentCardOrBuilder extends
       getSkillsOrBuilderList();
   /**
    * <pre>
-   * What it can be asked to do. Set by the agent; one per tool by default. At most 1,000.
+   * Skills of the agent. Set by the agent; one per tool by default. At most 1,000.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.AgentSkill skills = 8;</code>
@@ -297,7 +297,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -307,7 +307,7 @@ public interface AgentCardOrBuilder extends
       getInputFormatsList();
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -316,7 +316,7 @@ public interface AgentCardOrBuilder extends
   int getInputFormatsCount();
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -326,7 +326,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getInputFormats(int index);
   /**
    * <pre>
-   * Media types that it reads, for instance `text/plain`. Set by the agent. Empty means not stated.
+   * Media types that the agent accepts, for instance `text/plain`. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string input_formats = 9;</code>
@@ -338,7 +338,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -348,7 +348,7 @@ public interface AgentCardOrBuilder extends
       getOutputFormatsList();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -357,7 +357,7 @@ public interface AgentCardOrBuilder extends
   int getOutputFormatsCount();
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -367,7 +367,7 @@ public interface AgentCardOrBuilder extends
   java.lang.String getOutputFormats(int index);
   /**
    * <pre>
-   * Media types that it writes. Set by the agent. Empty means not stated.
+   * Media types that the agent produces. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>repeated string output_formats = 10;</code>
@@ -379,7 +379,7 @@ public interface AgentCardOrBuilder extends
 
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -387,7 +387,7 @@ public interface AgentCardOrBuilder extends
   int getSecuritySchemesCount();
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -402,7 +402,7 @@ public interface AgentCardOrBuilder extends
   getSecuritySchemes();
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -411,7 +411,7 @@ public interface AgentCardOrBuilder extends
   getSecuritySchemesMap();
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -423,7 +423,7 @@ io.github.protolink_grpc.v1.SecurityScheme getSecuritySchemesOrDefault(
 io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   /**
    * <pre>
-   * Ways to authenticate, by name; any one of them is enough. Set by the agent. Empty means none stated.
+   * Authentication schemes by name; any one of them is sufficient. Set by the agent. Empty means none stated.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.SecurityScheme&gt; security_schemes = 11;</code>
@@ -455,7 +455,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
 
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -465,7 +465,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
       getTagsList();
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -474,7 +474,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   int getTagsCount();
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -484,7 +484,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   java.lang.String getTags(int index);
   /**
    * <pre>
-   * Words to be found by. Set by the agent. At most 100.
+   * Search tags. Set by the agent. At most 100.
    * </pre>
    *
    * <code>repeated string tags = 13;</code>
@@ -496,7 +496,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
 
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -504,7 +504,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   int getMetadataCount();
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -519,7 +519,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   getMetadata();
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -528,7 +528,7 @@ io.github.protolink_grpc.v1.SecurityScheme defaultValue);
   getMetadataMap();
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -540,7 +540,7 @@ java.lang.String getMetadataOrDefault(
 java.lang.String defaultValue);
   /**
    * <pre>
-   * Free facts to be found by. Set by the agent. At most 100 entries.
+   * Application metadata for searches. Set by the agent. At most 100 entries.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 14;</code>
@@ -550,7 +550,7 @@ java.lang.String defaultValue);
 
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -560,7 +560,7 @@ java.lang.String defaultValue);
       getSignaturesList();
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -569,7 +569,7 @@ java.lang.String defaultValue);
   io.github.protolink_grpc.v1.AgentCardSignature getSignatures(int index);
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -578,7 +578,7 @@ java.lang.String defaultValue);
   int getSignaturesCount();
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *
@@ -588,7 +588,7 @@ java.lang.String defaultValue);
       getSignaturesOrBuilderList();
   /**
    * <pre>
-   * Signatures of the card's A2A form. Set by whoever signs. Registries and readers keep them and pass them on; version 1.0 does not
+   * Signatures of the card's A2A form. Set by the signer. Registries and readers keep them and pass them on; version 1.0 does not
    * verify them. At most 10.
    * </pre>
    *

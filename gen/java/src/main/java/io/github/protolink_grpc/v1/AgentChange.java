@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private int kind_ = 0;
   /**
    * <pre>
-   * What happened. Set by the registry.
+   * Kind of the change. Set by the registry.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What happened. Set by the registry.
+   * Kind of the change. Set by the registry.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -496,7 +496,7 @@ private static final long serialVersionUID = 0L;
     private int kind_ = 0;
     /**
      * <pre>
-     * What happened. Set by the registry.
+     * Kind of the change. Set by the registry.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -507,7 +507,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened. Set by the registry.
+     * Kind of the change. Set by the registry.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -522,7 +522,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened. Set by the registry.
+     * Kind of the change. Set by the registry.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -535,7 +535,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened. Set by the registry.
+     * Kind of the change. Set by the registry.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -551,7 +551,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened. Set by the registry.
+     * Kind of the change. Set by the registry.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>

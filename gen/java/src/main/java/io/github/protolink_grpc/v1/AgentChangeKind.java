@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * AgentChangeKind is what happened to an agent. Open, as TaskState.
+ * AgentChangeKind is the kind of a change of an agent. Open, as TaskState.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.AgentChangeKind}
@@ -25,7 +25,7 @@ public enum AgentChangeKind
   AGENT_CHANGE_KIND_UNSPECIFIED(0),
   /**
    * <pre>
-   * It is there: registered, changed, or part of the snapshot.
+   * The agent was registered or changed, or is part of a snapshot.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_UP = 1;</code>
@@ -33,7 +33,7 @@ public enum AgentChangeKind
   AGENT_CHANGE_KIND_UP(1),
   /**
    * <pre>
-   * It was deregistered, or its card no longer matches the filter.
+   * The agent was deregistered, or its card no longer matches the filter.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_DOWN = 2;</code>
@@ -41,7 +41,7 @@ public enum AgentChangeKind
   AGENT_CHANGE_KIND_DOWN(2),
   /**
    * <pre>
-   * Its lease ran out.
+   * The agent's lease expired.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_EXPIRED = 3;</code>
@@ -69,7 +69,7 @@ public enum AgentChangeKind
   public static final int AGENT_CHANGE_KIND_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * It is there: registered, changed, or part of the snapshot.
+   * The agent was registered or changed, or is part of a snapshot.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_UP = 1;</code>
@@ -77,7 +77,7 @@ public enum AgentChangeKind
   public static final int AGENT_CHANGE_KIND_UP_VALUE = 1;
   /**
    * <pre>
-   * It was deregistered, or its card no longer matches the filter.
+   * The agent was deregistered, or its card no longer matches the filter.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_DOWN = 2;</code>
@@ -85,7 +85,7 @@ public enum AgentChangeKind
   public static final int AGENT_CHANGE_KIND_DOWN_VALUE = 2;
   /**
    * <pre>
-   * Its lease ran out.
+   * The agent's lease expired.
    * </pre>
    *
    * <code>AGENT_CHANGE_KIND_EXPIRED = 3;</code>

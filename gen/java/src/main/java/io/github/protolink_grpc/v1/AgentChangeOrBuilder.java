@@ -12,7 +12,7 @@ public interface AgentChangeOrBuilder extends
 
   /**
    * <pre>
-   * What happened. Set by the registry.
+   * Kind of the change. Set by the registry.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>
@@ -21,7 +21,7 @@ public interface AgentChangeOrBuilder extends
   int getKindValue();
   /**
    * <pre>
-   * What happened. Set by the registry.
+   * Kind of the change. Set by the registry.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentChangeKind kind = 1;</code>

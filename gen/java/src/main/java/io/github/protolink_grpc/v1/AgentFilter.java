@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * AgentFilter selects agents. What is set must all match.
+ * AgentFilter selects agents. All fields that are set must match.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.AgentFilter}
@@ -295,7 +295,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -316,7 +316,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -327,7 +327,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -345,7 +345,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -368,7 +368,7 @@ java.lang.String defaultValue) {
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -380,7 +380,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -391,7 +391,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -403,7 +403,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -656,7 +656,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * AgentFilter selects agents. What is set must all match.
+   * AgentFilter selects agents. All fields that are set must match.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.AgentFilter}
@@ -1421,7 +1421,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1442,7 +1442,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1453,7 +1453,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1471,7 +1471,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1495,7 +1495,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1518,7 +1518,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1535,7 +1535,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+     * Metadata entries that an agent must all have. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -1558,7 +1558,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1571,7 +1571,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1582,7 +1582,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1594,7 +1594,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1607,7 +1607,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1626,7 +1626,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1644,7 +1644,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1662,7 +1662,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>
@@ -1677,7 +1677,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+     * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
      * </pre>
      *
      * <code>repeated string features = 6;</code>

@@ -134,7 +134,7 @@ public interface AgentFilterOrBuilder extends
 
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -142,7 +142,7 @@ public interface AgentFilterOrBuilder extends
   int getMetadataCount();
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -157,7 +157,7 @@ public interface AgentFilterOrBuilder extends
   getMetadata();
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -166,7 +166,7 @@ public interface AgentFilterOrBuilder extends
   getMetadataMap();
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -178,7 +178,7 @@ java.lang.String getMetadataOrDefault(
 java.lang.String defaultValue);
   /**
    * <pre>
-   * Metadata that an agent must have, key by key. Set by the caller. Empty means any.
+   * Metadata entries that an agent must all have. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>map&lt;string, string&gt; metadata = 5;</code>
@@ -188,7 +188,7 @@ java.lang.String defaultValue);
 
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -198,7 +198,7 @@ java.lang.String defaultValue);
       getFeaturesList();
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -207,7 +207,7 @@ java.lang.String defaultValue);
   int getFeaturesCount();
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>
@@ -217,7 +217,7 @@ java.lang.String defaultValue);
   java.lang.String getFeatures(int index);
   /**
    * <pre>
-   * Features that an agent must all have, words of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
+   * Features that an agent must all have, values of AgentCard.features, for instance `streaming`. Set by the caller. Empty means any.
    * </pre>
    *
    * <code>repeated string features = 6;</code>

@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object url_ = "";
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -151,7 +151,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object protocolVersion_ = "";
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+   * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -172,7 +172,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+   * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -542,7 +542,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object url_ = "";
     /**
      * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+     * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -562,7 +562,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+     * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -583,7 +583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+     * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -600,7 +600,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+     * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -614,7 +614,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+     * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
      * </pre>
      *
      * <code>string url = 1;</code>
@@ -731,7 +731,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object protocolVersion_ = "";
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+     * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -751,7 +751,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+     * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -772,7 +772,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+     * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -789,7 +789,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+     * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>
@@ -803,7 +803,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+     * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string protocol_version = 3;</code>

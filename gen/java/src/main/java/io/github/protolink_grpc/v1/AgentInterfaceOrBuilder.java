@@ -12,7 +12,7 @@ public interface AgentInterfaceOrBuilder extends
 
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -21,7 +21,7 @@ public interface AgentInterfaceOrBuilder extends
   java.lang.String getUrl();
   /**
    * <pre>
-   * Where it listens, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
+   * URL of the endpoint, for instance `grpc://127.0.0.1:50051`. Set by the agent. Required.
    * </pre>
    *
    * <code>string url = 1;</code>
@@ -54,7 +54,7 @@ public interface AgentInterfaceOrBuilder extends
 
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+   * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>
@@ -63,7 +63,7 @@ public interface AgentInterfaceOrBuilder extends
   java.lang.String getProtocolVersion();
   /**
    * <pre>
-   * Version of the protocol spoken there. Set by the agent. Empty means not stated.
+   * Version of the protocol that the endpoint speaks. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string protocol_version = 3;</code>

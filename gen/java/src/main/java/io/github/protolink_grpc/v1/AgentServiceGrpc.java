@@ -4,12 +4,14 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * AgentService takes tasks, runs them and tells how they go.
+ * AgentService accepts tasks, runs them, and returns or streams their state and events.
  * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
- * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
- * A task belongs to the principal that sent it; to anyone else it does not exist.
- * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
- * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+ * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+ * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+ * the principal that sent it; for every other principal it does not exist.
+ * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+ * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+ * GetTaskRequest).
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -298,19 +300,21 @@ public final class AgentServiceGrpc {
 
   /**
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public interface AsyncService {
 
     /**
      * <pre>
-     * GetAgentCard returns who the agent is and what it can do.
+     * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
      * </pre>
      */
     default void getAgentCard(io.github.protolink_grpc.v1.GetAgentCardRequest request,
@@ -320,8 +324,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
-     * The run does not end with the call: a deadline bounds the wait only.
+     * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
+     * The run does not end with the call: a deadline limits only the wait.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
      * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
      * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -334,7 +338,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+     * StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+     * task is terminal or waits for input.
      * Errors: those of SendTask.
      * </pre>
      */
@@ -345,8 +350,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-     * the rules.
+     * SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+     * gaps or repetitions. WatchPosition has the rules.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
      * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
@@ -358,9 +363,9 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetTask returns the current reading of a task. Default view: full.
-     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * GetTask returns the current state of a task. Default view: full.
+     * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+     * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -371,7 +376,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * ListTasks returns the caller's tasks, last changed first. Default view: header.
+     * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -383,7 +388,7 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-     * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+     * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
      * </pre>
      */
@@ -396,12 +401,14 @@ public final class AgentServiceGrpc {
   /**
    * Base class for the server implementation of the service AgentService.
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public static abstract class AgentServiceImplBase
@@ -415,12 +422,14 @@ public final class AgentServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service AgentService.
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceStub
@@ -438,7 +447,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetAgentCard returns who the agent is and what it can do.
+     * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
      * </pre>
      */
     public void getAgentCard(io.github.protolink_grpc.v1.GetAgentCardRequest request,
@@ -449,8 +458,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
-     * The run does not end with the call: a deadline bounds the wait only.
+     * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
+     * The run does not end with the call: a deadline limits only the wait.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
      * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
      * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -464,7 +473,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+     * StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+     * task is terminal or waits for input.
      * Errors: those of SendTask.
      * </pre>
      */
@@ -476,8 +486,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-     * the rules.
+     * SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+     * gaps or repetitions. WatchPosition has the rules.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
      * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
@@ -490,9 +500,9 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetTask returns the current reading of a task. Default view: full.
-     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * GetTask returns the current state of a task. Default view: full.
+     * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+     * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -504,7 +514,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * ListTasks returns the caller's tasks, last changed first. Default view: header.
+     * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -517,7 +527,7 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-     * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+     * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
      * </pre>
      */
@@ -531,12 +541,14 @@ public final class AgentServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service AgentService.
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceBlockingV2Stub
@@ -554,7 +566,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetAgentCard returns who the agent is and what it can do.
+     * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetAgentCardResponse getAgentCard(io.github.protolink_grpc.v1.GetAgentCardRequest request) throws io.grpc.StatusException {
@@ -564,8 +576,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
-     * The run does not end with the call: a deadline bounds the wait only.
+     * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
+     * The run does not end with the call: a deadline limits only the wait.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
      * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
      * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -578,7 +590,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+     * StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+     * task is terminal or waits for input.
      * Errors: those of SendTask.
      * </pre>
      */
@@ -591,8 +604,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-     * the rules.
+     * SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+     * gaps or repetitions. WatchPosition has the rules.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
      * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
@@ -606,9 +619,9 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetTask returns the current reading of a task. Default view: full.
-     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * GetTask returns the current state of a task. Default view: full.
+     * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+     * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -619,7 +632,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * ListTasks returns the caller's tasks, last changed first. Default view: header.
+     * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -631,7 +644,7 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-     * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+     * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
      * </pre>
      */
@@ -644,12 +657,14 @@ public final class AgentServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service AgentService.
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceBlockingStub
@@ -667,7 +682,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetAgentCard returns who the agent is and what it can do.
+     * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
      * </pre>
      */
     public io.github.protolink_grpc.v1.GetAgentCardResponse getAgentCard(io.github.protolink_grpc.v1.GetAgentCardRequest request) {
@@ -677,8 +692,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
-     * The run does not end with the call: a deadline bounds the wait only.
+     * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
+     * The run does not end with the call: a deadline limits only the wait.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
      * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
      * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -691,7 +706,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * StreamTask is SendTask that shows the events of the turn as they are committed. It ends when the task is terminal or waits.
+     * StreamTask starts or continues a task, as SendTask, and streams the events of the turn as they are committed. It ends when the
+     * task is terminal or waits for input.
      * Errors: those of SendTask.
      * </pre>
      */
@@ -703,8 +719,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SubscribeTask shows a task's events from any position: first what is stored, then what comes, without a seam. WatchPosition has
-     * the rules.
+     * SubscribeTask streams a task's events after a position: first the stored events, then new events as they are committed, without
+     * gaps or repetitions. WatchPosition has the rules.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE, OUT_OF_RANGE/POSITION_COMPACTED: the log begins after the
      * position; read the task with GetTask and continue after its `sequence`.
      * </pre>
@@ -717,9 +733,9 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetTask returns the current reading of a task. Default view: full.
-     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * GetTask returns the current state of a task. Default view: full.
+     * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+     * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -730,7 +746,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * ListTasks returns the caller's tasks, last changed first. Default view: header.
+     * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -742,7 +758,7 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-     * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+     * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
      * </pre>
      */
@@ -755,12 +771,14 @@ public final class AgentServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service AgentService.
    * <pre>
-   * AgentService takes tasks, runs them and tells how they go.
+   * AgentService accepts tasks, runs them, and returns or streams their state and events.
    * Every error carries `google.rpc.ErrorInfo` with a reason in domain `protolink-grpc.github.io`. All methods may also fail with
-   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, INTERNAL/INTERNAL and UNAVAILABLE/UNAVAILABLE.
-   * A task belongs to the principal that sent it; to anyone else it does not exist.
-   * Requests are at most 4 MiB. Answers of methods without a stream are less than 4 MiB, which is what gRPC receives by default; a larger
-   * task is shown in pieces: of its messages and artifacts the newest, up to about 3 MiB (see GetTaskRequest).
+   * UNAUTHENTICATED/UNAUTHENTICATED, PERMISSION_DENIED/PERMISSION_DENIED, DEADLINE_EXCEEDED/DEADLINE_EXCEEDED, INTERNAL/INTERNAL and
+   * UNAVAILABLE/UNAVAILABLE. Methods that read a log of a later version fail with FAILED_PRECONDITION/LOG_TOO_NEW. A task belongs to
+   * the principal that sent it; for every other principal it does not exist.
+   * Requests are at most 4 MiB. Responses of methods without a stream are smaller than 4 MiB, the default limit of gRPC for received
+   * messages. A larger task is returned in parts: each response has the newest messages and artifacts, up to about 3 MiB (see
+   * GetTaskRequest).
    * </pre>
    */
   public static final class AgentServiceFutureStub
@@ -778,7 +796,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetAgentCard returns who the agent is and what it can do.
+     * GetAgentCard returns the card of the agent. An encoded card is at most 1 MiB: see AgentCard.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.GetAgentCardResponse> getAgentCard(
@@ -789,8 +807,8 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * SendTask starts or continues a task and waits until it is terminal or waits for someone. Default view: turn.
-     * The run does not end with the call: a deadline bounds the wait only.
+     * SendTask starts or continues a task and waits until the task is terminal or waits for input. Default view: turn.
+     * The run does not end with the call: a deadline limits only the wait.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/MESSAGE_TOO_LARGE, NOT_FOUND/TASK_NOT_FOUND,
      * ALREADY_EXISTS/TASK_ALREADY_EXISTS, ABORTED/SEQUENCE_CONFLICT, FAILED_PRECONDITION/TASK_FINISHED,
      * FAILED_PRECONDITION/TASK_ALREADY_RUNNING, FAILED_PRECONDITION/DELEGATION_CYCLE, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -804,9 +822,9 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * GetTask returns the current reading of a task. Default view: full.
-     * Of a large task it shows the newest messages and artifacts, and always the latest message. To get the others, repeat the call with
-     * `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the answer, until both are 0.
+     * GetTask returns the current state of a task. Default view: full.
+     * Of a large task it returns only the newest messages and artifacts, and always the latest message. To get the others, repeat the
+     * call with `before_message` and `before_artifact` set to `first_message` and `first_artifact` of the response, until both are 0.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
      * </pre>
      */
@@ -818,7 +836,7 @@ public final class AgentServiceGrpc {
 
     /**
      * <pre>
-     * ListTasks returns the caller's tasks, last changed first. Default view: header.
+     * ListTasks returns the caller's tasks, most recently changed first. Default view: header.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -831,7 +849,7 @@ public final class AgentServiceGrpc {
     /**
      * <pre>
      * CancelTask appends a CancelRequested event, interrupts the run, and waits up to 10 seconds for the task to end. If the returned
-     * state is not canceled, the run is still stopping: watch the task. It never waits behind the work that it ends.
+     * state is not canceled, the run is still stopping: watch the task. The call is never queued behind running work.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_NOT_CANCELABLE.
      * </pre>
      */

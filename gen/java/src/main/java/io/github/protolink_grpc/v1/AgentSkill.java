@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
+ * AgentSkill describes one skill of an agent. All fields are set by the agent.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.AgentSkill}
@@ -107,7 +107,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * What it does.
+   * Description of the skill.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -128,7 +128,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it does.
+   * Description of the skill.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -249,7 +249,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -261,7 +261,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -272,7 +272,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -284,7 +284,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -302,7 +302,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -314,7 +314,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -337,7 +337,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -571,7 +571,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * AgentSkill is one thing that an agent can be asked to do. Everything is set by the agent.
+   * AgentSkill describes one skill of an agent. All fields are set by the agent.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.AgentSkill}
@@ -892,7 +892,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * What it does.
+     * Description of the skill.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -912,7 +912,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the skill.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -933,7 +933,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the skill.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -950,7 +950,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the skill.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -964,7 +964,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the skill.
      * </pre>
      *
      * <code>string description = 2;</code>
@@ -1175,7 +1175,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1188,7 +1188,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1199,7 +1199,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1211,7 +1211,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1224,7 +1224,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1243,7 +1243,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1261,7 +1261,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1279,7 +1279,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1294,7 +1294,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 5;</code>
@@ -1322,7 +1322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1335,7 +1335,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1346,7 +1346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1358,7 +1358,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1371,7 +1371,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1390,7 +1390,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1408,7 +1408,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1426,7 +1426,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>
@@ -1441,7 +1441,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Examples, each any JSON value as text.
+     * Examples, each a JSON value as text.
      * </pre>
      *
      * <code>repeated string examples_json = 6;</code>

@@ -32,7 +32,7 @@ public interface AgentSkillOrBuilder extends
 
   /**
    * <pre>
-   * What it does.
+   * Description of the skill.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -41,7 +41,7 @@ public interface AgentSkillOrBuilder extends
   java.lang.String getDescription();
   /**
    * <pre>
-   * What it does.
+   * Description of the skill.
    * </pre>
    *
    * <code>string description = 2;</code>
@@ -92,7 +92,7 @@ public interface AgentSkillOrBuilder extends
 
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -102,7 +102,7 @@ public interface AgentSkillOrBuilder extends
       getTagsList();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -111,7 +111,7 @@ public interface AgentSkillOrBuilder extends
   int getTagsCount();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -121,7 +121,7 @@ public interface AgentSkillOrBuilder extends
   java.lang.String getTags(int index);
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 5;</code>
@@ -133,7 +133,7 @@ public interface AgentSkillOrBuilder extends
 
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -143,7 +143,7 @@ public interface AgentSkillOrBuilder extends
       getExamplesJsonList();
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -152,7 +152,7 @@ public interface AgentSkillOrBuilder extends
   int getExamplesJsonCount();
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>
@@ -162,7 +162,7 @@ public interface AgentSkillOrBuilder extends
   java.lang.String getExamplesJson(int index);
   /**
    * <pre>
-   * Examples, each any JSON value as text.
+   * Examples, each a JSON value as text.
    * </pre>
    *
    * <code>repeated string examples_json = 6;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApiKeyLocation is where an API key travels. Open, as TaskState.
+ * ApiKeyLocation is the part of a request that carries an API key. Open, as TaskState.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ApiKeyLocation}

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private int location_ = 0;
   /**
    * <pre>
-   * Where the key travels. Set by the agent.
+   * Part of the request that carries the key. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the key travels. Set by the agent.
+   * Part of the request that carries the key. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -445,7 +445,7 @@ private static final long serialVersionUID = 0L;
     private int location_ = 0;
     /**
      * <pre>
-     * Where the key travels. Set by the agent.
+     * Part of the request that carries the key. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -456,7 +456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the key travels. Set by the agent.
+     * Part of the request that carries the key. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -471,7 +471,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the key travels. Set by the agent.
+     * Part of the request that carries the key. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -484,7 +484,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the key travels. Set by the agent.
+     * Part of the request that carries the key. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -500,7 +500,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the key travels. Set by the agent.
+     * Part of the request that carries the key. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>

@@ -12,7 +12,7 @@ public interface ApiKeySecurityOrBuilder extends
 
   /**
    * <pre>
-   * Where the key travels. Set by the agent.
+   * Part of the request that carries the key. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>
@@ -21,7 +21,7 @@ public interface ApiKeySecurityOrBuilder extends
   int getLocationValue();
   /**
    * <pre>
-   * Where the key travels. Set by the agent.
+   * Part of the request that carries the key. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.ApiKeyLocation location = 1;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Approval is a question whether an action may run, together with its answer. Everything is set by the server.
+ * Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
  * Next free number: 13.
  * </pre>
  *
@@ -108,8 +108,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object etag_ = "";
   /**
    * <pre>
-   * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-   * seen.
+   * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+   * approved.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -130,8 +130,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-   * seen.
+   * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+   * approved.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -156,7 +156,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * Where it stands.
+   * State of the approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -167,7 +167,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it stands.
+   * State of the approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -183,7 +183,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Task that waits.
+   * Task that waits for the decision.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -204,7 +204,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task that waits.
+   * Task that waits for the decision.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -230,7 +230,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object runId_ = "";
   /**
    * <pre>
-   * Run that asked.
+   * Run that requested the approval.
    * </pre>
    *
    * <code>string run_id = 5;</code>
@@ -251,7 +251,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Run that asked.
+   * Run that requested the approval.
    * </pre>
    *
    * <code>string run_id = 5;</code>
@@ -276,7 +276,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunAction action_;
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -288,7 +288,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -300,7 +300,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -314,7 +314,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.PolicyDecision policyDecision_;
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -326,7 +326,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -338,7 +338,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -352,7 +352,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -364,7 +364,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -376,7 +376,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -390,7 +390,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp expireTime_;
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -402,7 +402,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -414,7 +414,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -428,7 +428,7 @@ private static final long serialVersionUID = 0L;
   private int edit_ = 0;
   /**
    * <pre>
-   * Whether the answer may bring other arguments.
+   * Whether the decision may change the arguments.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -439,7 +439,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Whether the answer may bring other arguments.
+   * Whether the decision may change the arguments.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -454,7 +454,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.ApprovalDecision decision_;
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -466,7 +466,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -478,7 +478,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -833,7 +833,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approval is a question whether an action may run, together with its answer. Everything is set by the server.
+   * Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
    * Next free number: 13.
    * </pre>
    *
@@ -1266,8 +1266,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object etag_ = "";
     /**
      * <pre>
-     * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-     * seen.
+     * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+     * approved.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -1287,8 +1287,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-     * seen.
+     * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+     * approved.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -1309,8 +1309,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-     * seen.
+     * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+     * approved.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -1327,8 +1327,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-     * seen.
+     * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+     * approved.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -1342,8 +1342,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-     * seen.
+     * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+     * approved.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -1363,7 +1363,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * Where it stands.
+     * State of the approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -1374,7 +1374,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands.
+     * State of the approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -1389,7 +1389,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands.
+     * State of the approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -1402,7 +1402,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands.
+     * State of the approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -1418,7 +1418,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands.
+     * State of the approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -1434,7 +1434,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Task that waits.
+     * Task that waits for the decision.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1454,7 +1454,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that waits.
+     * Task that waits for the decision.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1475,7 +1475,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that waits.
+     * Task that waits for the decision.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1492,7 +1492,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that waits.
+     * Task that waits for the decision.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1506,7 +1506,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that waits.
+     * Task that waits for the decision.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1526,7 +1526,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object runId_ = "";
     /**
      * <pre>
-     * Run that asked.
+     * Run that requested the approval.
      * </pre>
      *
      * <code>string run_id = 5;</code>
@@ -1546,7 +1546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that asked.
+     * Run that requested the approval.
      * </pre>
      *
      * <code>string run_id = 5;</code>
@@ -1567,7 +1567,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that asked.
+     * Run that requested the approval.
      * </pre>
      *
      * <code>string run_id = 5;</code>
@@ -1584,7 +1584,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that asked.
+     * Run that requested the approval.
      * </pre>
      *
      * <code>string run_id = 5;</code>
@@ -1598,7 +1598,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that asked.
+     * Run that requested the approval.
      * </pre>
      *
      * <code>string run_id = 5;</code>
@@ -1620,7 +1620,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunAction, io.github.protolink_grpc.v1.RunAction.Builder, io.github.protolink_grpc.v1.RunActionOrBuilder> actionBuilder_;
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1631,7 +1631,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1646,7 +1646,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1666,7 +1666,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1684,7 +1684,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1709,7 +1709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1726,7 +1726,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1738,7 +1738,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1753,7 +1753,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that waits, with its whole payload. Secrets can be struck out.
+     * Action that waits for the decision, with its whole payload. Secrets can be redacted.
      * </pre>
      *
      * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -1777,7 +1777,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.PolicyDecision, io.github.protolink_grpc.v1.PolicyDecision.Builder, io.github.protolink_grpc.v1.PolicyDecisionOrBuilder> policyDecisionBuilder_;
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1788,7 +1788,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1803,7 +1803,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1823,7 +1823,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1841,7 +1841,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1866,7 +1866,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1883,7 +1883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1895,7 +1895,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1910,7 +1910,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict that made the approval necessary.
+     * Policy decision that made the approval necessary.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -1934,7 +1934,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1945,7 +1945,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1960,7 +1960,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1980,7 +1980,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1998,7 +1998,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -2023,7 +2023,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -2040,7 +2040,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -2052,7 +2052,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -2067,7 +2067,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was asked, UTC, microseconds.
+     * Time of the request, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -2091,7 +2091,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> expireTimeBuilder_;
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2102,7 +2102,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2117,7 +2117,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2137,7 +2137,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2155,7 +2155,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2180,7 +2180,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2197,7 +2197,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2209,7 +2209,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2224,7 +2224,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -2246,7 +2246,7 @@ private static final long serialVersionUID = 0L;
     private int edit_ = 0;
     /**
      * <pre>
-     * Whether the answer may bring other arguments.
+     * Whether the decision may change the arguments.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -2257,7 +2257,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments.
+     * Whether the decision may change the arguments.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -2272,7 +2272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments.
+     * Whether the decision may change the arguments.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -2285,7 +2285,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments.
+     * Whether the decision may change the arguments.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -2301,7 +2301,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments.
+     * Whether the decision may change the arguments.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -2319,7 +2319,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> decisionBuilder_;
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2330,7 +2330,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2345,7 +2345,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2365,7 +2365,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2383,7 +2383,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2408,7 +2408,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2425,7 +2425,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2437,7 +2437,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -2452,7 +2452,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Unset while pending, and where the run ended before anyone answered.
+     * The decision. Unset while pending, and if the run ended before a decision was made.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalDecided is the answer. Type `approval.decided`.
+ * ApprovalDecided records the end of an approval. Type `approval.decided`.
  * Next free number: 5.
  * </pre>
  *
@@ -57,7 +57,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object approvalId_ = "";
   /**
    * <pre>
-   * Approval that is answered. Set by the server.
+   * Approval that was decided. Set by the server.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -78,7 +78,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approval that is answered. Set by the server.
+   * Approval that was decided. Set by the server.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -103,7 +103,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * Where it stands now. Set by the server.
+   * New state of the approval. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -114,7 +114,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it stands now. Set by the server.
+   * New state of the approval. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -129,7 +129,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.ApprovalDecision decision_;
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -141,7 +141,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -153,7 +153,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -168,7 +168,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Request that brought the answer. Set by the approver. Empty means none.
+   * Request that carried the decision. Set by the approver. Empty means none.
    * </pre>
    *
    * <code>string request_id = 4;</code>
@@ -189,7 +189,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Request that brought the answer. Set by the approver. Empty means none.
+   * Request that carried the decision. Set by the approver. Empty means none.
    * </pre>
    *
    * <code>string request_id = 4;</code>
@@ -404,7 +404,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ApprovalDecided is the answer. Type `approval.decided`.
+   * ApprovalDecided records the end of an approval. Type `approval.decided`.
    * Next free number: 5.
    * </pre>
    *
@@ -603,7 +603,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object approvalId_ = "";
     /**
      * <pre>
-     * Approval that is answered. Set by the server.
+     * Approval that was decided. Set by the server.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -623,7 +623,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the server.
+     * Approval that was decided. Set by the server.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -644,7 +644,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the server.
+     * Approval that was decided. Set by the server.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -661,7 +661,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the server.
+     * Approval that was decided. Set by the server.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -675,7 +675,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the server.
+     * Approval that was decided. Set by the server.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -695,7 +695,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * Where it stands now. Set by the server.
+     * New state of the approval. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -706,7 +706,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands now. Set by the server.
+     * New state of the approval. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -721,7 +721,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands now. Set by the server.
+     * New state of the approval. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -734,7 +734,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands now. Set by the server.
+     * New state of the approval. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -750,7 +750,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands now. Set by the server.
+     * New state of the approval. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -768,7 +768,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ApprovalDecision, io.github.protolink_grpc.v1.ApprovalDecision.Builder, io.github.protolink_grpc.v1.ApprovalDecisionOrBuilder> decisionBuilder_;
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -779,7 +779,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -794,7 +794,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -814,7 +814,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -832,7 +832,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -857,7 +857,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -874,7 +874,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -886,7 +886,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -901,7 +901,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -923,7 +923,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Request that brought the answer. Set by the approver. Empty means none.
+     * Request that carried the decision. Set by the approver. Empty means none.
      * </pre>
      *
      * <code>string request_id = 4;</code>
@@ -943,7 +943,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that brought the answer. Set by the approver. Empty means none.
+     * Request that carried the decision. Set by the approver. Empty means none.
      * </pre>
      *
      * <code>string request_id = 4;</code>
@@ -964,7 +964,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that brought the answer. Set by the approver. Empty means none.
+     * Request that carried the decision. Set by the approver. Empty means none.
      * </pre>
      *
      * <code>string request_id = 4;</code>
@@ -981,7 +981,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that brought the answer. Set by the approver. Empty means none.
+     * Request that carried the decision. Set by the approver. Empty means none.
      * </pre>
      *
      * <code>string request_id = 4;</code>
@@ -995,7 +995,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that brought the answer. Set by the approver. Empty means none.
+     * Request that carried the decision. Set by the approver. Empty means none.
      * </pre>
      *
      * <code>string request_id = 4;</code>

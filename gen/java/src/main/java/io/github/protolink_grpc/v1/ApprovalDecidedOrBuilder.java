@@ -12,7 +12,7 @@ public interface ApprovalDecidedOrBuilder extends
 
   /**
    * <pre>
-   * Approval that is answered. Set by the server.
+   * Approval that was decided. Set by the server.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -21,7 +21,7 @@ public interface ApprovalDecidedOrBuilder extends
   java.lang.String getApprovalId();
   /**
    * <pre>
-   * Approval that is answered. Set by the server.
+   * Approval that was decided. Set by the server.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -32,7 +32,7 @@ public interface ApprovalDecidedOrBuilder extends
 
   /**
    * <pre>
-   * Where it stands now. Set by the server.
+   * New state of the approval. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -41,7 +41,7 @@ public interface ApprovalDecidedOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * Where it stands now. Set by the server.
+   * New state of the approval. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 2;</code>
@@ -51,7 +51,7 @@ public interface ApprovalDecidedOrBuilder extends
 
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -60,7 +60,7 @@ public interface ApprovalDecidedOrBuilder extends
   boolean hasDecision();
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -69,7 +69,7 @@ public interface ApprovalDecidedOrBuilder extends
   io.github.protolink_grpc.v1.ApprovalDecision getDecision();
   /**
    * <pre>
-   * The answer. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 3;</code>
@@ -78,7 +78,7 @@ public interface ApprovalDecidedOrBuilder extends
 
   /**
    * <pre>
-   * Request that brought the answer. Set by the approver. Empty means none.
+   * Request that carried the decision. Set by the approver. Empty means none.
    * </pre>
    *
    * <code>string request_id = 4;</code>
@@ -87,7 +87,7 @@ public interface ApprovalDecidedOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Request that brought the answer. Set by the approver. Empty means none.
+   * Request that carried the decision. Set by the approver. Empty means none.
    * </pre>
    *
    * <code>string request_id = 4;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalDecision is the answer to an approval, as it was recorded. Everything is set by the server, from the answer.
+ * ApprovalDecision is the recorded decision about an approval. All fields are set by the server, from the approver's request.
  * Next free number: 7.
  * </pre>
  *
@@ -57,7 +57,7 @@ private static final long serialVersionUID = 0L;
   private int verdict_ = 0;
   /**
    * <pre>
-   * What was decided.
+   * The verdict.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -68,7 +68,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What was decided.
+   * The verdict.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -84,7 +84,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why, one sentence. Empty means not stated.
+   * Reason, one sentence. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -105,7 +105,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why, one sentence. Empty means not stated.
+   * Reason, one sentence. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -131,7 +131,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object decidedBy_ = "";
   /**
    * <pre>
-   * Who decided: the principal.
+   * Principal that decided.
    * </pre>
    *
    * <code>string decided_by = 3;</code>
@@ -152,7 +152,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Who decided: the principal.
+   * Principal that decided.
    * </pre>
    *
    * <code>string decided_by = 3;</code>
@@ -177,7 +177,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp decideTime_;
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -189,7 +189,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -201,7 +201,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -215,7 +215,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload editedArguments_;
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -227,7 +227,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -239,7 +239,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -516,7 +516,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ApprovalDecision is the answer to an approval, as it was recorded. Everything is set by the server, from the answer.
+   * ApprovalDecision is the recorded decision about an approval. All fields are set by the server, from the approver's request.
    * Next free number: 7.
    * </pre>
    *
@@ -751,7 +751,7 @@ private static final long serialVersionUID = 0L;
     private int verdict_ = 0;
     /**
      * <pre>
-     * What was decided.
+     * The verdict.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -762,7 +762,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was decided.
+     * The verdict.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -777,7 +777,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was decided.
+     * The verdict.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -790,7 +790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was decided.
+     * The verdict.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -806,7 +806,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What was decided.
+     * The verdict.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -822,7 +822,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why, one sentence. Empty means not stated.
+     * Reason, one sentence. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Empty means not stated.
+     * Reason, one sentence. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -863,7 +863,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Empty means not stated.
+     * Reason, one sentence. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -880,7 +880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Empty means not stated.
+     * Reason, one sentence. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -894,7 +894,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Empty means not stated.
+     * Reason, one sentence. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -914,7 +914,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object decidedBy_ = "";
     /**
      * <pre>
-     * Who decided: the principal.
+     * Principal that decided.
      * </pre>
      *
      * <code>string decided_by = 3;</code>
@@ -934,7 +934,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who decided: the principal.
+     * Principal that decided.
      * </pre>
      *
      * <code>string decided_by = 3;</code>
@@ -955,7 +955,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who decided: the principal.
+     * Principal that decided.
      * </pre>
      *
      * <code>string decided_by = 3;</code>
@@ -972,7 +972,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who decided: the principal.
+     * Principal that decided.
      * </pre>
      *
      * <code>string decided_by = 3;</code>
@@ -986,7 +986,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who decided: the principal.
+     * Principal that decided.
      * </pre>
      *
      * <code>string decided_by = 3;</code>
@@ -1008,7 +1008,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> decideTimeBuilder_;
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1019,7 +1019,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1034,7 +1034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1054,7 +1054,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1072,7 +1072,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1097,7 +1097,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1114,7 +1114,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1126,7 +1126,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1141,7 +1141,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds.
+     * Time of the decision, UTC, microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -1165,7 +1165,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1176,7 +1176,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1191,7 +1191,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1211,7 +1211,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1229,7 +1229,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1254,7 +1254,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1271,7 +1271,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1283,7 +1283,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -1298,7 +1298,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+     * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>

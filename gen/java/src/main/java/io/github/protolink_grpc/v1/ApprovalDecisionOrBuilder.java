@@ -12,7 +12,7 @@ public interface ApprovalDecisionOrBuilder extends
 
   /**
    * <pre>
-   * What was decided.
+   * The verdict.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -21,7 +21,7 @@ public interface ApprovalDecisionOrBuilder extends
   int getVerdictValue();
   /**
    * <pre>
-   * What was decided.
+   * The verdict.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 1;</code>
@@ -31,7 +31,7 @@ public interface ApprovalDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Why, one sentence. Empty means not stated.
+   * Reason, one sentence. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -40,7 +40,7 @@ public interface ApprovalDecisionOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why, one sentence. Empty means not stated.
+   * Reason, one sentence. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -51,7 +51,7 @@ public interface ApprovalDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Who decided: the principal.
+   * Principal that decided.
    * </pre>
    *
    * <code>string decided_by = 3;</code>
@@ -60,7 +60,7 @@ public interface ApprovalDecisionOrBuilder extends
   java.lang.String getDecidedBy();
   /**
    * <pre>
-   * Who decided: the principal.
+   * Principal that decided.
    * </pre>
    *
    * <code>string decided_by = 3;</code>
@@ -71,7 +71,7 @@ public interface ApprovalDecisionOrBuilder extends
 
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -80,7 +80,7 @@ public interface ApprovalDecisionOrBuilder extends
   boolean hasDecideTime();
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -89,7 +89,7 @@ public interface ApprovalDecisionOrBuilder extends
   com.google.protobuf.Timestamp getDecideTime();
   /**
    * <pre>
-   * When, UTC, microseconds.
+   * Time of the decision, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp decide_time = 4;</code>
@@ -98,7 +98,7 @@ public interface ApprovalDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -107,7 +107,7 @@ public interface ApprovalDecisionOrBuilder extends
   boolean hasEditedArguments();
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>
@@ -116,7 +116,7 @@ public interface ApprovalDecisionOrBuilder extends
   io.github.protolink_grpc.v1.Payload getEditedArguments();
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, a JSON object. Unset means that nothing was changed.
+   * Arguments that replace the requested ones, a JSON object. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 5;</code>

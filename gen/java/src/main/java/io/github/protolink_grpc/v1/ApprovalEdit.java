@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalEdit says what an approver may change about an action. Open: may gain values; an unknown one is read as
- * APPROVAL_EDIT_NONE.
+ * ApprovalEdit selects the parts of an action that an approver may change. Open: later versions may add values; an unknown value is
+ * read as APPROVAL_EDIT_NONE.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ApprovalEdit}

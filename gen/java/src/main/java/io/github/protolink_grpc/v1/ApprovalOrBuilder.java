@@ -32,8 +32,8 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-   * seen.
+   * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+   * approved.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -42,8 +42,8 @@ public interface ApprovalOrBuilder extends
   java.lang.String getEtag();
   /**
    * <pre>
-   * Version of what is asked. Opaque. An approver sends back the one that was shown, so that nothing else is approved than what was
-   * seen.
+   * Version of the requested action. Opaque. An approver sends back the etag that was shown, so that exactly the shown action is
+   * approved.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -54,7 +54,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Where it stands.
+   * State of the approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -63,7 +63,7 @@ public interface ApprovalOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * Where it stands.
+   * State of the approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalState state = 3;</code>
@@ -73,7 +73,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Task that waits.
+   * Task that waits for the decision.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -82,7 +82,7 @@ public interface ApprovalOrBuilder extends
   java.lang.String getTaskId();
   /**
    * <pre>
-   * Task that waits.
+   * Task that waits for the decision.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -93,7 +93,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Run that asked.
+   * Run that requested the approval.
    * </pre>
    *
    * <code>string run_id = 5;</code>
@@ -102,7 +102,7 @@ public interface ApprovalOrBuilder extends
   java.lang.String getRunId();
   /**
    * <pre>
-   * Run that asked.
+   * Run that requested the approval.
    * </pre>
    *
    * <code>string run_id = 5;</code>
@@ -113,7 +113,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -122,7 +122,7 @@ public interface ApprovalOrBuilder extends
   boolean hasAction();
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -131,7 +131,7 @@ public interface ApprovalOrBuilder extends
   io.github.protolink_grpc.v1.RunAction getAction();
   /**
    * <pre>
-   * Action that waits, with its whole payload. Secrets can be struck out.
+   * Action that waits for the decision, with its whole payload. Secrets can be redacted.
    * </pre>
    *
    * <code>.plgrpc.v1.RunAction action = 6;</code>
@@ -140,7 +140,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -149,7 +149,7 @@ public interface ApprovalOrBuilder extends
   boolean hasPolicyDecision();
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -158,7 +158,7 @@ public interface ApprovalOrBuilder extends
   io.github.protolink_grpc.v1.PolicyDecision getPolicyDecision();
   /**
    * <pre>
-   * Verdict that made the approval necessary.
+   * Policy decision that made the approval necessary.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyDecision policy_decision = 7;</code>
@@ -167,7 +167,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -176,7 +176,7 @@ public interface ApprovalOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -185,7 +185,7 @@ public interface ApprovalOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When it was asked, UTC, microseconds.
+   * Time of the request, UTC, microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -194,7 +194,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -203,7 +203,7 @@ public interface ApprovalOrBuilder extends
   boolean hasExpireTime();
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -212,7 +212,7 @@ public interface ApprovalOrBuilder extends
   com.google.protobuf.Timestamp getExpireTime();
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 9;</code>
@@ -221,7 +221,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * Whether the answer may bring other arguments.
+   * Whether the decision may change the arguments.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -230,7 +230,7 @@ public interface ApprovalOrBuilder extends
   int getEditValue();
   /**
    * <pre>
-   * Whether the answer may bring other arguments.
+   * Whether the decision may change the arguments.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 10;</code>
@@ -240,7 +240,7 @@ public interface ApprovalOrBuilder extends
 
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -249,7 +249,7 @@ public interface ApprovalOrBuilder extends
   boolean hasDecision();
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>
@@ -258,7 +258,7 @@ public interface ApprovalOrBuilder extends
   io.github.protolink_grpc.v1.ApprovalDecision getDecision();
   /**
    * <pre>
-   * The answer. Unset while pending, and where the run ended before anyone answered.
+   * The decision. Unset while pending, and if the run ended before a decision was made.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecision decision = 11;</code>

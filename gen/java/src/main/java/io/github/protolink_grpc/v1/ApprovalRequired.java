@@ -7,10 +7,10 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+ * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
  *
- * The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
- * again. ListApprovals has them together.
+ * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
+ * written again; ListApprovals returns them with the approval.
  * Next free number: 6.
  * </pre>
  *
@@ -108,7 +108,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object etag_ = "";
   /**
    * <pre>
-   * Version of what is asked, as in Approval. Set by the server.
+   * Version of the requested action, as in Approval. Set by the server.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -129,7 +129,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Version of what is asked, as in Approval. Set by the server.
+   * Version of the requested action, as in Approval. Set by the server.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -154,7 +154,7 @@ private static final long serialVersionUID = 0L;
   private int edit_ = 0;
   /**
    * <pre>
-   * Whether the answer may bring other arguments. Set by the policy.
+   * Whether the decision may change the arguments. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -165,7 +165,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Whether the answer may bring other arguments. Set by the policy.
+   * Whether the decision may change the arguments. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -180,7 +180,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp expireTime_;
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -192,7 +192,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -204,7 +204,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -465,10 +465,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ApprovalRequired is in the log before anyone is asked. Type `approval.required`.
+   * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
    *
-   * The action is the one that `action_id` of the event names, the verdict is the last one about it in the log; they are not written
-   * again. ListApprovals has them together.
+   * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
+   * written again; ListApprovals returns them with the approval.
    * Next free number: 6.
    * </pre>
    *
@@ -773,7 +773,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object etag_ = "";
     /**
      * <pre>
-     * Version of what is asked, as in Approval. Set by the server.
+     * Version of the requested action, as in Approval. Set by the server.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -793,7 +793,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked, as in Approval. Set by the server.
+     * Version of the requested action, as in Approval. Set by the server.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -814,7 +814,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked, as in Approval. Set by the server.
+     * Version of the requested action, as in Approval. Set by the server.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -831,7 +831,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked, as in Approval. Set by the server.
+     * Version of the requested action, as in Approval. Set by the server.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -845,7 +845,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Version of what is asked, as in Approval. Set by the server.
+     * Version of the requested action, as in Approval. Set by the server.
      * </pre>
      *
      * <code>string etag = 2;</code>
@@ -865,7 +865,7 @@ private static final long serialVersionUID = 0L;
     private int edit_ = 0;
     /**
      * <pre>
-     * Whether the answer may bring other arguments. Set by the policy.
+     * Whether the decision may change the arguments. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -876,7 +876,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments. Set by the policy.
+     * Whether the decision may change the arguments. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -891,7 +891,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments. Set by the policy.
+     * Whether the decision may change the arguments. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -904,7 +904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments. Set by the policy.
+     * Whether the decision may change the arguments. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -920,7 +920,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the answer may bring other arguments. Set by the policy.
+     * Whether the decision may change the arguments. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -938,7 +938,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> expireTimeBuilder_;
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -949,7 +949,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -964,7 +964,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -984,7 +984,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1002,7 +1002,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1027,7 +1027,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1044,7 +1044,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1056,7 +1056,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1071,7 +1071,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+     * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>

@@ -32,7 +32,7 @@ public interface ApprovalRequiredOrBuilder extends
 
   /**
    * <pre>
-   * Version of what is asked, as in Approval. Set by the server.
+   * Version of the requested action, as in Approval. Set by the server.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -41,7 +41,7 @@ public interface ApprovalRequiredOrBuilder extends
   java.lang.String getEtag();
   /**
    * <pre>
-   * Version of what is asked, as in Approval. Set by the server.
+   * Version of the requested action, as in Approval. Set by the server.
    * </pre>
    *
    * <code>string etag = 2;</code>
@@ -52,7 +52,7 @@ public interface ApprovalRequiredOrBuilder extends
 
   /**
    * <pre>
-   * Whether the answer may bring other arguments. Set by the policy.
+   * Whether the decision may change the arguments. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -61,7 +61,7 @@ public interface ApprovalRequiredOrBuilder extends
   int getEditValue();
   /**
    * <pre>
-   * Whether the answer may bring other arguments. Set by the policy.
+   * Whether the decision may change the arguments. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 3;</code>
@@ -71,7 +71,7 @@ public interface ApprovalRequiredOrBuilder extends
 
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -80,7 +80,7 @@ public interface ApprovalRequiredOrBuilder extends
   boolean hasExpireTime();
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -89,7 +89,7 @@ public interface ApprovalRequiredOrBuilder extends
   com.google.protobuf.Timestamp getExpireTime();
   /**
    * <pre>
-   * When the question goes stale and counts as denied, UTC. Set by the server. Unset means never.
+   * Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalState is where an approval stands. Open, as TaskState: an unknown state is shown, and is not pending.
+ * ApprovalState is the state of an approval. Open, as TaskState: an unknown state is shown, and does not count as pending.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ApprovalState}
@@ -25,7 +25,7 @@ public enum ApprovalState
   APPROVAL_STATE_UNSPECIFIED(0),
   /**
    * <pre>
-   * Nobody has answered.
+   * Not decided yet.
    * </pre>
    *
    * <code>APPROVAL_STATE_PENDING = 1;</code>
@@ -33,7 +33,7 @@ public enum ApprovalState
   APPROVAL_STATE_PENDING(1),
   /**
    * <pre>
-   * Someone said yes.
+   * An approver approved the action.
    * </pre>
    *
    * <code>APPROVAL_STATE_APPROVED = 2;</code>
@@ -41,7 +41,7 @@ public enum ApprovalState
   APPROVAL_STATE_APPROVED(2),
   /**
    * <pre>
-   * Someone said no.
+   * An approver denied the action.
    * </pre>
    *
    * <code>APPROVAL_STATE_DENIED = 3;</code>
@@ -49,7 +49,7 @@ public enum ApprovalState
   APPROVAL_STATE_DENIED(3),
   /**
    * <pre>
-   * Nobody answered in time.
+   * No decision was made before the expiry time. Counts as denied.
    * </pre>
    *
    * <code>APPROVAL_STATE_EXPIRED = 4;</code>
@@ -57,7 +57,7 @@ public enum ApprovalState
   APPROVAL_STATE_EXPIRED(4),
   /**
    * <pre>
-   * The run ended before anyone answered.
+   * The run ended before a decision was made.
    * </pre>
    *
    * <code>APPROVAL_STATE_WITHDRAWN = 5;</code>
@@ -85,7 +85,7 @@ public enum ApprovalState
   public static final int APPROVAL_STATE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Nobody has answered.
+   * Not decided yet.
    * </pre>
    *
    * <code>APPROVAL_STATE_PENDING = 1;</code>
@@ -93,7 +93,7 @@ public enum ApprovalState
   public static final int APPROVAL_STATE_PENDING_VALUE = 1;
   /**
    * <pre>
-   * Someone said yes.
+   * An approver approved the action.
    * </pre>
    *
    * <code>APPROVAL_STATE_APPROVED = 2;</code>
@@ -101,7 +101,7 @@ public enum ApprovalState
   public static final int APPROVAL_STATE_APPROVED_VALUE = 2;
   /**
    * <pre>
-   * Someone said no.
+   * An approver denied the action.
    * </pre>
    *
    * <code>APPROVAL_STATE_DENIED = 3;</code>
@@ -109,7 +109,7 @@ public enum ApprovalState
   public static final int APPROVAL_STATE_DENIED_VALUE = 3;
   /**
    * <pre>
-   * Nobody answered in time.
+   * No decision was made before the expiry time. Counts as denied.
    * </pre>
    *
    * <code>APPROVAL_STATE_EXPIRED = 4;</code>
@@ -117,7 +117,7 @@ public enum ApprovalState
   public static final int APPROVAL_STATE_EXPIRED_VALUE = 4;
   /**
    * <pre>
-   * The run ended before anyone answered.
+   * The run ended before a decision was made.
    * </pre>
    *
    * <code>APPROVAL_STATE_WITHDRAWN = 5;</code>

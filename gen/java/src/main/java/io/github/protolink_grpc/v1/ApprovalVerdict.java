@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ApprovalVerdict is what an approver decides. Open, as TaskState: an unknown verdict never lets an action run.
+ * ApprovalVerdict is the decision of an approver. Open, as TaskState: an unknown verdict never lets an action run.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ApprovalVerdict}

@@ -169,7 +169,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+   * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -190,7 +190,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+   * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -215,7 +215,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -227,7 +227,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -239,7 +239,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -348,7 +348,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object uri_ = "";
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Empty means none.
+   * URI of the resource that the artifact represents. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string uri = 7;</code>
@@ -369,7 +369,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Empty means none.
+   * URI of the resource that the artifact represents. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string uri = 7;</code>
@@ -395,7 +395,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object mediaType_ = "";
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+   * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
    * </pre>
    *
    * <code>string media_type = 8;</code>
@@ -416,7 +416,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+   * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
    * </pre>
    *
    * <code>string media_type = 8;</code>
@@ -442,7 +442,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object actionId_ = "";
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Empty means none.
+   * Action that produced the artifact. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string action_id = 9;</code>
@@ -463,7 +463,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Empty means none.
+   * Action that produced the artifact. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string action_id = 9;</code>
@@ -1451,7 +1451,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+     * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1471,7 +1471,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+     * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1492,7 +1492,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+     * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1509,7 +1509,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+     * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1523,7 +1523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+     * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1545,7 +1545,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1556,7 +1556,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1571,7 +1571,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1591,7 +1591,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1609,7 +1609,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1634,7 +1634,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1651,7 +1651,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1663,7 +1663,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1678,7 +1678,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was produced, UTC, microseconds. Set by the agent.
+     * Creation time, UTC, microseconds. Set by the agent.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1884,7 +1884,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object uri_ = "";
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Empty means none.
+     * URI of the resource that the artifact represents. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string uri = 7;</code>
@@ -1904,7 +1904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Empty means none.
+     * URI of the resource that the artifact represents. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string uri = 7;</code>
@@ -1925,7 +1925,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Empty means none.
+     * URI of the resource that the artifact represents. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string uri = 7;</code>
@@ -1942,7 +1942,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Empty means none.
+     * URI of the resource that the artifact represents. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string uri = 7;</code>
@@ -1956,7 +1956,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Resource that the artifact stands for. Set by the agent. Empty means none.
+     * URI of the resource that the artifact represents. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string uri = 7;</code>
@@ -1976,7 +1976,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object mediaType_ = "";
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+     * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
      * </pre>
      *
      * <code>string media_type = 8;</code>
@@ -1996,7 +1996,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+     * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
      * </pre>
      *
      * <code>string media_type = 8;</code>
@@ -2017,7 +2017,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+     * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
      * </pre>
      *
      * <code>string media_type = 8;</code>
@@ -2034,7 +2034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+     * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
      * </pre>
      *
      * <code>string media_type = 8;</code>
@@ -2048,7 +2048,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+     * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
      * </pre>
      *
      * <code>string media_type = 8;</code>
@@ -2068,7 +2068,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object actionId_ = "";
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Empty means none.
+     * Action that produced the artifact. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string action_id = 9;</code>
@@ -2088,7 +2088,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Empty means none.
+     * Action that produced the artifact. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string action_id = 9;</code>
@@ -2109,7 +2109,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Empty means none.
+     * Action that produced the artifact. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string action_id = 9;</code>
@@ -2126,7 +2126,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Empty means none.
+     * Action that produced the artifact. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string action_id = 9;</code>
@@ -2140,7 +2140,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that produced it. Set by the agent. Empty means none.
+     * Action that produced the artifact. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string action_id = 9;</code>

@@ -76,7 +76,7 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+   * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -85,7 +85,7 @@ public interface ArtifactOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts about the artifact, a JSON object. Set by the agent. Empty means none.
+   * Metadata of the artifact, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -96,7 +96,7 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -105,7 +105,7 @@ public interface ArtifactOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -114,7 +114,7 @@ public interface ArtifactOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When it was produced, UTC, microseconds. Set by the agent.
+   * Creation time, UTC, microseconds. Set by the agent.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -163,7 +163,7 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Empty means none.
+   * URI of the resource that the artifact represents. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string uri = 7;</code>
@@ -172,7 +172,7 @@ public interface ArtifactOrBuilder extends
   java.lang.String getUri();
   /**
    * <pre>
-   * Resource that the artifact stands for. Set by the agent. Empty means none.
+   * URI of the resource that the artifact represents. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string uri = 7;</code>
@@ -183,7 +183,7 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+   * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
    * </pre>
    *
    * <code>string media_type = 8;</code>
@@ -192,7 +192,7 @@ public interface ArtifactOrBuilder extends
   java.lang.String getMediaType();
   /**
    * <pre>
-   * Media type of the whole. Set by the agent. Empty means that each part speaks for itself.
+   * Media type of the whole artifact. Set by the agent. Empty means that each part has its own.
    * </pre>
    *
    * <code>string media_type = 8;</code>
@@ -203,7 +203,7 @@ public interface ArtifactOrBuilder extends
 
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Empty means none.
+   * Action that produced the artifact. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string action_id = 9;</code>
@@ -212,7 +212,7 @@ public interface ArtifactOrBuilder extends
   java.lang.String getActionId();
   /**
    * <pre>
-   * Action that produced it. Set by the agent. Empty means none.
+   * Action that produced the artifact. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string action_id = 9;</code>

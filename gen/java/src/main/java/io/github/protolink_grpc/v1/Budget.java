@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Budget bounds a run and everything that it delegates. A limit that is not set does not bound; 0 allows nothing.
- * Everything is set by the caller.
+ * Budget limits a run and all work that it delegates. An unset field means no limit; 0 allows nothing. All fields are set by the
+ * caller.
  * Next free number: 9.
  * </pre>
  *
@@ -136,7 +136,7 @@ private static final long serialVersionUID = 0L;
   private long maxInputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens put into models. At least 0.
+   * Input tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_input_tokens = 4;</code>
@@ -148,7 +148,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tokens put into models. At least 0.
+   * Input tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_input_tokens = 4;</code>
@@ -163,7 +163,7 @@ private static final long serialVersionUID = 0L;
   private long maxOutputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens that come out of models. At least 0.
+   * Output tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_output_tokens = 5;</code>
@@ -175,7 +175,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tokens that come out of models. At least 0.
+   * Output tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_output_tokens = 5;</code>
@@ -190,7 +190,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration maxRuntime_;
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -202,7 +202,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -214,7 +214,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -228,7 +228,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Cost maxCost_;
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -240,7 +240,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -252,7 +252,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -584,8 +584,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Budget bounds a run and everything that it delegates. A limit that is not set does not bound; 0 allows nothing.
-   * Everything is set by the caller.
+   * Budget limits a run and all work that it delegates. An unset field means no limit; 0 allows nothing. All fields are set by the
+   * caller.
    * Next free number: 9.
    * </pre>
    *
@@ -1013,7 +1013,7 @@ private static final long serialVersionUID = 0L;
     private long maxInputTokens_ ;
     /**
      * <pre>
-     * Tokens put into models. At least 0.
+     * Input tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_input_tokens = 4;</code>
@@ -1025,7 +1025,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens put into models. At least 0.
+     * Input tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_input_tokens = 4;</code>
@@ -1037,7 +1037,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens put into models. At least 0.
+     * Input tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_input_tokens = 4;</code>
@@ -1053,7 +1053,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens put into models. At least 0.
+     * Input tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_input_tokens = 4;</code>
@@ -1069,7 +1069,7 @@ private static final long serialVersionUID = 0L;
     private long maxOutputTokens_ ;
     /**
      * <pre>
-     * Tokens that come out of models. At least 0.
+     * Output tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_output_tokens = 5;</code>
@@ -1081,7 +1081,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens that come out of models. At least 0.
+     * Output tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_output_tokens = 5;</code>
@@ -1093,7 +1093,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens that come out of models. At least 0.
+     * Output tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_output_tokens = 5;</code>
@@ -1109,7 +1109,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens that come out of models. At least 0.
+     * Output tokens of models. At least 0.
      * </pre>
      *
      * <code>optional int64 max_output_tokens = 5;</code>
@@ -1127,7 +1127,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> maxRuntimeBuilder_;
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1138,7 +1138,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1153,7 +1153,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1173,7 +1173,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1191,7 +1191,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1216,7 +1216,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1233,7 +1233,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1245,7 +1245,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1260,7 +1260,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -1284,7 +1284,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Cost, io.github.protolink_grpc.v1.Cost.Builder, io.github.protolink_grpc.v1.CostOrBuilder> maxCostBuilder_;
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1295,7 +1295,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1310,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1330,7 +1330,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1348,7 +1348,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1373,7 +1373,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1390,7 +1390,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1402,7 +1402,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -1417,7 +1417,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money. Costs in another currency do not count.
+     * Costs. Costs in other currencies are not counted.
      * </pre>
      *
      * <code>.plgrpc.v1.Cost max_cost = 7;</code>

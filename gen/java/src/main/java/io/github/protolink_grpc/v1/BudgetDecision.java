@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * BudgetDecision is the verdict on one check against a budget.
+ * BudgetDecision is the result of one check against a budget.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.BudgetDecision}
@@ -56,7 +56,7 @@ private static final long serialVersionUID = 0L;
   private int effect_ = 0;
   /**
    * <pre>
-   * The verdict. Set by the server, always.
+   * Effect on the next step. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -67,7 +67,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The verdict. Set by the server, always.
+   * Effect on the next step. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -83,7 +83,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object limitName_ = "";
   /**
    * <pre>
-   * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+   * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+   * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+   * has the same value as `limit_name` in its `details`.
    * </pre>
    *
    * <code>string limit_name = 2;</code>
@@ -104,7 +106,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+   * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+   * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+   * has the same value as `limit_name` in its `details`.
    * </pre>
    *
    * <code>string limit_name = 2;</code>
@@ -129,7 +133,7 @@ private static final long serialVersionUID = 0L;
   private double observed_ = 0D;
   /**
    * <pre>
-   * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+   * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
    * </pre>
    *
    * <code>optional double observed = 3;</code>
@@ -141,7 +145,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+   * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
    * </pre>
    *
    * <code>optional double observed = 3;</code>
@@ -315,7 +319,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -327,7 +331,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -339,7 +343,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -605,7 +609,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * BudgetDecision is the verdict on one check against a budget.
+   * BudgetDecision is the result of one check against a budget.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.BudgetDecision}
@@ -865,7 +869,7 @@ private static final long serialVersionUID = 0L;
     private int effect_ = 0;
     /**
      * <pre>
-     * The verdict. Set by the server, always.
+     * Effect on the next step. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -876,7 +880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server, always.
+     * Effect on the next step. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -891,7 +895,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server, always.
+     * Effect on the next step. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -904,7 +908,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server, always.
+     * Effect on the next step. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -920,7 +924,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server, always.
+     * Effect on the next step. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -936,7 +940,9 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object limitName_ = "";
     /**
      * <pre>
-     * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+     * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+     * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+     * has the same value as `limit_name` in its `details`.
      * </pre>
      *
      * <code>string limit_name = 2;</code>
@@ -956,7 +962,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+     * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+     * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+     * has the same value as `limit_name` in its `details`.
      * </pre>
      *
      * <code>string limit_name = 2;</code>
@@ -977,7 +985,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+     * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+     * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+     * has the same value as `limit_name` in its `details`.
      * </pre>
      *
      * <code>string limit_name = 2;</code>
@@ -994,7 +1004,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+     * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+     * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+     * has the same value as `limit_name` in its `details`.
      * </pre>
      *
      * <code>string limit_name = 2;</code>
@@ -1008,7 +1020,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+     * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+     * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+     * has the same value as `limit_name` in its `details`.
      * </pre>
      *
      * <code>string limit_name = 2;</code>
@@ -1028,7 +1042,7 @@ private static final long serialVersionUID = 0L;
     private double observed_ ;
     /**
      * <pre>
-     * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+     * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
      * </pre>
      *
      * <code>optional double observed = 3;</code>
@@ -1040,7 +1054,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+     * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
      * </pre>
      *
      * <code>optional double observed = 3;</code>
@@ -1052,7 +1066,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+     * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
      * </pre>
      *
      * <code>optional double observed = 3;</code>
@@ -1068,7 +1082,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+     * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
      * </pre>
      *
      * <code>optional double observed = 3;</code>
@@ -1483,7 +1497,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1494,7 +1508,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1509,7 +1523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1529,7 +1543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1547,7 +1561,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1572,7 +1586,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1589,7 +1603,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1601,7 +1615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -1616,7 +1630,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the check was made, UTC, microseconds. Set by the server.
+     * Time of the check, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 8;</code>

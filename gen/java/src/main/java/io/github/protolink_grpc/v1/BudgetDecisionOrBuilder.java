@@ -12,7 +12,7 @@ public interface BudgetDecisionOrBuilder extends
 
   /**
    * <pre>
-   * The verdict. Set by the server, always.
+   * Effect on the next step. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -21,7 +21,7 @@ public interface BudgetDecisionOrBuilder extends
   int getEffectValue();
   /**
    * <pre>
-   * The verdict. Set by the server, always.
+   * Effect on the next step. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetEffect effect = 1;</code>
@@ -31,7 +31,9 @@ public interface BudgetDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+   * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+   * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+   * has the same value as `limit_name` in its `details`.
    * </pre>
    *
    * <code>string limit_name = 2;</code>
@@ -40,7 +42,9 @@ public interface BudgetDecisionOrBuilder extends
   java.lang.String getLimitName();
   /**
    * <pre>
-   * Limit that was looked at, for instance `max_llm_calls`. Set by the server. Empty means none in particular.
+   * Limit that was checked, for instance `max_llm_calls`: the name of a field of Budget; `max_runtime_seconds` for `max_runtime`. Set
+   * by the server. Empty means no particular limit. The Failure of a run that ended because of its budget (reason BUDGET_EXCEEDED)
+   * has the same value as `limit_name` in its `details`.
    * </pre>
    *
    * <code>string limit_name = 2;</code>
@@ -51,7 +55,7 @@ public interface BudgetDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+   * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
    * </pre>
    *
    * <code>optional double observed = 3;</code>
@@ -60,7 +64,7 @@ public interface BudgetDecisionOrBuilder extends
   boolean hasObserved();
   /**
    * <pre>
-   * Value that was found: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
+   * Observed value: a count, seconds for `max_runtime`, units of the limit's currency for `max_cost`. Set by the server.
    * </pre>
    *
    * <code>optional double observed = 3;</code>
@@ -156,7 +160,7 @@ public interface BudgetDecisionOrBuilder extends
 
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -165,7 +169,7 @@ public interface BudgetDecisionOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>
@@ -174,7 +178,7 @@ public interface BudgetDecisionOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When the check was made, UTC, microseconds. Set by the server.
+   * Time of the check, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 8;</code>

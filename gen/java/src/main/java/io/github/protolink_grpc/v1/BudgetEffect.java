@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * BudgetEffect is what a budget says about the next piece of work. Open: may gain values; an unknown one is shown, and does not
- * allow the work.
+ * BudgetEffect is the effect of a budget on the next step. Open: later versions may add values; an unknown value is shown and does
+ * not allow the step.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.BudgetEffect}
@@ -26,7 +26,7 @@ public enum BudgetEffect
   BUDGET_EFFECT_UNSPECIFIED(0),
   /**
    * <pre>
-   * Go on.
+   * Continue.
    * </pre>
    *
    * <code>BUDGET_EFFECT_ALLOW = 1;</code>
@@ -34,7 +34,7 @@ public enum BudgetEffect
   BUDGET_EFFECT_ALLOW(1),
   /**
    * <pre>
-   * Go on; a limit is near.
+   * Continue; a limit is near.
    * </pre>
    *
    * <code>BUDGET_EFFECT_WARN = 2;</code>
@@ -50,7 +50,7 @@ public enum BudgetEffect
   BUDGET_EFFECT_DENY(3),
   /**
    * <pre>
-   * Do not go on before the context was compacted.
+   * Compact the context before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_COMPACT = 4;</code>
@@ -58,7 +58,7 @@ public enum BudgetEffect
   BUDGET_EFFECT_COMPACT(4),
   /**
    * <pre>
-   * Do not go on before the context was cut short.
+   * Truncate the context before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_TRUNCATE = 5;</code>
@@ -66,7 +66,7 @@ public enum BudgetEffect
   BUDGET_EFFECT_TRUNCATE(5),
   /**
    * <pre>
-   * Do not go on before somebody has approved it.
+   * Get an approval before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_REQUIRE_APPROVAL = 6;</code>
@@ -94,7 +94,7 @@ public enum BudgetEffect
   public static final int BUDGET_EFFECT_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Go on.
+   * Continue.
    * </pre>
    *
    * <code>BUDGET_EFFECT_ALLOW = 1;</code>
@@ -102,7 +102,7 @@ public enum BudgetEffect
   public static final int BUDGET_EFFECT_ALLOW_VALUE = 1;
   /**
    * <pre>
-   * Go on; a limit is near.
+   * Continue; a limit is near.
    * </pre>
    *
    * <code>BUDGET_EFFECT_WARN = 2;</code>
@@ -118,7 +118,7 @@ public enum BudgetEffect
   public static final int BUDGET_EFFECT_DENY_VALUE = 3;
   /**
    * <pre>
-   * Do not go on before the context was compacted.
+   * Compact the context before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_COMPACT = 4;</code>
@@ -126,7 +126,7 @@ public enum BudgetEffect
   public static final int BUDGET_EFFECT_COMPACT_VALUE = 4;
   /**
    * <pre>
-   * Do not go on before the context was cut short.
+   * Truncate the context before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_TRUNCATE = 5;</code>
@@ -134,7 +134,7 @@ public enum BudgetEffect
   public static final int BUDGET_EFFECT_TRUNCATE_VALUE = 5;
   /**
    * <pre>
-   * Do not go on before somebody has approved it.
+   * Get an approval before continuing.
    * </pre>
    *
    * <code>BUDGET_EFFECT_REQUIRE_APPROVAL = 6;</code>

@@ -69,7 +69,7 @@ public interface BudgetOrBuilder extends
 
   /**
    * <pre>
-   * Tokens put into models. At least 0.
+   * Input tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_input_tokens = 4;</code>
@@ -78,7 +78,7 @@ public interface BudgetOrBuilder extends
   boolean hasMaxInputTokens();
   /**
    * <pre>
-   * Tokens put into models. At least 0.
+   * Input tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_input_tokens = 4;</code>
@@ -88,7 +88,7 @@ public interface BudgetOrBuilder extends
 
   /**
    * <pre>
-   * Tokens that come out of models. At least 0.
+   * Output tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_output_tokens = 5;</code>
@@ -97,7 +97,7 @@ public interface BudgetOrBuilder extends
   boolean hasMaxOutputTokens();
   /**
    * <pre>
-   * Tokens that come out of models. At least 0.
+   * Output tokens of models. At least 0.
    * </pre>
    *
    * <code>optional int64 max_output_tokens = 5;</code>
@@ -107,7 +107,7 @@ public interface BudgetOrBuilder extends
 
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -116,7 +116,7 @@ public interface BudgetOrBuilder extends
   boolean hasMaxRuntime();
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -125,7 +125,7 @@ public interface BudgetOrBuilder extends
   com.google.protobuf.Duration getMaxRuntime();
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. At least 0. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. At least 0. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration max_runtime = 6;</code>
@@ -134,7 +134,7 @@ public interface BudgetOrBuilder extends
 
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -143,7 +143,7 @@ public interface BudgetOrBuilder extends
   boolean hasMaxCost();
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>
@@ -152,7 +152,7 @@ public interface BudgetOrBuilder extends
   io.github.protolink_grpc.v1.Cost getMaxCost();
   /**
    * <pre>
-   * Money. Costs in another currency do not count.
+   * Costs. Costs in other currencies are not counted.
    * </pre>
    *
    * <code>.plgrpc.v1.Cost max_cost = 7;</code>

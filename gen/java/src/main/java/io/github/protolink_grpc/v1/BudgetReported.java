@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * BudgetReported tells of a limit. The type follows from `decision.effect`: `budget.exceeded` where that is BUDGET_EFFECT_DENY,
- * else `budget.warning`.
+ * BudgetReported reports that a limit is near or reached. The type follows from `decision.effect`: `budget.exceeded` for
+ * BUDGET_EFFECT_DENY, else `budget.warning`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.BudgetReported}
@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.BudgetDecision decision_;
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -251,8 +251,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * BudgetReported tells of a limit. The type follows from `decision.effect`: `budget.exceeded` where that is BUDGET_EFFECT_DENY,
-   * else `budget.warning`.
+   * BudgetReported reports that a limit is near or reached. The type follows from `decision.effect`: `budget.exceeded` for
+   * BUDGET_EFFECT_DENY, else `budget.warning`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.BudgetReported}
@@ -412,7 +412,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.BudgetDecision, io.github.protolink_grpc.v1.BudgetDecision.Builder, io.github.protolink_grpc.v1.BudgetDecisionOrBuilder> decisionBuilder_;
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -423,7 +423,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -438,7 +438,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -458,7 +458,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -476,7 +476,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -501,7 +501,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -518,7 +518,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -530,7 +530,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -545,7 +545,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The verdict. Set by the server.
+     * The decision. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>

@@ -12,7 +12,7 @@ public interface BudgetReportedOrBuilder extends
 
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -21,7 +21,7 @@ public interface BudgetReportedOrBuilder extends
   boolean hasDecision();
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>
@@ -30,7 +30,7 @@ public interface BudgetReportedOrBuilder extends
   io.github.protolink_grpc.v1.BudgetDecision getDecision();
   /**
    * <pre>
-   * The verdict. Set by the server.
+   * The decision. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.BudgetDecision decision = 1;</code>

@@ -94,7 +94,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+   * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -115,7 +115,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+   * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -141,7 +141,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object sessionId_ = "";
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means one of its own.
+   * Session of the task. Set by the caller. Empty means a new session.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -162,7 +162,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means one of its own.
+   * Session of the task. Set by the caller. Empty means a new session.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -188,7 +188,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -209,7 +209,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -781,7 +781,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+     * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -801,7 +801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+     * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -822,7 +822,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+     * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -839,7 +839,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+     * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -853,7 +853,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+     * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -873,7 +873,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object sessionId_ = "";
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means one of its own.
+     * Session of the task. Set by the caller. Empty means a new session.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -893,7 +893,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means one of its own.
+     * Session of the task. Set by the caller. Empty means a new session.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -914,7 +914,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means one of its own.
+     * Session of the task. Set by the caller. Empty means a new session.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -931,7 +931,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means one of its own.
+     * Session of the task. Set by the caller. Empty means a new session.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -945,7 +945,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session to run it in. Set by the caller. Empty means one of its own.
+     * Session of the task. Set by the caller. Empty means a new session.
      * </pre>
      *
      * <code>string session_id = 3;</code>
@@ -965,7 +965,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -985,7 +985,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1006,7 +1006,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1023,7 +1023,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 4;</code>
@@ -1037,7 +1037,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 4;</code>

@@ -39,7 +39,7 @@ public interface CallToolRequestOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+   * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -48,7 +48,7 @@ public interface CallToolRequestOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same call. Set by the caller. Empty means none.
+   * Idempotency key: the same id from the same principal is the same call. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -59,7 +59,7 @@ public interface CallToolRequestOrBuilder extends
 
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means one of its own.
+   * Session of the task. Set by the caller. Empty means a new session.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -68,7 +68,7 @@ public interface CallToolRequestOrBuilder extends
   java.lang.String getSessionId();
   /**
    * <pre>
-   * Session to run it in. Set by the caller. Empty means one of its own.
+   * Session of the task. Set by the caller. Empty means a new session.
    * </pre>
    *
    * <code>string session_id = 3;</code>
@@ -79,7 +79,7 @@ public interface CallToolRequestOrBuilder extends
 
   /**
    * <pre>
-   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 4;</code>
@@ -88,7 +88,7 @@ public interface CallToolRequestOrBuilder extends
   java.lang.String getTaskId();
   /**
    * <pre>
-   * Id of the task that the call becomes: a new one, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Id of the new task that runs the call, 1 to 128 bytes. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 4;</code>

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.ToolOutput output_;
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -92,7 +92,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+   * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
    * </pre>
    *
    * <code>string task_id = 2;</code>
@@ -113,7 +113,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+   * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
    * </pre>
    *
    * <code>string task_id = 2;</code>
@@ -482,7 +482,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ToolOutput, io.github.protolink_grpc.v1.ToolOutput.Builder, io.github.protolink_grpc.v1.ToolOutputOrBuilder> outputBuilder_;
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -493,7 +493,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -508,7 +508,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -546,7 +546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -571,7 +571,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -588,7 +588,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -600,7 +600,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -615,7 +615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+     * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -637,7 +637,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+     * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
      * </pre>
      *
      * <code>string task_id = 2;</code>
@@ -657,7 +657,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+     * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
      * </pre>
      *
      * <code>string task_id = 2;</code>
@@ -678,7 +678,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+     * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
      * </pre>
      *
      * <code>string task_id = 2;</code>
@@ -695,7 +695,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+     * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
      * </pre>
      *
      * <code>string task_id = 2;</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+     * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
      * </pre>
      *
      * <code>string task_id = 2;</code>

@@ -12,7 +12,7 @@ public interface CallToolResponseOrBuilder extends
 
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -21,7 +21,7 @@ public interface CallToolResponseOrBuilder extends
   boolean hasOutput();
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -30,7 +30,7 @@ public interface CallToolResponseOrBuilder extends
   io.github.protolink_grpc.v1.ToolOutput getOutput();
   /**
    * <pre>
-   * The outcome. Set by the server. Unset where it is larger than 3 MiB: an artifact of the task has it.
+   * The outcome. Set by the server. Unset if it is larger than 3 MiB: then an artifact of the task has it.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolOutput output = 1;</code>
@@ -39,7 +39,7 @@ public interface CallToolResponseOrBuilder extends
 
   /**
    * <pre>
-   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+   * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
    * </pre>
    *
    * <code>string task_id = 2;</code>
@@ -48,7 +48,7 @@ public interface CallToolResponseOrBuilder extends
   java.lang.String getTaskId();
   /**
    * <pre>
-   * Task that the call became; that of the first request where `request_id` repeats one. Its log has the events. Set by the server.
+   * Task that ran the call; for a repeated `request_id`, the task of the first request. Its log has the events. Set by the server.
    * </pre>
    *
    * <code>string task_id = 2;</code>

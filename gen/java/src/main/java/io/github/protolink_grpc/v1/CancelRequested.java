@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CancelRequested records the intent before anything is interrupted. Type `task.cancel_requested`.
+ * CancelRequested records the request before the run is interrupted. Type `task.cancel_requested`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CancelRequested}
@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why. Set by the caller. Empty means not stated.
+   * Reason. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why. Set by the caller. Empty means not stated.
+   * Reason. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -102,7 +102,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestedBy_ = "";
   /**
    * <pre>
-   * Who asked: the principal. Set by the server.
+   * Principal that requested the cancellation. Set by the server.
    * </pre>
    *
    * <code>string requested_by = 2;</code>
@@ -123,7 +123,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Who asked: the principal. Set by the server.
+   * Principal that requested the cancellation. Set by the server.
    * </pre>
    *
    * <code>string requested_by = 2;</code>
@@ -149,7 +149,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts from the caller, a JSON object. Empty means none.
+   * Metadata of the request, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -170,7 +170,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts from the caller, a JSON object. Empty means none.
+   * Metadata of the request, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -369,7 +369,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CancelRequested records the intent before anything is interrupted. Type `task.cancel_requested`.
+   * CancelRequested records the request before the run is interrupted. Type `task.cancel_requested`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CancelRequested}
@@ -540,7 +540,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why. Set by the caller. Empty means not stated.
+     * Reason. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -560,7 +560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the caller. Empty means not stated.
+     * Reason. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -581,7 +581,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the caller. Empty means not stated.
+     * Reason. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -598,7 +598,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the caller. Empty means not stated.
+     * Reason. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -612,7 +612,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the caller. Empty means not stated.
+     * Reason. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestedBy_ = "";
     /**
      * <pre>
-     * Who asked: the principal. Set by the server.
+     * Principal that requested the cancellation. Set by the server.
      * </pre>
      *
      * <code>string requested_by = 2;</code>
@@ -652,7 +652,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked: the principal. Set by the server.
+     * Principal that requested the cancellation. Set by the server.
      * </pre>
      *
      * <code>string requested_by = 2;</code>
@@ -673,7 +673,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked: the principal. Set by the server.
+     * Principal that requested the cancellation. Set by the server.
      * </pre>
      *
      * <code>string requested_by = 2;</code>
@@ -690,7 +690,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked: the principal. Set by the server.
+     * Principal that requested the cancellation. Set by the server.
      * </pre>
      *
      * <code>string requested_by = 2;</code>
@@ -704,7 +704,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who asked: the principal. Set by the server.
+     * Principal that requested the cancellation. Set by the server.
      * </pre>
      *
      * <code>string requested_by = 2;</code>
@@ -724,7 +724,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts from the caller, a JSON object. Empty means none.
+     * Metadata of the request, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -744,7 +744,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts from the caller, a JSON object. Empty means none.
+     * Metadata of the request, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -765,7 +765,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts from the caller, a JSON object. Empty means none.
+     * Metadata of the request, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -782,7 +782,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts from the caller, a JSON object. Empty means none.
+     * Metadata of the request, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -796,7 +796,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts from the caller, a JSON object. Empty means none.
+     * Metadata of the request, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>

@@ -12,7 +12,7 @@ public interface CancelRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Why. Set by the caller. Empty means not stated.
+   * Reason. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -21,7 +21,7 @@ public interface CancelRequestedOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why. Set by the caller. Empty means not stated.
+   * Reason. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -32,7 +32,7 @@ public interface CancelRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Who asked: the principal. Set by the server.
+   * Principal that requested the cancellation. Set by the server.
    * </pre>
    *
    * <code>string requested_by = 2;</code>
@@ -41,7 +41,7 @@ public interface CancelRequestedOrBuilder extends
   java.lang.String getRequestedBy();
   /**
    * <pre>
-   * Who asked: the principal. Set by the server.
+   * Principal that requested the cancellation. Set by the server.
    * </pre>
    *
    * <code>string requested_by = 2;</code>
@@ -52,7 +52,7 @@ public interface CancelRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Facts from the caller, a JSON object. Empty means none.
+   * Metadata of the request, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -61,7 +61,7 @@ public interface CancelRequestedOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts from the caller, a JSON object. Empty means none.
+   * Metadata of the request, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>

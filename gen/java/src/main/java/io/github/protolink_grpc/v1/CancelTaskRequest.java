@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
+ * CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CancelTaskRequest}
@@ -102,7 +102,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -123,7 +123,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -369,7 +369,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CancelTaskRequest names a task to cancel. Canceling twice is the same as once.
+   * CancelTaskRequest names a task to cancel. Canceling a canceled task has no effect.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CancelTaskRequest}
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -652,7 +652,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -673,7 +673,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -690,7 +690,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -704,7 +704,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>

@@ -32,7 +32,7 @@ public interface CancelTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -41,7 +41,7 @@ public interface CancelTaskRequestOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CapabilityRule says what happens to actions that need a capability. Everything is set by the caller.
+ * CapabilityRule is the rule for actions that need a capability. All fields are set by the caller.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CapabilityRule}
@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private int effect_ = 0;
   /**
    * <pre>
-   * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+   * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -66,7 +66,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+   * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -81,7 +81,7 @@ private static final long serialVersionUID = 0L;
   private int edit_ = 0;
   /**
    * <pre>
-   * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+   * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -92,7 +92,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+   * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -107,8 +107,8 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration approvalTtl_;
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -120,8 +120,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -133,8 +133,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -387,7 +387,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CapabilityRule says what happens to actions that need a capability. Everything is set by the caller.
+   * CapabilityRule is the rule for actions that need a capability. All fields are set by the caller.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CapabilityRule}
@@ -583,7 +583,7 @@ private static final long serialVersionUID = 0L;
     private int effect_ = 0;
     /**
      * <pre>
-     * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+     * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -594,7 +594,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+     * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -609,7 +609,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+     * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -622,7 +622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+     * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -638,7 +638,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+     * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -654,7 +654,7 @@ private static final long serialVersionUID = 0L;
     private int edit_ = 0;
     /**
      * <pre>
-     * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+     * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -665,7 +665,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+     * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -680,7 +680,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+     * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -693,7 +693,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+     * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+     * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -727,8 +727,8 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> approvalTtlBuilder_;
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -739,8 +739,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -755,8 +755,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -776,8 +776,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -795,8 +795,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -821,8 +821,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -839,8 +839,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -852,8 +852,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -868,8 +868,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-     * long as the task. Precision: microseconds.
+     * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+     * task ends. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration approval_ttl = 3;</code>

@@ -12,7 +12,7 @@ public interface CapabilityRuleOrBuilder extends
 
   /**
    * <pre>
-   * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+   * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -21,7 +21,7 @@ public interface CapabilityRuleOrBuilder extends
   int getEffectValue();
   /**
    * <pre>
-   * What happens. Required, unless `terms_json` is set: a rule that has only terms allows.
+   * Effect on the action. Required, unless `terms_json` is set: a rule with only terms allows the action.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -31,7 +31,7 @@ public interface CapabilityRuleOrBuilder extends
 
   /**
    * <pre>
-   * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+   * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -40,7 +40,7 @@ public interface CapabilityRuleOrBuilder extends
   int getEditValue();
   /**
    * <pre>
-   * What the approver may change. Means something with POLICY_EFFECT_REQUIRE_APPROVAL only.
+   * Parts of the action that the approver may change. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalEdit edit = 2;</code>
@@ -50,8 +50,8 @@ public interface CapabilityRuleOrBuilder extends
 
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -60,8 +60,8 @@ public interface CapabilityRuleOrBuilder extends
   boolean hasApprovalTtl();
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>
@@ -70,8 +70,8 @@ public interface CapabilityRuleOrBuilder extends
   com.google.protobuf.Duration getApprovalTtl();
   /**
    * <pre>
-   * How long the question stays open; an unanswered one counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means as
-   * long as the task. Precision: microseconds.
+   * Time until an undecided approval expires and counts as denied. More than 0, at most 1,000,000,000 seconds. Unset means until the
+   * task ends. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration approval_ttl = 3;</code>

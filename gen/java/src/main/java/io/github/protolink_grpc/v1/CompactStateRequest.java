@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CompactStateRequest asks to make memory smaller.
+ * CompactStateRequest selects the state to compact, and how.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CompactStateRequest}
@@ -32,7 +32,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private CompactStateRequest() {
-    strategy_ = "";
+    strategy_ = 0;
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.StateScope scope_;
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -88,57 +88,36 @@ private static final long serialVersionUID = 0L;
   }
 
   public static final int STRATEGY_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object strategy_ = "";
+  private int strategy_ = 0;
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+   * Compaction strategy. Set by the caller. Default: recent.
    * </pre>
    *
-   * <code>string strategy = 2;</code>
-   * @return The strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+   * @return The enum numeric value on the wire for strategy.
    */
-  @java.lang.Override
-  public java.lang.String getStrategy() {
-    java.lang.Object ref = strategy_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      strategy_ = s;
-      return s;
-    }
+  @java.lang.Override public int getStrategyValue() {
+    return strategy_;
   }
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+   * Compaction strategy. Set by the caller. Default: recent.
    * </pre>
    *
-   * <code>string strategy = 2;</code>
-   * @return The bytes for strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+   * @return The strategy.
    */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getStrategyBytes() {
-    java.lang.Object ref = strategy_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      strategy_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  @java.lang.Override public io.github.protolink_grpc.v1.CompactionStrategy getStrategy() {
+    io.github.protolink_grpc.v1.CompactionStrategy result = io.github.protolink_grpc.v1.CompactionStrategy.forNumber(strategy_);
+    return result == null ? io.github.protolink_grpc.v1.CompactionStrategy.UNRECOGNIZED : result;
   }
 
   public static final int MAX_MESSAGES_FIELD_NUMBER = 3;
   private int maxMessages_ = 0;
   /**
    * <pre>
-   * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+   * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
    * </pre>
    *
    * <code>int32 max_messages = 3;</code>
@@ -153,7 +132,7 @@ private static final long serialVersionUID = 0L;
   private int maxTokens_ = 0;
   /**
    * <pre>
-   * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+   * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
    * </pre>
    *
    * <code>int32 max_tokens = 4;</code>
@@ -168,7 +147,7 @@ private static final long serialVersionUID = 0L;
   private int preserveRecent_ = 0;
   /**
    * <pre>
-   * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+   * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
    * </pre>
    *
    * <code>optional int32 preserve_recent = 5;</code>
@@ -180,7 +159,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+   * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
    * </pre>
    *
    * <code>optional int32 preserve_recent = 5;</code>
@@ -195,7 +174,7 @@ private static final long serialVersionUID = 0L;
   private int summaryMaxTokens_ = 0;
   /**
    * <pre>
-   * Tokens of the summary. Set by the caller. 0, the default, means 512.
+   * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
    * </pre>
    *
    * <code>int32 summary_max_tokens = 6;</code>
@@ -223,8 +202,8 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getScope());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, strategy_);
+    if (strategy_ != io.github.protolink_grpc.v1.CompactionStrategy.COMPACTION_STRATEGY_UNSPECIFIED.getNumber()) {
+      output.writeEnum(2, strategy_);
     }
     if (maxMessages_ != 0) {
       output.writeInt32(3, maxMessages_);
@@ -251,8 +230,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, getScope());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, strategy_);
+    if (strategy_ != io.github.protolink_grpc.v1.CompactionStrategy.COMPACTION_STRATEGY_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(2, strategy_);
     }
     if (maxMessages_ != 0) {
       size += com.google.protobuf.CodedOutputStream
@@ -290,8 +270,7 @@ private static final long serialVersionUID = 0L;
       if (!getScope()
           .equals(other.getScope())) return false;
     }
-    if (!getStrategy()
-        .equals(other.getStrategy())) return false;
+    if (strategy_ != other.strategy_) return false;
     if (getMaxMessages()
         != other.getMaxMessages()) return false;
     if (getMaxTokens()
@@ -319,7 +298,7 @@ private static final long serialVersionUID = 0L;
       hash = (53 * hash) + getScope().hashCode();
     }
     hash = (37 * hash) + STRATEGY_FIELD_NUMBER;
-    hash = (53 * hash) + getStrategy().hashCode();
+    hash = (53 * hash) + strategy_;
     hash = (37 * hash) + MAX_MESSAGES_FIELD_NUMBER;
     hash = (53 * hash) + getMaxMessages();
     hash = (37 * hash) + MAX_TOKENS_FIELD_NUMBER;
@@ -429,7 +408,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CompactStateRequest asks to make memory smaller.
+   * CompactStateRequest selects the state to compact, and how.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CompactStateRequest}
@@ -476,7 +455,7 @@ private static final long serialVersionUID = 0L;
         scopeBuilder_.dispose();
         scopeBuilder_ = null;
       }
-      strategy_ = "";
+      strategy_ = 0;
       maxMessages_ = 0;
       maxTokens_ = 0;
       preserveRecent_ = 0;
@@ -555,10 +534,8 @@ private static final long serialVersionUID = 0L;
       if (other.hasScope()) {
         mergeScope(other.getScope());
       }
-      if (!other.getStrategy().isEmpty()) {
-        strategy_ = other.strategy_;
-        bitField0_ |= 0x00000002;
-        onChanged();
+      if (other.strategy_ != 0) {
+        setStrategyValue(other.getStrategyValue());
       }
       if (other.getMaxMessages() != 0) {
         setMaxMessages(other.getMaxMessages());
@@ -605,11 +582,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 18: {
-              strategy_ = input.readStringRequireUtf8();
+            case 16: {
+              strategy_ = input.readEnum();
               bitField0_ |= 0x00000002;
               break;
-            } // case 18
+            } // case 16
             case 24: {
               maxMessages_ = input.readInt32();
               bitField0_ |= 0x00000004;
@@ -652,7 +629,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.StateScope, io.github.protolink_grpc.v1.StateScope.Builder, io.github.protolink_grpc.v1.StateScopeOrBuilder> scopeBuilder_;
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -663,7 +640,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -678,7 +655,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -698,7 +675,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -716,7 +693,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -741,7 +718,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -758,7 +735,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -770,7 +747,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -785,7 +762,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to compact; the session is required. Set by the caller.
+     * Scope to compact; its session is required. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -804,94 +781,73 @@ private static final long serialVersionUID = 0L;
       return scopeBuilder_;
     }
 
-    private java.lang.Object strategy_ = "";
+    private int strategy_ = 0;
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+     * Compaction strategy. Set by the caller. Default: recent.
      * </pre>
      *
-     * <code>string strategy = 2;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+     * @return The enum numeric value on the wire for strategy.
+     */
+    @java.lang.Override public int getStrategyValue() {
+      return strategy_;
+    }
+    /**
+     * <pre>
+     * Compaction strategy. Set by the caller. Default: recent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+     * @param value The enum numeric value on the wire for strategy to set.
+     * @return This builder for chaining.
+     */
+    public Builder setStrategyValue(int value) {
+      strategy_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Compaction strategy. Set by the caller. Default: recent.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
      * @return The strategy.
      */
-    public java.lang.String getStrategy() {
-      java.lang.Object ref = strategy_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        strategy_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.CompactionStrategy getStrategy() {
+      io.github.protolink_grpc.v1.CompactionStrategy result = io.github.protolink_grpc.v1.CompactionStrategy.forNumber(strategy_);
+      return result == null ? io.github.protolink_grpc.v1.CompactionStrategy.UNRECOGNIZED : result;
     }
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+     * Compaction strategy. Set by the caller. Default: recent.
      * </pre>
      *
-     * <code>string strategy = 2;</code>
-     * @return The bytes for strategy.
-     */
-    public com.google.protobuf.ByteString
-        getStrategyBytes() {
-      java.lang.Object ref = strategy_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        strategy_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
-     * </pre>
-     *
-     * <code>string strategy = 2;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
      * @param value The strategy to set.
      * @return This builder for chaining.
      */
-    public Builder setStrategy(
-        java.lang.String value) {
+    public Builder setStrategy(io.github.protolink_grpc.v1.CompactionStrategy value) {
       if (value == null) { throw new NullPointerException(); }
-      strategy_ = value;
       bitField0_ |= 0x00000002;
+      strategy_ = value.getNumber();
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+     * Compaction strategy. Set by the caller. Default: recent.
      * </pre>
      *
-     * <code>string strategy = 2;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
      * @return This builder for chaining.
      */
     public Builder clearStrategy() {
-      strategy_ = getDefaultInstance().getStrategy();
       bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
-     * </pre>
-     *
-     * <code>string strategy = 2;</code>
-     * @param value The bytes for strategy to set.
-     * @return This builder for chaining.
-     */
-    public Builder setStrategyBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      strategy_ = value;
-      bitField0_ |= 0x00000002;
+      strategy_ = 0;
       onChanged();
       return this;
     }
@@ -899,7 +855,7 @@ private static final long serialVersionUID = 0L;
     private int maxMessages_ ;
     /**
      * <pre>
-     * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+     * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -911,7 +867,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+     * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -927,7 +883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+     * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -943,7 +899,7 @@ private static final long serialVersionUID = 0L;
     private int maxTokens_ ;
     /**
      * <pre>
-     * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+     * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
      * </pre>
      *
      * <code>int32 max_tokens = 4;</code>
@@ -955,7 +911,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+     * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
      * </pre>
      *
      * <code>int32 max_tokens = 4;</code>
@@ -971,7 +927,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+     * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
      * </pre>
      *
      * <code>int32 max_tokens = 4;</code>
@@ -987,7 +943,7 @@ private static final long serialVersionUID = 0L;
     private int preserveRecent_ ;
     /**
      * <pre>
-     * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+     * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
      * </pre>
      *
      * <code>optional int32 preserve_recent = 5;</code>
@@ -999,7 +955,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+     * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
      * </pre>
      *
      * <code>optional int32 preserve_recent = 5;</code>
@@ -1011,7 +967,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+     * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
      * </pre>
      *
      * <code>optional int32 preserve_recent = 5;</code>
@@ -1027,7 +983,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+     * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
      * </pre>
      *
      * <code>optional int32 preserve_recent = 5;</code>
@@ -1043,7 +999,7 @@ private static final long serialVersionUID = 0L;
     private int summaryMaxTokens_ ;
     /**
      * <pre>
-     * Tokens of the summary. Set by the caller. 0, the default, means 512.
+     * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
      * </pre>
      *
      * <code>int32 summary_max_tokens = 6;</code>
@@ -1055,7 +1011,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens of the summary. Set by the caller. 0, the default, means 512.
+     * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
      * </pre>
      *
      * <code>int32 summary_max_tokens = 6;</code>
@@ -1071,7 +1027,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens of the summary. Set by the caller. 0, the default, means 512.
+     * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
      * </pre>
      *
      * <code>int32 summary_max_tokens = 6;</code>

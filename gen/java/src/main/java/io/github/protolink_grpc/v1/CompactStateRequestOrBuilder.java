@@ -12,7 +12,7 @@ public interface CompactStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -21,7 +21,7 @@ public interface CompactStateRequestOrBuilder extends
   boolean hasScope();
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -30,7 +30,7 @@ public interface CompactStateRequestOrBuilder extends
   io.github.protolink_grpc.v1.StateScope getScope();
   /**
    * <pre>
-   * What to compact; the session is required. Set by the caller.
+   * Scope to compact; its session is required. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -39,27 +39,26 @@ public interface CompactStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+   * Compaction strategy. Set by the caller. Default: recent.
    * </pre>
    *
-   * <code>string strategy = 2;</code>
-   * @return The strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+   * @return The enum numeric value on the wire for strategy.
    */
-  java.lang.String getStrategy();
+  int getStrategyValue();
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the caller. Empty means `recent`.
+   * Compaction strategy. Set by the caller. Default: recent.
    * </pre>
    *
-   * <code>string strategy = 2;</code>
-   * @return The bytes for strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 2;</code>
+   * @return The strategy.
    */
-  com.google.protobuf.ByteString
-      getStrategyBytes();
+  io.github.protolink_grpc.v1.CompactionStrategy getStrategy();
 
   /**
    * <pre>
-   * Messages to keep with `recent`. Set by the caller. 0, the default, means 20.
+   * Number of messages to keep with the strategy recent. Set by the caller. 0, the default, means 20.
    * </pre>
    *
    * <code>int32 max_messages = 3;</code>
@@ -69,7 +68,7 @@ public interface CompactStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * Tokens to keep with `tokens`. Set by the caller. 0, the default, means 4,000.
+   * Number of tokens to keep with the strategy tokens. Set by the caller. 0, the default, means 4,000.
    * </pre>
    *
    * <code>int32 max_tokens = 4;</code>
@@ -79,7 +78,7 @@ public interface CompactStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+   * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
    * </pre>
    *
    * <code>optional int32 preserve_recent = 5;</code>
@@ -88,7 +87,7 @@ public interface CompactStateRequestOrBuilder extends
   boolean hasPreserveRecent();
   /**
    * <pre>
-   * Latest messages that stay as they are with `summary`; 0 summarises them all. Set by the caller. Unset means 6.
+   * Number of latest messages that the strategy summary keeps unchanged; 0 summarizes all. Set by the caller. Unset means 6.
    * </pre>
    *
    * <code>optional int32 preserve_recent = 5;</code>
@@ -98,7 +97,7 @@ public interface CompactStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * Tokens of the summary. Set by the caller. 0, the default, means 512.
+   * Maximum tokens of the summary. Set by the caller. 0, the default, means 512.
    * </pre>
    *
    * <code>int32 summary_max_tokens = 6;</code>

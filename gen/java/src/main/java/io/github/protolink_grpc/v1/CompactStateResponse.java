@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CompactStateResponse carries what was removed.
+ * CompactStateResponse carries the sizes before and after.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CompactStateResponse}
@@ -403,7 +403,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CompactStateResponse carries what was removed.
+   * CompactStateResponse carries the sizes before and after.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CompactStateResponse}

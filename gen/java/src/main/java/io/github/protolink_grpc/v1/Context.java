@@ -80,10 +80,14 @@ public final class Context {
       "\001\001\022-\n\rcontext_items\030\014 \003(\0132\026.plgrpc.v1.Co" +
       "ntextItem\022\021\n\testimated\030\r \001(\010\022\025\n\rmetadata" +
       "_json\030\016 \001(\t\022/\n\013create_time\030\017 \001(\0132\032.googl" +
-      "e.protobuf.TimestampB\021\n\017_context_windowB" +
-      "c\n\033io.github.protolink_grpc.v1P\001ZBgithub" +
-      ".com/protolink-grpc/protolink-grpc/gen/g" +
-      "o/plgrpc/v1;plgrpcv1b\006proto3"
+      "e.protobuf.TimestampB\021\n\017_context_window*" +
+      "\232\001\n\022CompactionStrategy\022#\n\037COMPACTION_STR" +
+      "ATEGY_UNSPECIFIED\020\000\022\036\n\032COMPACTION_STRATE" +
+      "GY_RECENT\020\001\022\036\n\032COMPACTION_STRATEGY_TOKEN" +
+      "S\020\002\022\037\n\033COMPACTION_STRATEGY_SUMMARY\020\003Bc\n\033" +
+      "io.github.protolink_grpc.v1P\001ZBgithub.co" +
+      "m/protolink-grpc/protolink-grpc/gen/go/p" +
+      "lgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+ * ContextCompacted records that the conversation of the session was compacted. Type `context.compacted`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ContextCompacted}
@@ -32,7 +32,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ContextCompacted() {
-    strategy_ = "";
+    strategy_ = 0;
     summary_ = "";
   }
 
@@ -80,50 +80,29 @@ private static final long serialVersionUID = 0L;
   }
 
   public static final int STRATEGY_FIELD_NUMBER = 3;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object strategy_ = "";
+  private int strategy_ = 0;
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the server.
+   * Compaction strategy. Set by the server.
    * </pre>
    *
-   * <code>string strategy = 3;</code>
-   * @return The strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+   * @return The enum numeric value on the wire for strategy.
    */
-  @java.lang.Override
-  public java.lang.String getStrategy() {
-    java.lang.Object ref = strategy_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      strategy_ = s;
-      return s;
-    }
+  @java.lang.Override public int getStrategyValue() {
+    return strategy_;
   }
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the server.
+   * Compaction strategy. Set by the server.
    * </pre>
    *
-   * <code>string strategy = 3;</code>
-   * @return The bytes for strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+   * @return The strategy.
    */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getStrategyBytes() {
-    java.lang.Object ref = strategy_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      strategy_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
+  @java.lang.Override public io.github.protolink_grpc.v1.CompactionStrategy getStrategy() {
+    io.github.protolink_grpc.v1.CompactionStrategy result = io.github.protolink_grpc.v1.CompactionStrategy.forNumber(strategy_);
+    return result == null ? io.github.protolink_grpc.v1.CompactionStrategy.UNRECOGNIZED : result;
   }
 
   public static final int SUMMARY_FIELD_NUMBER = 4;
@@ -131,7 +110,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object summary_ = "";
   /**
    * <pre>
-   * What took the place of the messages. Set by the server. Empty means that they were left out.
+   * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
    * </pre>
    *
    * <code>string summary = 4;</code>
@@ -152,7 +131,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What took the place of the messages. Set by the server. Empty means that they were left out.
+   * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
    * </pre>
    *
    * <code>string summary = 4;</code>
@@ -193,8 +172,8 @@ private static final long serialVersionUID = 0L;
     if (afterTokens_ != 0L) {
       output.writeInt64(2, afterTokens_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 3, strategy_);
+    if (strategy_ != io.github.protolink_grpc.v1.CompactionStrategy.COMPACTION_STRATEGY_UNSPECIFIED.getNumber()) {
+      output.writeEnum(3, strategy_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(summary_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 4, summary_);
@@ -216,8 +195,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(2, afterTokens_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(strategy_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, strategy_);
+    if (strategy_ != io.github.protolink_grpc.v1.CompactionStrategy.COMPACTION_STRATEGY_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(3, strategy_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(summary_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(4, summary_);
@@ -241,8 +221,7 @@ private static final long serialVersionUID = 0L;
         != other.getBeforeTokens()) return false;
     if (getAfterTokens()
         != other.getAfterTokens()) return false;
-    if (!getStrategy()
-        .equals(other.getStrategy())) return false;
+    if (strategy_ != other.strategy_) return false;
     if (!getSummary()
         .equals(other.getSummary())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
@@ -263,7 +242,7 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
         getAfterTokens());
     hash = (37 * hash) + STRATEGY_FIELD_NUMBER;
-    hash = (53 * hash) + getStrategy().hashCode();
+    hash = (53 * hash) + strategy_;
     hash = (37 * hash) + SUMMARY_FIELD_NUMBER;
     hash = (53 * hash) + getSummary().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
@@ -365,7 +344,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ContextCompacted says that the conversation of the session was made shorter. Type `context.compacted`.
+   * ContextCompacted records that the conversation of the session was compacted. Type `context.compacted`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ContextCompacted}
@@ -403,7 +382,7 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       beforeTokens_ = 0L;
       afterTokens_ = 0L;
-      strategy_ = "";
+      strategy_ = 0;
       summary_ = "";
       return this;
     }
@@ -470,10 +449,8 @@ private static final long serialVersionUID = 0L;
       if (other.getAfterTokens() != 0L) {
         setAfterTokens(other.getAfterTokens());
       }
-      if (!other.getStrategy().isEmpty()) {
-        strategy_ = other.strategy_;
-        bitField0_ |= 0x00000004;
-        onChanged();
+      if (other.strategy_ != 0) {
+        setStrategyValue(other.getStrategyValue());
       }
       if (!other.getSummary().isEmpty()) {
         summary_ = other.summary_;
@@ -516,11 +493,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 16
-            case 26: {
-              strategy_ = input.readStringRequireUtf8();
+            case 24: {
+              strategy_ = input.readEnum();
               bitField0_ |= 0x00000004;
               break;
-            } // case 26
+            } // case 24
             case 34: {
               summary_ = input.readStringRequireUtf8();
               bitField0_ |= 0x00000008;
@@ -631,94 +608,73 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object strategy_ = "";
+    private int strategy_ = 0;
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the server.
+     * Compaction strategy. Set by the server.
      * </pre>
      *
-     * <code>string strategy = 3;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+     * @return The enum numeric value on the wire for strategy.
+     */
+    @java.lang.Override public int getStrategyValue() {
+      return strategy_;
+    }
+    /**
+     * <pre>
+     * Compaction strategy. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+     * @param value The enum numeric value on the wire for strategy to set.
+     * @return This builder for chaining.
+     */
+    public Builder setStrategyValue(int value) {
+      strategy_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Compaction strategy. Set by the server.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
      * @return The strategy.
      */
-    public java.lang.String getStrategy() {
-      java.lang.Object ref = strategy_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        strategy_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.CompactionStrategy getStrategy() {
+      io.github.protolink_grpc.v1.CompactionStrategy result = io.github.protolink_grpc.v1.CompactionStrategy.forNumber(strategy_);
+      return result == null ? io.github.protolink_grpc.v1.CompactionStrategy.UNRECOGNIZED : result;
     }
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the server.
+     * Compaction strategy. Set by the server.
      * </pre>
      *
-     * <code>string strategy = 3;</code>
-     * @return The bytes for strategy.
-     */
-    public com.google.protobuf.ByteString
-        getStrategyBytes() {
-      java.lang.Object ref = strategy_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        strategy_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the server.
-     * </pre>
-     *
-     * <code>string strategy = 3;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
      * @param value The strategy to set.
      * @return This builder for chaining.
      */
-    public Builder setStrategy(
-        java.lang.String value) {
+    public Builder setStrategy(io.github.protolink_grpc.v1.CompactionStrategy value) {
       if (value == null) { throw new NullPointerException(); }
-      strategy_ = value;
       bitField0_ |= 0x00000004;
+      strategy_ = value.getNumber();
       onChanged();
       return this;
     }
     /**
      * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the server.
+     * Compaction strategy. Set by the server.
      * </pre>
      *
-     * <code>string strategy = 3;</code>
+     * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
      * @return This builder for chaining.
      */
     public Builder clearStrategy() {
-      strategy_ = getDefaultInstance().getStrategy();
       bitField0_ = (bitField0_ & ~0x00000004);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * How: `recent`, `tokens` or `summary`. Set by the server.
-     * </pre>
-     *
-     * <code>string strategy = 3;</code>
-     * @param value The bytes for strategy to set.
-     * @return This builder for chaining.
-     */
-    public Builder setStrategyBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      strategy_ = value;
-      bitField0_ |= 0x00000004;
+      strategy_ = 0;
       onChanged();
       return this;
     }
@@ -726,7 +682,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object summary_ = "";
     /**
      * <pre>
-     * What took the place of the messages. Set by the server. Empty means that they were left out.
+     * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
      * </pre>
      *
      * <code>string summary = 4;</code>
@@ -746,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What took the place of the messages. Set by the server. Empty means that they were left out.
+     * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
      * </pre>
      *
      * <code>string summary = 4;</code>
@@ -767,7 +723,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What took the place of the messages. Set by the server. Empty means that they were left out.
+     * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
      * </pre>
      *
      * <code>string summary = 4;</code>
@@ -784,7 +740,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What took the place of the messages. Set by the server. Empty means that they were left out.
+     * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
      * </pre>
      *
      * <code>string summary = 4;</code>
@@ -798,7 +754,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What took the place of the messages. Set by the server. Empty means that they were left out.
+     * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
      * </pre>
      *
      * <code>string summary = 4;</code>

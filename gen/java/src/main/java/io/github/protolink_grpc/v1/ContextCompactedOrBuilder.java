@@ -32,27 +32,26 @@ public interface ContextCompactedOrBuilder extends
 
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the server.
+   * Compaction strategy. Set by the server.
    * </pre>
    *
-   * <code>string strategy = 3;</code>
-   * @return The strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+   * @return The enum numeric value on the wire for strategy.
    */
-  java.lang.String getStrategy();
+  int getStrategyValue();
   /**
    * <pre>
-   * How: `recent`, `tokens` or `summary`. Set by the server.
+   * Compaction strategy. Set by the server.
    * </pre>
    *
-   * <code>string strategy = 3;</code>
-   * @return The bytes for strategy.
+   * <code>.plgrpc.v1.CompactionStrategy strategy = 3;</code>
+   * @return The strategy.
    */
-  com.google.protobuf.ByteString
-      getStrategyBytes();
+  io.github.protolink_grpc.v1.CompactionStrategy getStrategy();
 
   /**
    * <pre>
-   * What took the place of the messages. Set by the server. Empty means that they were left out.
+   * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
    * </pre>
    *
    * <code>string summary = 4;</code>
@@ -61,7 +60,7 @@ public interface ContextCompactedOrBuilder extends
   java.lang.String getSummary();
   /**
    * <pre>
-   * What took the place of the messages. Set by the server. Empty means that they were left out.
+   * Summary that replaced the messages. Set by the server. Empty means that they were removed without a summary.
    * </pre>
    *
    * <code>string summary = 4;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ContextManifest estimates the prompt that is about to enter a model.
+ * ContextManifest estimates the prompt of the next model call.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ContextManifest}
@@ -369,7 +369,7 @@ private static final long serialVersionUID = 0L;
   private long contextWindow_ = 0L;
   /**
    * <pre>
-   * Size of the model's window in tokens. Set by the server. Unset means unknown.
+   * Size of the model's context window in tokens. Set by the server. Unset means unknown.
    * </pre>
    *
    * <code>optional int64 context_window = 11;</code>
@@ -381,7 +381,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Size of the model's window in tokens. Set by the server. Unset means unknown.
+   * Size of the model's context window in tokens. Set by the server. Unset means unknown.
    * </pre>
    *
    * <code>optional int64 context_window = 11;</code>
@@ -519,7 +519,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -531,7 +531,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -543,7 +543,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -879,7 +879,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ContextManifest estimates the prompt that is about to enter a model.
+   * ContextManifest estimates the prompt of the next model call.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ContextManifest}
@@ -1946,7 +1946,7 @@ private static final long serialVersionUID = 0L;
     private long contextWindow_ ;
     /**
      * <pre>
-     * Size of the model's window in tokens. Set by the server. Unset means unknown.
+     * Size of the model's context window in tokens. Set by the server. Unset means unknown.
      * </pre>
      *
      * <code>optional int64 context_window = 11;</code>
@@ -1958,7 +1958,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Size of the model's window in tokens. Set by the server. Unset means unknown.
+     * Size of the model's context window in tokens. Set by the server. Unset means unknown.
      * </pre>
      *
      * <code>optional int64 context_window = 11;</code>
@@ -1970,7 +1970,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Size of the model's window in tokens. Set by the server. Unset means unknown.
+     * Size of the model's context window in tokens. Set by the server. Unset means unknown.
      * </pre>
      *
      * <code>optional int64 context_window = 11;</code>
@@ -1986,7 +1986,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Size of the model's window in tokens. Set by the server. Unset means unknown.
+     * Size of the model's context window in tokens. Set by the server. Unset means unknown.
      * </pre>
      *
      * <code>optional int64 context_window = 11;</code>
@@ -2452,7 +2452,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2463,7 +2463,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2478,7 +2478,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2498,7 +2498,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2516,7 +2516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2541,7 +2541,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2558,7 +2558,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2570,7 +2570,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -2585,7 +2585,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was made, UTC, microseconds. Set by the server.
+     * Time of the estimate, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 15;</code>

@@ -162,7 +162,7 @@ public interface ContextManifestOrBuilder extends
 
   /**
    * <pre>
-   * Size of the model's window in tokens. Set by the server. Unset means unknown.
+   * Size of the model's context window in tokens. Set by the server. Unset means unknown.
    * </pre>
    *
    * <code>optional int64 context_window = 11;</code>
@@ -171,7 +171,7 @@ public interface ContextManifestOrBuilder extends
   boolean hasContextWindow();
   /**
    * <pre>
-   * Size of the model's window in tokens. Set by the server. Unset means unknown.
+   * Size of the model's context window in tokens. Set by the server. Unset means unknown.
    * </pre>
    *
    * <code>optional int64 context_window = 11;</code>
@@ -255,7 +255,7 @@ public interface ContextManifestOrBuilder extends
 
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -264,7 +264,7 @@ public interface ContextManifestOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
@@ -273,7 +273,7 @@ public interface ContextManifestOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When it was made, UTC, microseconds. Set by the server.
+   * Time of the estimate, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 15;</code>

@@ -4,8 +4,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
- * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+ * ControlService controls an agent while it works. Its calls are never queued behind runs.
+ * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -387,15 +387,15 @@ public final class ControlServiceGrpc {
 
   /**
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public interface AsyncService {
 
     /**
      * <pre>
-     * ListApprovals returns approvals that the caller may answer or has asked for.
+     * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -406,9 +406,10 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
-     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-     * each as it is now: a decision that was made while the reader was away is shown.
+     * WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+     * approvals that changed after that revision, each in its current state, including decisions made while the reader was
+     * disconnected.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -419,11 +420,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-     * `request_id` is safe: it gets its first answer again.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+     * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+     * Repeating a request with the same `request_id` is safe: it returns the first response again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+     * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
      * </pre>
      */
     default void respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request,
@@ -433,8 +434,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * GetRunReport returns the report of a run in pieces; concatenated they are the report.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
      * </pre>
      */
     default void getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request,
@@ -444,7 +445,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+     * ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -455,8 +456,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
-     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -467,7 +468,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState makes an agent forget a session, or all sessions of the caller.
+     * ResetState deletes the stored state of one session, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -478,7 +479,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState makes an agent's memory of a session smaller.
+     * CompactState shortens the stored conversation of a session.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -501,8 +502,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+     * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+     * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
      * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
      * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -517,8 +518,8 @@ public final class ControlServiceGrpc {
   /**
    * Base class for the server implementation of the service ControlService.
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static abstract class ControlServiceImplBase
@@ -532,8 +533,8 @@ public final class ControlServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service ControlService.
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceStub
@@ -551,7 +552,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListApprovals returns approvals that the caller may answer or has asked for.
+     * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -563,9 +564,10 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
-     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-     * each as it is now: a decision that was made while the reader was away is shown.
+     * WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+     * approvals that changed after that revision, each in its current state, including decisions made while the reader was
+     * disconnected.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -577,11 +579,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-     * `request_id` is safe: it gets its first answer again.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+     * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+     * Repeating a request with the same `request_id` is safe: it returns the first response again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+     * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
      * </pre>
      */
     public void respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request,
@@ -592,8 +594,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * GetRunReport returns the report of a run in pieces; concatenated they are the report.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
      * </pre>
      */
     public void getRunReport(io.github.protolink_grpc.v1.GetRunReportRequest request,
@@ -604,7 +606,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+     * ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -616,8 +618,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
-     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -629,7 +631,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState makes an agent forget a session, or all sessions of the caller.
+     * ResetState deletes the stored state of one session, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -641,7 +643,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState makes an agent's memory of a session smaller.
+     * CompactState shortens the stored conversation of a session.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -666,8 +668,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+     * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+     * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
      * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
      * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -683,8 +685,8 @@ public final class ControlServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service ControlService.
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceBlockingV2Stub
@@ -702,7 +704,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListApprovals returns approvals that the caller may answer or has asked for.
+     * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -713,9 +715,10 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
-     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-     * each as it is now: a decision that was made while the reader was away is shown.
+     * WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+     * approvals that changed after that revision, each in its current state, including decisions made while the reader was
+     * disconnected.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -728,11 +731,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-     * `request_id` is safe: it gets its first answer again.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+     * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+     * Repeating a request with the same `request_id` is safe: it returns the first response again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+     * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
      * </pre>
      */
     public io.github.protolink_grpc.v1.RespondApprovalResponse respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request) throws io.grpc.StatusException {
@@ -742,8 +745,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * GetRunReport returns the report of a run in pieces; concatenated they are the report.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -755,7 +758,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+     * ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -768,8 +771,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
-     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -780,7 +783,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState makes an agent forget a session, or all sessions of the caller.
+     * ResetState deletes the stored state of one session, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -791,7 +794,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState makes an agent's memory of a session smaller.
+     * CompactState shortens the stored conversation of a session.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -814,8 +817,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+     * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+     * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
      * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
      * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -830,8 +833,8 @@ public final class ControlServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service ControlService.
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceBlockingStub
@@ -849,7 +852,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListApprovals returns approvals that the caller may answer or has asked for.
+     * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -860,9 +863,10 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * WatchApprovals shows approvals as they are asked for and answered. It does not end by itself. WatchPosition has the rules.
-     * Without `after_revision`, it begins with a snapshot of the pending ones. With it, it begins with those that have changed since,
-     * each as it is now: a decision that was made while the reader was away is shown.
+     * WatchApprovals streams approvals as they are requested and decided. It does not end by itself. WatchPosition has the rules.
+     * Without `after_revision`, the stream begins with a snapshot of the pending approvals. With `after_revision`, it begins with the
+     * approvals that changed after that revision, each in its current state, including decisions made while the reader was
+     * disconnected.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -874,11 +878,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-     * `request_id` is safe: it gets its first answer again.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+     * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+     * Repeating a request with the same `request_id` is safe: it returns the first response again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+     * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
      * </pre>
      */
     public io.github.protolink_grpc.v1.RespondApprovalResponse respondApproval(io.github.protolink_grpc.v1.RespondApprovalRequest request) {
@@ -888,8 +892,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * GetRunReport returns the report of a run, in pieces: all texts together are the report.
-     * Errors: NOT_FOUND/TASK_NOT_FOUND.
+     * GetRunReport returns the report of a run in pieces; concatenated they are the report.
+     * Errors: NOT_FOUND/TASK_NOT_FOUND (also if the task has no such run).
      * </pre>
      */
     public java.util.Iterator<io.github.protolink_grpc.v1.GetRunReportResponse> getRunReport(
@@ -900,7 +904,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ExportTask returns the log of a task in another format, in pieces: all data together is the export.
+     * ExportTask returns the log of a task in another format, in pieces; concatenated they are the export.
      * Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -912,8 +916,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
-     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -924,7 +928,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState makes an agent forget a session, or all sessions of the caller.
+     * ResetState deletes the stored state of one session, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -935,7 +939,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState makes an agent's memory of a session smaller.
+     * CompactState shortens the stored conversation of a session.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -958,8 +962,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+     * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+     * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
      * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
      * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
@@ -974,8 +978,8 @@ public final class ControlServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service ControlService.
    * <pre>
-   * ControlService steers an agent beside its work. Its calls never wait behind the runs that they steer.
-   * Bounds of requests and answers, and errors, as in AgentService; a method whose behaviour an agent does not have fails with UNIMPLEMENTED/UNIMPLEMENTED.
+   * ControlService controls an agent while it works. Its calls are never queued behind runs.
+   * Size limits and errors are those of AgentService. A method that an agent does not support fails with UNIMPLEMENTED/UNIMPLEMENTED.
    * </pre>
    */
   public static final class ControlServiceFutureStub
@@ -993,7 +997,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ListApprovals returns approvals that the caller may answer or has asked for.
+     * ListApprovals returns the approvals that the caller may decide, and those of the caller's own tasks.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -1005,11 +1009,11 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * RespondApproval answers one. The first answer counts: a later one changes nothing and is told so. Repeating a request with its
-     * `request_id` is safe: it gets its first answer again.
-     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may answer),
-     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` is that of something else), INVALID_ARGUMENT/INVALID_ARGUMENT (also an approval without
-     * `etag`, edited arguments where the policy allows none, a `request_id` that brought another answer to this approval).
+     * RespondApproval decides an approval. The first decision counts; for a later one nothing changes and `already_decided` is set.
+     * Repeating a request with the same `request_id` is safe: it returns the first response again.
+     * Errors: NOT_FOUND/APPROVAL_NOT_FOUND, PERMISSION_DENIED/PERMISSION_DENIED (only an approver may decide),
+     * FAILED_PRECONDITION/APPROVAL_CHANGED (`etag` does not match), INVALID_ARGUMENT/INVALID_ARGUMENT (also: approving without `etag`,
+     * edited arguments that the policy does not allow, a `request_id` that was used for a different decision about this approval).
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.RespondApprovalResponse> respondApproval(
@@ -1020,8 +1024,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState says what an agent remembers of the caller. A session that it knows nothing of is described as empty.
-     * An answer has at most 1 MiB of content: stores whose content does not fit say how large it is.
+     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1033,7 +1037,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState makes an agent forget a session, or all sessions of the caller.
+     * ResetState deletes the stored state of one session, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1045,7 +1049,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState makes an agent's memory of a session smaller.
+     * CompactState shortens the stored conversation of a session.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1070,8 +1074,8 @@ public final class ControlServiceGrpc {
     /**
      * <pre>
      * CallTool runs one tool as a task of its own, under the same policy as any other tool call, and waits for its end.
-     * A tool that ran and failed is no error of the call: its output says so. The task does not end with the call: a deadline bounds the
-     * wait only. A caller that has chosen `task_id` can then get, watch and cancel the task.
+     * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
+     * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
      * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
      * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.

@@ -147,96 +147,98 @@ public final class ControlServiceOuterClass {
     java.lang.String[] descriptorData = {
       "\n\037plgrpc/v1/control_service.proto\022\tplgrp" +
       "c.v1\032\030plgrpc/v1/approval.proto\032\027plgrpc/v" +
-      "1/failure.proto\032\024plgrpc/v1/part.proto\032\027p" +
-      "lgrpc/v1/payload.proto\032\024plgrpc/v1/tool.p" +
-      "roto\032\025plgrpc/v1/watch.proto\"x\n\024ListAppro" +
-      "valsRequest\022(\n\006states\030\001 \003(\0162\030.plgrpc.v1." +
-      "ApprovalState\022\017\n\007task_id\030\002 \001(\t\022\021\n\tpage_s" +
-      "ize\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"X\n\025ListApp" +
-      "rovalsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgr" +
-      "pc.v1.Approval\022\027\n\017next_page_token\030\002 \001(\t\"" +
-      "@\n\025WatchApprovalsRequest\022\017\n\007task_id\030\001 \001(" +
-      "\t\022\026\n\016after_revision\030\002 \001(\003\"r\n\026WatchApprov" +
-      "alsResponse\022&\n\tapprovals\030\001 \003(\0132\023.plgrpc." +
-      "v1.Approval\022*\n\010position\030\003 \001(\0132\030.plgrpc.v" +
-      "1.WatchPositionJ\004\010\002\020\003\"\321\001\n\026RespondApprova" +
-      "lRequest\022\023\n\013approval_id\030\001 \001(\t\022+\n\007verdict" +
-      "\030\002 \001(\0162\032.plgrpc.v1.ApprovalVerdict\022\014\n\004et" +
-      "ag\030\003 \001(\t\022,\n\020edited_arguments\030\004 \001(\0132\022.plg" +
-      "rpc.v1.Payload\022\016\n\006reason\030\005 \001(\t\022\022\n\nreques" +
-      "t_id\030\006 \001(\t\022\025\n\rmetadata_json\030\007 \001(\t\"Y\n\027Res" +
-      "pondApprovalResponse\022%\n\010approval\030\001 \001(\0132\023" +
-      ".plgrpc.v1.Approval\022\027\n\017already_decided\030\002" +
-      " \001(\010\"6\n\023GetRunReportRequest\022\017\n\007task_id\030\001" +
-      " \001(\t\022\016\n\006run_id\030\002 \001(\t\"%\n\024GetRunReportResp" +
-      "onse\022\r\n\005piece\030\001 \001(\t\"M\n\021ExportTaskRequest" +
-      "\022\017\n\007task_id\030\001 \001(\t\022\'\n\006format\030\002 \001(\0162\027.plgr" +
-      "pc.v1.ExportFormat\"6\n\022ExportTaskResponse" +
-      "\022\014\n\004data\030\001 \001(\014\022\022\n\nmedia_type\030\002 \001(\t\"0\n\nSt" +
-      "ateScope\022\022\n\nsession_id\030\001 \001(\t\022\016\n\006stores\030\002" +
-      " \003(\t\"\205\002\n\020StateStoreReport\022\014\n\004name\030\001 \001(\t\022" +
-      "\017\n\007enabled\030\002 \001(\010\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem" +
-      "_count\030\004 \001(\003\022\025\n\rmessage_count\030\005 \001(\003\022\017\n\007c" +
-      "leared\030\006 \001(\010\022\021\n\tcompacted\030\007 \001(\010\022 \n\004data\030" +
-      "\010 \001(\0132\022.plgrpc.v1.Payload\022\025\n\rmetadata_js" +
-      "on\030\t \001(\t\022#\n\007failure\030\n \001(\0132\022.plgrpc.v1.Fa" +
-      "ilure\022\025\n\romitted_bytes\030\013 \001(\003\"R\n\024Describe" +
-      "StateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1." +
-      "StateScope\022\024\n\014include_data\030\002 \001(\010\"D\n\025Desc" +
-      "ribeStateResponse\022+\n\006stores\030\001 \003(\0132\033.plgr" +
-      "pc.v1.StateStoreReport\"9\n\021ResetStateRequ" +
-      "est\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1.StateScop" +
-      "e\"A\n\022ResetStateResponse\022+\n\006stores\030\001 \003(\0132" +
-      "\033.plgrpc.v1.StateStoreReport\"\305\001\n\023Compact" +
-      "StateRequest\022$\n\005scope\030\001 \001(\0132\025.plgrpc.v1." +
-      "StateScope\022\020\n\010strategy\030\002 \001(\t\022\024\n\014max_mess" +
-      "ages\030\003 \001(\005\022\022\n\nmax_tokens\030\004 \001(\005\022\034\n\017preser" +
-      "ve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022summary_max_toke" +
-      "ns\030\006 \001(\005B\022\n\020_preserve_recent\"\272\001\n\024Compact" +
-      "StateResponse\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v" +
-      "1.StateStoreReport\022\027\n\017before_messages\030\002 " +
-      "\001(\005\022\026\n\016after_messages\030\003 \001(\005\022\025\n\rbefore_to" +
-      "kens\030\004 \001(\003\022\024\n\014after_tokens\030\005 \001(\003\022\027\n\017summ" +
-      "ary_created\030\006 \001(\010\"9\n\020ListToolsRequest\022\021\n" +
-      "\tpage_size\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\"L\n\021" +
-      "ListToolsResponse\022\036\n\005tools\030\001 \003(\0132\017.plgrp" +
-      "c.v1.Tool\022\027\n\017next_page_token\030\002 \001(\t\"m\n\017Ca" +
-      "llToolRequest\022!\n\004call\030\001 \001(\0132\023.plgrpc.v1." +
-      "ToolCall\022\022\n\nrequest_id\030\002 \001(\t\022\022\n\nsession_" +
-      "id\030\003 \001(\t\022\017\n\007task_id\030\004 \001(\t\"J\n\020CallToolRes" +
-      "ponse\022%\n\006output\030\001 \001(\0132\025.plgrpc.v1.ToolOu" +
-      "tput\022\017\n\007task_id\030\002 \001(\t*j\n\014ExportFormat\022\035\n" +
-      "\031EXPORT_FORMAT_UNSPECIFIED\020\000\022\033\n\027EXPORT_F" +
-      "ORMAT_PROTOLINK\020\001\022\036\n\032EXPORT_FORMAT_AGENT" +
-      "RUNTIME\020\0022\264\006\n\016ControlService\022R\n\rListAppr" +
-      "ovals\022\037.plgrpc.v1.ListApprovalsRequest\032 " +
-      ".plgrpc.v1.ListApprovalsResponse\022W\n\016Watc" +
-      "hApprovals\022 .plgrpc.v1.WatchApprovalsReq" +
-      "uest\032!.plgrpc.v1.WatchApprovalsResponse0" +
-      "\001\022X\n\017RespondApproval\022!.plgrpc.v1.Respond" +
-      "ApprovalRequest\032\".plgrpc.v1.RespondAppro" +
-      "valResponse\022Q\n\014GetRunReport\022\036.plgrpc.v1." +
-      "GetRunReportRequest\032\037.plgrpc.v1.GetRunRe" +
-      "portResponse0\001\022K\n\nExportTask\022\034.plgrpc.v1" +
-      ".ExportTaskRequest\032\035.plgrpc.v1.ExportTas" +
-      "kResponse0\001\022R\n\rDescribeState\022\037.plgrpc.v1" +
-      ".DescribeStateRequest\032 .plgrpc.v1.Descri" +
-      "beStateResponse\022I\n\nResetState\022\034.plgrpc.v" +
-      "1.ResetStateRequest\032\035.plgrpc.v1.ResetSta" +
-      "teResponse\022O\n\014CompactState\022\036.plgrpc.v1.C" +
-      "ompactStateRequest\032\037.plgrpc.v1.CompactSt" +
-      "ateResponse\022F\n\tListTools\022\033.plgrpc.v1.Lis" +
-      "tToolsRequest\032\034.plgrpc.v1.ListToolsRespo" +
-      "nse\022C\n\010CallTool\022\032.plgrpc.v1.CallToolRequ" +
-      "est\032\033.plgrpc.v1.CallToolResponseBc\n\033io.g" +
-      "ithub.protolink_grpc.v1P\001ZBgithub.com/pr" +
-      "otolink-grpc/protolink-grpc/gen/go/plgrp" +
-      "c/v1;plgrpcv1b\006proto3"
+      "1/context.proto\032\027plgrpc/v1/failure.proto" +
+      "\032\024plgrpc/v1/part.proto\032\027plgrpc/v1/payloa" +
+      "d.proto\032\024plgrpc/v1/tool.proto\032\025plgrpc/v1" +
+      "/watch.proto\"x\n\024ListApprovalsRequest\022(\n\006" +
+      "states\030\001 \003(\0162\030.plgrpc.v1.ApprovalState\022\017" +
+      "\n\007task_id\030\002 \001(\t\022\021\n\tpage_size\030\003 \001(\005\022\022\n\npa" +
+      "ge_token\030\004 \001(\t\"X\n\025ListApprovalsResponse\022" +
+      "&\n\tapprovals\030\001 \003(\0132\023.plgrpc.v1.Approval\022" +
+      "\027\n\017next_page_token\030\002 \001(\t\"@\n\025WatchApprova" +
+      "lsRequest\022\017\n\007task_id\030\001 \001(\t\022\026\n\016after_revi" +
+      "sion\030\002 \001(\003\"r\n\026WatchApprovalsResponse\022&\n\t" +
+      "approvals\030\001 \003(\0132\023.plgrpc.v1.Approval\022*\n\010" +
+      "position\030\003 \001(\0132\030.plgrpc.v1.WatchPosition" +
+      "J\004\010\002\020\003\"\321\001\n\026RespondApprovalRequest\022\023\n\013app" +
+      "roval_id\030\001 \001(\t\022+\n\007verdict\030\002 \001(\0162\032.plgrpc" +
+      ".v1.ApprovalVerdict\022\014\n\004etag\030\003 \001(\t\022,\n\020edi" +
+      "ted_arguments\030\004 \001(\0132\022.plgrpc.v1.Payload\022" +
+      "\016\n\006reason\030\005 \001(\t\022\022\n\nrequest_id\030\006 \001(\t\022\025\n\rm" +
+      "etadata_json\030\007 \001(\t\"Y\n\027RespondApprovalRes" +
+      "ponse\022%\n\010approval\030\001 \001(\0132\023.plgrpc.v1.Appr" +
+      "oval\022\027\n\017already_decided\030\002 \001(\010\"6\n\023GetRunR" +
+      "eportRequest\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030" +
+      "\002 \001(\t\"%\n\024GetRunReportResponse\022\r\n\005piece\030\001" +
+      " \001(\t\"M\n\021ExportTaskRequest\022\017\n\007task_id\030\001 \001" +
+      "(\t\022\'\n\006format\030\002 \001(\0162\027.plgrpc.v1.ExportFor" +
+      "mat\"6\n\022ExportTaskResponse\022\014\n\004data\030\001 \001(\014\022" +
+      "\022\n\nmedia_type\030\002 \001(\t\"0\n\nStateScope\022\022\n\nses" +
+      "sion_id\030\001 \001(\t\022\016\n\006stores\030\002 \003(\t\"\205\002\n\020StateS" +
+      "toreReport\022\014\n\004name\030\001 \001(\t\022\017\n\007enabled\030\002 \001(" +
+      "\010\022\016\n\006exists\030\003 \001(\010\022\022\n\nitem_count\030\004 \001(\003\022\025\n" +
+      "\rmessage_count\030\005 \001(\003\022\017\n\007cleared\030\006 \001(\010\022\021\n" +
+      "\tcompacted\030\007 \001(\010\022 \n\004data\030\010 \001(\0132\022.plgrpc." +
+      "v1.Payload\022\025\n\rmetadata_json\030\t \001(\t\022#\n\007fai" +
+      "lure\030\n \001(\0132\022.plgrpc.v1.Failure\022\025\n\romitte" +
+      "d_bytes\030\013 \001(\003\"R\n\024DescribeStateRequest\022$\n" +
+      "\005scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022\024\n\014i" +
+      "nclude_data\030\002 \001(\010\"D\n\025DescribeStateRespon" +
+      "se\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.StateStor" +
+      "eReport\"9\n\021ResetStateRequest\022$\n\005scope\030\001 " +
+      "\001(\0132\025.plgrpc.v1.StateScope\"A\n\022ResetState" +
+      "Response\022+\n\006stores\030\001 \003(\0132\033.plgrpc.v1.Sta" +
+      "teStoreReport\"\344\001\n\023CompactStateRequest\022$\n" +
+      "\005scope\030\001 \001(\0132\025.plgrpc.v1.StateScope\022/\n\010s" +
+      "trategy\030\002 \001(\0162\035.plgrpc.v1.CompactionStra" +
+      "tegy\022\024\n\014max_messages\030\003 \001(\005\022\022\n\nmax_tokens" +
+      "\030\004 \001(\005\022\034\n\017preserve_recent\030\005 \001(\005H\000\210\001\001\022\032\n\022" +
+      "summary_max_tokens\030\006 \001(\005B\022\n\020_preserve_re" +
+      "cent\"\272\001\n\024CompactStateResponse\022+\n\006stores\030" +
+      "\001 \003(\0132\033.plgrpc.v1.StateStoreReport\022\027\n\017be" +
+      "fore_messages\030\002 \001(\005\022\026\n\016after_messages\030\003 " +
+      "\001(\005\022\025\n\rbefore_tokens\030\004 \001(\003\022\024\n\014after_toke" +
+      "ns\030\005 \001(\003\022\027\n\017summary_created\030\006 \001(\010\"9\n\020Lis" +
+      "tToolsRequest\022\021\n\tpage_size\030\001 \001(\005\022\022\n\npage" +
+      "_token\030\002 \001(\t\"L\n\021ListToolsResponse\022\036\n\005too" +
+      "ls\030\001 \003(\0132\017.plgrpc.v1.Tool\022\027\n\017next_page_t" +
+      "oken\030\002 \001(\t\"m\n\017CallToolRequest\022!\n\004call\030\001 " +
+      "\001(\0132\023.plgrpc.v1.ToolCall\022\022\n\nrequest_id\030\002" +
+      " \001(\t\022\022\n\nsession_id\030\003 \001(\t\022\017\n\007task_id\030\004 \001(" +
+      "\t\"J\n\020CallToolResponse\022%\n\006output\030\001 \001(\0132\025." +
+      "plgrpc.v1.ToolOutput\022\017\n\007task_id\030\002 \001(\t*j\n" +
+      "\014ExportFormat\022\035\n\031EXPORT_FORMAT_UNSPECIFI" +
+      "ED\020\000\022\033\n\027EXPORT_FORMAT_PROTOLINK\020\001\022\036\n\032EXP" +
+      "ORT_FORMAT_AGENTRUNTIME\020\0022\264\006\n\016ControlSer" +
+      "vice\022R\n\rListApprovals\022\037.plgrpc.v1.ListAp" +
+      "provalsRequest\032 .plgrpc.v1.ListApprovals" +
+      "Response\022W\n\016WatchApprovals\022 .plgrpc.v1.W" +
+      "atchApprovalsRequest\032!.plgrpc.v1.WatchAp" +
+      "provalsResponse0\001\022X\n\017RespondApproval\022!.p" +
+      "lgrpc.v1.RespondApprovalRequest\032\".plgrpc" +
+      ".v1.RespondApprovalResponse\022Q\n\014GetRunRep" +
+      "ort\022\036.plgrpc.v1.GetRunReportRequest\032\037.pl" +
+      "grpc.v1.GetRunReportResponse0\001\022K\n\nExport" +
+      "Task\022\034.plgrpc.v1.ExportTaskRequest\032\035.plg" +
+      "rpc.v1.ExportTaskResponse0\001\022R\n\rDescribeS" +
+      "tate\022\037.plgrpc.v1.DescribeStateRequest\032 ." +
+      "plgrpc.v1.DescribeStateResponse\022I\n\nReset" +
+      "State\022\034.plgrpc.v1.ResetStateRequest\032\035.pl" +
+      "grpc.v1.ResetStateResponse\022O\n\014CompactSta" +
+      "te\022\036.plgrpc.v1.CompactStateRequest\032\037.plg" +
+      "rpc.v1.CompactStateResponse\022F\n\tListTools" +
+      "\022\033.plgrpc.v1.ListToolsRequest\032\034.plgrpc.v" +
+      "1.ListToolsResponse\022C\n\010CallTool\022\032.plgrpc" +
+      ".v1.CallToolRequest\032\033.plgrpc.v1.CallTool" +
+      "ResponseBc\n\033io.github.protolink_grpc.v1P" +
+      "\001ZBgithub.com/protolink-grpc/protolink-g" +
+      "rpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
           io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.Context.getDescriptor(),
           io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PartOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
@@ -377,6 +379,7 @@ public final class ControlServiceOuterClass {
         new java.lang.String[] { "Output", "TaskId", });
     descriptor.resolveAllFeaturesImmutable();
     io.github.protolink_grpc.v1.ApprovalOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.Context.getDescriptor();
     io.github.protolink_grpc.v1.FailureOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PartOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();

@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
+ * CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+ * `confidence`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CustomContent}
@@ -308,7 +309,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CustomContent carries a kind that this contract has no field for, such as `status`, `trace`, `summary` or `confidence`.
+   * CustomContent is content of a kind without a field of its own in this contract, such as `status`, `trace`, `summary` or
+   * `confidence`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CustomContent}

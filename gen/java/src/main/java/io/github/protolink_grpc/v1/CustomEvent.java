@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CustomEvent is a fact of the application; its `type` says which.
+ * CustomEvent is an event of the application; its type is in `RunEvent.event_type`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CustomEvent}
@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload payload_;
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -250,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CustomEvent is a fact of the application; its `type` says which.
+   * CustomEvent is an event of the application; its type is in `RunEvent.event_type`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CustomEvent}
@@ -410,7 +410,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> payloadBuilder_;
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -421,7 +421,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -436,7 +436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -456,7 +456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -499,7 +499,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -516,7 +516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -543,7 +543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts, usually a JSON object. Set by the application. Unset means none.
+     * Content, usually a JSON object. Set by the application. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 1;</code>

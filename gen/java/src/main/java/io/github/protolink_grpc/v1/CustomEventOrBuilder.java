@@ -12,7 +12,7 @@ public interface CustomEventOrBuilder extends
 
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -21,7 +21,7 @@ public interface CustomEventOrBuilder extends
   boolean hasPayload();
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>
@@ -30,7 +30,7 @@ public interface CustomEventOrBuilder extends
   io.github.protolink_grpc.v1.Payload getPayload();
   /**
    * <pre>
-   * Facts, usually a JSON object. Set by the application. Unset means none.
+   * Content, usually a JSON object. Set by the application. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 1;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * CustomSecurity is a scheme of a type that the contract has no message for.
+ * CustomSecurity is a scheme of any other type.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.CustomSecurity}
@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object type_ = "";
   /**
    * <pre>
-   * Type, a word of the application. Set by the agent. Required.
+   * Type, defined by the application. Set by the agent. Required.
    * </pre>
    *
    * <code>string type = 1;</code>
@@ -75,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Type, a word of the application. Set by the agent. Required.
+   * Type, defined by the application. Set by the agent. Required.
    * </pre>
    *
    * <code>string type = 1;</code>
@@ -101,7 +101,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object contentJson_ = "";
   /**
    * <pre>
-   * Its facts, a JSON object. Set by the agent. Empty means none.
+   * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string content_json = 2;</code>
@@ -122,7 +122,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its facts, a JSON object. Set by the agent. Empty means none.
+   * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string content_json = 2;</code>
@@ -311,7 +311,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * CustomSecurity is a scheme of a type that the contract has no message for.
+   * CustomSecurity is a scheme of any other type.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.CustomSecurity}
@@ -468,7 +468,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object type_ = "";
     /**
      * <pre>
-     * Type, a word of the application. Set by the agent. Required.
+     * Type, defined by the application. Set by the agent. Required.
      * </pre>
      *
      * <code>string type = 1;</code>
@@ -488,7 +488,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Type, a word of the application. Set by the agent. Required.
+     * Type, defined by the application. Set by the agent. Required.
      * </pre>
      *
      * <code>string type = 1;</code>
@@ -509,7 +509,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Type, a word of the application. Set by the agent. Required.
+     * Type, defined by the application. Set by the agent. Required.
      * </pre>
      *
      * <code>string type = 1;</code>
@@ -526,7 +526,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Type, a word of the application. Set by the agent. Required.
+     * Type, defined by the application. Set by the agent. Required.
      * </pre>
      *
      * <code>string type = 1;</code>
@@ -540,7 +540,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Type, a word of the application. Set by the agent. Required.
+     * Type, defined by the application. Set by the agent. Required.
      * </pre>
      *
      * <code>string type = 1;</code>
@@ -560,7 +560,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object contentJson_ = "";
     /**
      * <pre>
-     * Its facts, a JSON object. Set by the agent. Empty means none.
+     * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string content_json = 2;</code>
@@ -580,7 +580,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its facts, a JSON object. Set by the agent. Empty means none.
+     * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string content_json = 2;</code>
@@ -601,7 +601,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its facts, a JSON object. Set by the agent. Empty means none.
+     * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string content_json = 2;</code>
@@ -618,7 +618,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its facts, a JSON object. Set by the agent. Empty means none.
+     * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string content_json = 2;</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its facts, a JSON object. Set by the agent. Empty means none.
+     * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
      * </pre>
      *
      * <code>string content_json = 2;</code>

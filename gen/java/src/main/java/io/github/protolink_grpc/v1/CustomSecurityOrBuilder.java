@@ -12,7 +12,7 @@ public interface CustomSecurityOrBuilder extends
 
   /**
    * <pre>
-   * Type, a word of the application. Set by the agent. Required.
+   * Type, defined by the application. Set by the agent. Required.
    * </pre>
    *
    * <code>string type = 1;</code>
@@ -21,7 +21,7 @@ public interface CustomSecurityOrBuilder extends
   java.lang.String getType();
   /**
    * <pre>
-   * Type, a word of the application. Set by the agent. Required.
+   * Type, defined by the application. Set by the agent. Required.
    * </pre>
    *
    * <code>string type = 1;</code>
@@ -32,7 +32,7 @@ public interface CustomSecurityOrBuilder extends
 
   /**
    * <pre>
-   * Its facts, a JSON object. Set by the agent. Empty means none.
+   * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string content_json = 2;</code>
@@ -41,7 +41,7 @@ public interface CustomSecurityOrBuilder extends
   java.lang.String getContentJson();
   /**
    * <pre>
-   * Its facts, a JSON object. Set by the agent. Empty means none.
+   * Parameters of the scheme, a JSON object. Set by the agent. Empty means none.
    * </pre>
    *
    * <code>string content_json = 2;</code>

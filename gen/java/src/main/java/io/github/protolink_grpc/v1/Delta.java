@@ -7,11 +7,11 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
- * log; the finished whole is in a RunEvent.
+ * Delta is a piece of the output that a model call or an action is producing. It is volatile: sent live, not stored and not part of
+ * the log; the complete output is in a RunEvent.
  *
- * The pieces of one block, put together in the order of their offsets, are a beginning of the whole. A piece at offset 0 starts
- * the block over: discard its earlier pieces. After the event that ends the call, no piece of the call follows.
+ * The pieces of one block, concatenated in the order of their offsets, are a prefix of the complete output. A piece at offset 0
+ * restarts the block: discard its earlier pieces. No piece of a call follows the event that ends the call.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Delta}
@@ -105,7 +105,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Task that it belongs to. Set by the server.
+   * Task that the delta belongs to. Set by the server.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -126,7 +126,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task that it belongs to. Set by the server.
+   * Task that the delta belongs to. Set by the server.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -152,7 +152,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object runId_ = "";
   /**
    * <pre>
-   * Run that produces it. Set by the server.
+   * Run that produces the output. Set by the server.
    * </pre>
    *
    * <code>string run_id = 2;</code>
@@ -173,7 +173,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Run that produces it. Set by the server.
+   * Run that produces the output. Set by the server.
    * </pre>
    *
    * <code>string run_id = 2;</code>
@@ -199,7 +199,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object callId_ = "";
   /**
    * <pre>
-   * Model call or action that produces it. Set by the server.
+   * Model call or action that produces the output. Set by the server.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -220,7 +220,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Model call or action that produces it. Set by the server.
+   * Model call or action that produces the output. Set by the server.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -245,7 +245,7 @@ private static final long serialVersionUID = 0L;
   private int block_ = 0;
   /**
    * <pre>
-   * Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+   * Index of the block, from 0: one call can produce several blocks. Set by the server.
    * </pre>
    *
    * <code>int32 block = 4;</code>
@@ -274,7 +274,7 @@ private static final long serialVersionUID = 0L;
   public static final int TEXT_FIELD_NUMBER = 6;
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -285,7 +285,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -310,7 +310,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -338,7 +338,7 @@ private static final long serialVersionUID = 0L;
   public static final int REASONING_FIELD_NUMBER = 7;
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -349,7 +349,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -374,7 +374,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -402,7 +402,7 @@ private static final long serialVersionUID = 0L;
   public static final int TOOL_ARGUMENTS_FIELD_NUMBER = 8;
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>
@@ -413,7 +413,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>
@@ -438,7 +438,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>
@@ -793,11 +793,11 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Delta is a piece of something that a model call or an action is producing. It is volatile: sent live, not stored and not part of the
-   * log; the finished whole is in a RunEvent.
+   * Delta is a piece of the output that a model call or an action is producing. It is volatile: sent live, not stored and not part of
+   * the log; the complete output is in a RunEvent.
    *
-   * The pieces of one block, put together in the order of their offsets, are a beginning of the whole. A piece at offset 0 starts
-   * the block over: discard its earlier pieces. After the event that ends the call, no piece of the call follows.
+   * The pieces of one block, concatenated in the order of their offsets, are a prefix of the complete output. A piece at offset 0
+   * restarts the block: discard its earlier pieces. No piece of a call follows the event that ends the call.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Delta}
@@ -1068,7 +1068,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Task that it belongs to. Set by the server.
+     * Task that the delta belongs to. Set by the server.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1088,7 +1088,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that it belongs to. Set by the server.
+     * Task that the delta belongs to. Set by the server.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1109,7 +1109,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that it belongs to. Set by the server.
+     * Task that the delta belongs to. Set by the server.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1126,7 +1126,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that it belongs to. Set by the server.
+     * Task that the delta belongs to. Set by the server.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1140,7 +1140,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task that it belongs to. Set by the server.
+     * Task that the delta belongs to. Set by the server.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1160,7 +1160,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object runId_ = "";
     /**
      * <pre>
-     * Run that produces it. Set by the server.
+     * Run that produces the output. Set by the server.
      * </pre>
      *
      * <code>string run_id = 2;</code>
@@ -1180,7 +1180,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that produces it. Set by the server.
+     * Run that produces the output. Set by the server.
      * </pre>
      *
      * <code>string run_id = 2;</code>
@@ -1201,7 +1201,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that produces it. Set by the server.
+     * Run that produces the output. Set by the server.
      * </pre>
      *
      * <code>string run_id = 2;</code>
@@ -1218,7 +1218,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that produces it. Set by the server.
+     * Run that produces the output. Set by the server.
      * </pre>
      *
      * <code>string run_id = 2;</code>
@@ -1232,7 +1232,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that produces it. Set by the server.
+     * Run that produces the output. Set by the server.
      * </pre>
      *
      * <code>string run_id = 2;</code>
@@ -1252,7 +1252,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object callId_ = "";
     /**
      * <pre>
-     * Model call or action that produces it. Set by the server.
+     * Model call or action that produces the output. Set by the server.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -1272,7 +1272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Model call or action that produces it. Set by the server.
+     * Model call or action that produces the output. Set by the server.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -1293,7 +1293,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Model call or action that produces it. Set by the server.
+     * Model call or action that produces the output. Set by the server.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -1310,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Model call or action that produces it. Set by the server.
+     * Model call or action that produces the output. Set by the server.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -1324,7 +1324,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Model call or action that produces it. Set by the server.
+     * Model call or action that produces the output. Set by the server.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -1344,7 +1344,7 @@ private static final long serialVersionUID = 0L;
     private int block_ ;
     /**
      * <pre>
-     * Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+     * Index of the block, from 0: one call can produce several blocks. Set by the server.
      * </pre>
      *
      * <code>int32 block = 4;</code>
@@ -1356,7 +1356,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+     * Index of the block, from 0: one call can produce several blocks. Set by the server.
      * </pre>
      *
      * <code>int32 block = 4;</code>
@@ -1372,7 +1372,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+     * Index of the block, from 0: one call can produce several blocks. Set by the server.
      * </pre>
      *
      * <code>int32 block = 4;</code>
@@ -1431,7 +1431,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1443,7 +1443,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1469,7 +1469,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1496,7 +1496,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1513,7 +1513,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1529,7 +1529,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the answer.
+     * Text of the response.
      * </pre>
      *
      * <code>string text = 6;</code>
@@ -1548,7 +1548,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1560,7 +1560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1586,7 +1586,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1613,7 +1613,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1630,7 +1630,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1646,7 +1646,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the reasoning, where the model shows it.
+     * Text of the reasoning, if the model returns it.
      * </pre>
      *
      * <code>string reasoning = 7;</code>
@@ -1665,7 +1665,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>
@@ -1677,7 +1677,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>
@@ -1703,7 +1703,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>
@@ -1730,7 +1730,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>
@@ -1747,7 +1747,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>
@@ -1763,7 +1763,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments of a tool call, a beginning of their JSON text.
+     * Arguments of a tool call, a part of their JSON text.
      * </pre>
      *
      * <code>string tool_arguments = 8;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * DeltaMode says which deltas a stream of events carries. A server refuses a value that it does not know.
+ * DeltaMode selects the deltas that a stream of events carries. A server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.DeltaMode}

@@ -12,7 +12,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Task that it belongs to. Set by the server.
+   * Task that the delta belongs to. Set by the server.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -21,7 +21,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getTaskId();
   /**
    * <pre>
-   * Task that it belongs to. Set by the server.
+   * Task that the delta belongs to. Set by the server.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -32,7 +32,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Run that produces it. Set by the server.
+   * Run that produces the output. Set by the server.
    * </pre>
    *
    * <code>string run_id = 2;</code>
@@ -41,7 +41,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getRunId();
   /**
    * <pre>
-   * Run that produces it. Set by the server.
+   * Run that produces the output. Set by the server.
    * </pre>
    *
    * <code>string run_id = 2;</code>
@@ -52,7 +52,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Model call or action that produces it. Set by the server.
+   * Model call or action that produces the output. Set by the server.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -61,7 +61,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getCallId();
   /**
    * <pre>
-   * Model call or action that produces it. Set by the server.
+   * Model call or action that produces the output. Set by the server.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -72,7 +72,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Block of the call that the piece belongs to, from 0: a call can produce several wholes. Set by the server.
+   * Index of the block, from 0: one call can produce several blocks. Set by the server.
    * </pre>
    *
    * <code>int32 block = 4;</code>
@@ -92,7 +92,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -101,7 +101,7 @@ public interface DeltaOrBuilder extends
   boolean hasText();
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -110,7 +110,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getText();
   /**
    * <pre>
-   * Text of the answer.
+   * Text of the response.
    * </pre>
    *
    * <code>string text = 6;</code>
@@ -121,7 +121,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -130,7 +130,7 @@ public interface DeltaOrBuilder extends
   boolean hasReasoning();
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -139,7 +139,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getReasoning();
   /**
    * <pre>
-   * Text of the reasoning, where the model shows it.
+   * Text of the reasoning, if the model returns it.
    * </pre>
    *
    * <code>string reasoning = 7;</code>
@@ -150,7 +150,7 @@ public interface DeltaOrBuilder extends
 
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>
@@ -159,7 +159,7 @@ public interface DeltaOrBuilder extends
   boolean hasToolArguments();
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>
@@ -168,7 +168,7 @@ public interface DeltaOrBuilder extends
   java.lang.String getToolArguments();
   /**
    * <pre>
-   * Arguments of a tool call, a beginning of their JSON text.
+   * Arguments of a tool call, a part of their JSON text.
    * </pre>
    *
    * <code>string tool_arguments = 8;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * DeregisterAgentResponse confirms it.
+ * DeregisterAgentResponse confirms the removal.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.DeregisterAgentResponse}
@@ -51,7 +51,7 @@ private static final long serialVersionUID = 0L;
   private boolean removed_ = false;
   /**
    * <pre>
-   * Whether there was anything to remove. Set by the registry.
+   * Whether a registration was removed. Set by the registry.
    * </pre>
    *
    * <code>bool removed = 1;</code>
@@ -222,7 +222,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * DeregisterAgentResponse confirms it.
+   * DeregisterAgentResponse confirms the removal.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.DeregisterAgentResponse}
@@ -363,7 +363,7 @@ private static final long serialVersionUID = 0L;
     private boolean removed_ ;
     /**
      * <pre>
-     * Whether there was anything to remove. Set by the registry.
+     * Whether a registration was removed. Set by the registry.
      * </pre>
      *
      * <code>bool removed = 1;</code>
@@ -375,7 +375,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether there was anything to remove. Set by the registry.
+     * Whether a registration was removed. Set by the registry.
      * </pre>
      *
      * <code>bool removed = 1;</code>
@@ -391,7 +391,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether there was anything to remove. Set by the registry.
+     * Whether a registration was removed. Set by the registry.
      * </pre>
      *
      * <code>bool removed = 1;</code>

@@ -12,7 +12,7 @@ public interface DeregisterAgentResponseOrBuilder extends
 
   /**
    * <pre>
-   * Whether there was anything to remove. Set by the registry.
+   * Whether a registration was removed. Set by the registry.
    * </pre>
    *
    * <code>bool removed = 1;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * DescribeStateRequest asks what is remembered.
+ * DescribeStateRequest selects the state to describe.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.DescribeStateRequest}
@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.StateScope scope_;
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -277,7 +277,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * DescribeStateRequest asks what is remembered.
+   * DescribeStateRequest selects the state to describe.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.DescribeStateRequest}
@@ -449,7 +449,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.StateScope, io.github.protolink_grpc.v1.StateScope.Builder, io.github.protolink_grpc.v1.StateScopeOrBuilder> scopeBuilder_;
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -460,7 +460,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -475,7 +475,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -495,7 +495,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -513,7 +513,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -538,7 +538,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -555,7 +555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -567,7 +567,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -582,7 +582,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look at. Set by the caller.
+     * Scope to describe. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>

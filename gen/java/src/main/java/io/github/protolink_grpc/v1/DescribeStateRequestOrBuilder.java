@@ -12,7 +12,7 @@ public interface DescribeStateRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -21,7 +21,7 @@ public interface DescribeStateRequestOrBuilder extends
   boolean hasScope();
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -30,7 +30,7 @@ public interface DescribeStateRequestOrBuilder extends
   io.github.protolink_grpc.v1.StateScope getScope();
   /**
    * <pre>
-   * What to look at. Set by the caller.
+   * Scope to describe. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ErrorEffect says what a reported error does to the run. Open: may gain values; an unknown one is shown.
+ * ErrorEffect is the effect of a reported error on the run. Open: later versions may add values; an unknown value is shown.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ErrorEffect}
@@ -25,7 +25,7 @@ public enum ErrorEffect
   ERROR_EFFECT_UNSPECIFIED(0),
   /**
    * <pre>
-   * The run goes on.
+   * The run continues.
    * </pre>
    *
    * <code>ERROR_EFFECT_CONTINUES = 1;</code>
@@ -33,7 +33,7 @@ public enum ErrorEffect
   ERROR_EFFECT_CONTINUES(1),
   /**
    * <pre>
-   * The run ends with it.
+   * The error ends the run.
    * </pre>
    *
    * <code>ERROR_EFFECT_ENDS = 2;</code>
@@ -61,7 +61,7 @@ public enum ErrorEffect
   public static final int ERROR_EFFECT_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The run goes on.
+   * The run continues.
    * </pre>
    *
    * <code>ERROR_EFFECT_CONTINUES = 1;</code>
@@ -69,7 +69,7 @@ public enum ErrorEffect
   public static final int ERROR_EFFECT_CONTINUES_VALUE = 1;
   /**
    * <pre>
-   * The run ends with it.
+   * The error ends the run.
    * </pre>
    *
    * <code>ERROR_EFFECT_ENDS = 2;</code>

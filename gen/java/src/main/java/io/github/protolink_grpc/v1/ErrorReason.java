@@ -7,11 +7,12 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ErrorReason is why something failed. Open: a later version may add values; a reader keeps the text of one that it does not know.
+ * ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
+ * one.
  *
  * No message has a field of this type. An error carries the name without the prefix as text, for instance `TASK_NOT_FOUND`, in
- * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's own, are
- * not these, even where the text is the same. Each comment ends with the gRPC code that comes with the reason.
+ * `google.rpc.ErrorInfo.reason`; the domain there is `protolink-grpc.github.io`. Reasons of other domains, such as A2A's, are
+ * different reasons, even if their text is the same. Each comment ends with the gRPC code that comes with the reason.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ErrorReason}
@@ -29,7 +30,7 @@ public enum ErrorReason
   ERROR_REASON_UNSPECIFIED(0),
   /**
    * <pre>
-   * The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND.
+   * The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_NOT_FOUND = 1;</code>
@@ -45,7 +46,7 @@ public enum ErrorReason
   ERROR_REASON_TASK_FINISHED(2),
   /**
    * <pre>
-   * The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION.
+   * The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_ALREADY_RUNNING = 3;</code>
@@ -53,7 +54,7 @@ public enum ErrorReason
   ERROR_REASON_TASK_ALREADY_RUNNING(3),
   /**
    * <pre>
-   * The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION.
+   * The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_NOT_CANCELABLE = 4;</code>
@@ -61,7 +62,7 @@ public enum ErrorReason
   ERROR_REASON_TASK_NOT_CANCELABLE(4),
   /**
    * <pre>
-   * A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED.
+   * A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_FAILED = 5;</code>
@@ -94,8 +95,8 @@ public enum ErrorReason
   ERROR_REASON_SESSION_NOT_FOUND(8),
   /**
    * <pre>
-   * The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+   * another agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_DELEGATION_CYCLE = 9;</code>
@@ -103,7 +104,7 @@ public enum ErrorReason
   ERROR_REASON_DELEGATION_CYCLE(9),
   /**
    * <pre>
-   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
    * INVALID_ARGUMENT.
    * </pre>
    *
@@ -128,7 +129,7 @@ public enum ErrorReason
   ERROR_REASON_UNAUTHENTICATED(12),
   /**
    * <pre>
-   * The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED.
+   * The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_PERMISSION_DENIED = 13;</code>
@@ -136,7 +137,7 @@ public enum ErrorReason
   ERROR_REASON_PERMISSION_DENIED(13),
   /**
    * <pre>
-   * A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
+   * A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
    * </pre>
    *
    * <code>ERROR_REASON_RESOURCE_EXHAUSTED = 14;</code>
@@ -144,7 +145,7 @@ public enum ErrorReason
   ERROR_REASON_RESOURCE_EXHAUSTED(14),
   /**
    * <pre>
-   * The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
+   * The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
    * </pre>
    *
    * <code>ERROR_REASON_DEADLINE_EXCEEDED = 15;</code>
@@ -152,7 +153,7 @@ public enum ErrorReason
   ERROR_REASON_DEADLINE_EXCEEDED(15),
   /**
    * <pre>
-   * The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED.
+   * The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED.
    * </pre>
    *
    * <code>ERROR_REASON_REQUEST_TIMEOUT = 16;</code>
@@ -160,8 +161,7 @@ public enum ErrorReason
   ERROR_REASON_REQUEST_TIMEOUT(16),
   /**
    * <pre>
-   * The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-   * UNAVAILABLE.
+   * The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_UNAVAILABLE = 17;</code>
@@ -169,7 +169,7 @@ public enum ErrorReason
   ERROR_REASON_UNAVAILABLE(17),
   /**
    * <pre>
-   * The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+   * The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED.
    * </pre>
    *
    * <code>ERROR_REASON_UNIMPLEMENTED = 18;</code>
@@ -177,7 +177,7 @@ public enum ErrorReason
   ERROR_REASON_UNIMPLEMENTED(18),
   /**
    * <pre>
-   * The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL.
+   * Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL.
    * </pre>
    *
    * <code>ERROR_REASON_INTERNAL = 19;</code>
@@ -185,8 +185,7 @@ public enum ErrorReason
   ERROR_REASON_INTERNAL(19),
   /**
    * <pre>
-   * Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-   * UNKNOWN.
+   * Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN.
    * </pre>
    *
    * <code>ERROR_REASON_REMOTE_ERROR = 20;</code>
@@ -194,7 +193,7 @@ public enum ErrorReason
   ERROR_REASON_REMOTE_ERROR(20),
   /**
    * <pre>
-   * The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION.
+   * The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_ADDRESS_IN_USE = 21;</code>
@@ -202,7 +201,7 @@ public enum ErrorReason
   ERROR_REASON_ADDRESS_IN_USE(21),
   /**
    * <pre>
-   * A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED.
+   * A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_ERROR = 22;</code>
@@ -210,8 +209,7 @@ public enum ErrorReason
   ERROR_REASON_TOOL_ERROR(22),
   /**
    * <pre>
-   * The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-   * INVALID_ARGUMENT.
+   * The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_REJECTED = 23;</code>
@@ -219,7 +217,7 @@ public enum ErrorReason
   ERROR_REASON_TOOL_REJECTED(23),
   /**
    * <pre>
-   * The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED.
+   * The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_TIMEOUT = 24;</code>
@@ -244,7 +242,7 @@ public enum ErrorReason
   ERROR_REASON_TOOL_CORRECTION_LIMIT(26),
   /**
    * <pre>
-   * The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
+   * The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_FORBIDDEN = 27;</code>
@@ -252,8 +250,7 @@ public enum ErrorReason
   ERROR_REASON_ACTION_FORBIDDEN(27),
   /**
    * <pre>
-   * A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-   * PERMISSION_DENIED.
+   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_DENIED = 28;</code>
@@ -261,8 +258,8 @@ public enum ErrorReason
   ERROR_REASON_ACTION_DENIED(28),
   /**
    * <pre>
-   * A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-   * code: ABORTED.
+   * A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+   * ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_REPEATED = 29;</code>
@@ -270,7 +267,7 @@ public enum ErrorReason
   ERROR_REASON_ACTION_REPEATED(29),
   /**
    * <pre>
-   * The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED.
+   * The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_UNCERTAIN_EXECUTION = 30;</code>
@@ -278,7 +275,7 @@ public enum ErrorReason
   ERROR_REASON_UNCERTAIN_EXECUTION(30),
   /**
    * <pre>
-   * A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+   * A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
    * FAILED_PRECONDITION.
    * </pre>
    *
@@ -287,8 +284,7 @@ public enum ErrorReason
   ERROR_REASON_BUDGET_EXCEEDED(31),
   /**
    * <pre>
-   * The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_APPROVAL_REQUIRED = 32;</code>
@@ -304,7 +300,7 @@ public enum ErrorReason
   ERROR_REASON_APPROVAL_NOT_FOUND(33),
   /**
    * <pre>
-   * The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+   * The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
    * FAILED_PRECONDITION.
    * </pre>
    *
@@ -313,7 +309,7 @@ public enum ErrorReason
   ERROR_REASON_APPROVAL_CHANGED(34),
   /**
    * <pre>
-   * The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED.
+   * The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_FAILED = 35;</code>
@@ -321,7 +317,7 @@ public enum ErrorReason
   ERROR_REASON_MODEL_FAILED(35),
   /**
    * <pre>
-   * The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_UNAVAILABLE = 36;</code>
@@ -329,7 +325,7 @@ public enum ErrorReason
   ERROR_REASON_MODEL_UNAVAILABLE(36),
   /**
    * <pre>
-   * The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED.
+   * The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_TIMEOUT = 37;</code>
@@ -337,7 +333,7 @@ public enum ErrorReason
   ERROR_REASON_MODEL_TIMEOUT(37),
   /**
    * <pre>
-   * The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
+   * The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_INFER_PARSE_FAILED = 38;</code>
@@ -354,7 +350,7 @@ public enum ErrorReason
   ERROR_REASON_CONTEXT_LIMIT(39),
   /**
    * <pre>
-   * No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND.
+   * No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND.
    * </pre>
    *
    * <code>ERROR_REASON_AGENT_NOT_FOUND = 40;</code>
@@ -386,7 +382,7 @@ public enum ErrorReason
   ERROR_REASON_LEASE_NOT_FOUND(43),
   /**
    * <pre>
-   * The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_UNAVAILABLE = 44;</code>
@@ -394,7 +390,7 @@ public enum ErrorReason
   ERROR_REASON_STORE_UNAVAILABLE(44),
   /**
    * <pre>
-   * The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE.
+   * The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_READ_ONLY = 45;</code>
@@ -402,7 +398,7 @@ public enum ErrorReason
   ERROR_REASON_STORE_READ_ONLY(45),
   /**
    * <pre>
-   * The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE.
+   * The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_FULL = 46;</code>
@@ -419,7 +415,7 @@ public enum ErrorReason
   ERROR_REASON_STORE_VERSION(47),
   /**
    * <pre>
-   * The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
+   * The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_LOG_TOO_NEW = 48;</code>
@@ -427,8 +423,8 @@ public enum ErrorReason
   ERROR_REASON_LOG_TOO_NEW(48),
   /**
    * <pre>
-   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+   * The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+   * Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_SEQUENCE_CONFLICT = 49;</code>
@@ -436,7 +432,7 @@ public enum ErrorReason
   ERROR_REASON_SEQUENCE_CONFLICT(49),
   /**
    * <pre>
-   * Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+   * Another process runs the task now. Retry. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_LEASE_LOST = 50;</code>
@@ -444,7 +440,8 @@ public enum ErrorReason
   ERROR_REASON_LEASE_LOST(50),
   /**
    * <pre>
-   * The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION.
+   * The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+   * FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_UNSUPPORTED_OPERATION = 51;</code>
@@ -452,7 +449,7 @@ public enum ErrorReason
   ERROR_REASON_UNSUPPORTED_OPERATION(51),
   /**
    * <pre>
-   * The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT.
+   * The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT.
    * </pre>
    *
    * <code>ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED = 52;</code>
@@ -476,7 +473,7 @@ public enum ErrorReason
   ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED(54),
   /**
    * <pre>
-   * The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION.
+   * The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_EXTENSION_SUPPORT_REQUIRED = 55;</code>
@@ -484,7 +481,7 @@ public enum ErrorReason
   ERROR_REASON_EXTENSION_SUPPORT_REQUIRED(55),
   /**
    * <pre>
-   * The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION.
+   * The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_VERSION_NOT_SUPPORTED = 56;</code>
@@ -492,7 +489,8 @@ public enum ErrorReason
   ERROR_REASON_VERSION_NOT_SUPPORTED(56),
   /**
    * <pre>
-   * Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
+   * Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+   * INTERNAL.
    * </pre>
    *
    * <code>ERROR_REASON_INVALID_AGENT_RESPONSE = 57;</code>
@@ -500,9 +498,9 @@ public enum ErrorReason
   ERROR_REASON_INVALID_AGENT_RESPONSE(57),
   /**
    * <pre>
-   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   * The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+   * events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
    * </pre>
    *
    * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
@@ -510,8 +508,8 @@ public enum ErrorReason
   ERROR_REASON_POSITION_COMPACTED(58),
   /**
    * <pre>
-   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-   * ALREADY_EXISTS.
+   * A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+   * code: ALREADY_EXISTS.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>
@@ -539,7 +537,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The task does not exist, or belongs to another principal. Check the id; a repetition does not help. gRPC code: NOT_FOUND.
+   * The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC code: NOT_FOUND.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_NOT_FOUND = 1;</code>
@@ -555,7 +553,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TASK_FINISHED_VALUE = 2;
   /**
    * <pre>
-   * The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code: FAILED_PRECONDITION.
+   * The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_ALREADY_RUNNING = 3;</code>
@@ -563,7 +561,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TASK_ALREADY_RUNNING_VALUE = 3;
   /**
    * <pre>
-   * The task has ended, so that there is nothing to cancel. Read its state. gRPC code: FAILED_PRECONDITION.
+   * The task has already ended and cannot be canceled. Read its state. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_NOT_CANCELABLE = 4;</code>
@@ -571,7 +569,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TASK_NOT_CANCELABLE_VALUE = 4;
   /**
    * <pre>
-   * A task ended failed, canceled or rejected, and its result was needed. Read the task for the cause. gRPC code: ABORTED.
+   * A task whose result was needed failed, was canceled or was rejected. Read the task for the cause. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_FAILED = 5;</code>
@@ -604,8 +602,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_SESSION_NOT_FOUND_VALUE = 8;
   /**
    * <pre>
-   * The work has passed through this agent before, or would wait for itself. Delegate to another agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself. Delegate to
+   * another agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_DELEGATION_CYCLE = 9;</code>
@@ -613,7 +611,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_DELEGATION_CYCLE_VALUE = 9;
   /**
    * <pre>
-   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct it; a repetition does not help. gRPC code:
+   * The request is invalid; `google.rpc.BadRequest` names the fields. Correct the request; do not retry it unchanged. gRPC code:
    * INVALID_ARGUMENT.
    * </pre>
    *
@@ -638,7 +636,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNAUTHENTICATED_VALUE = 12;
   /**
    * <pre>
-   * The principal is known and may not do this. Ask the operator for access. gRPC code: PERMISSION_DENIED.
+   * The principal is authenticated but not authorized. Ask the operator for access. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_PERMISSION_DENIED = 13;</code>
@@ -646,7 +644,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_PERMISSION_DENIED_VALUE = 13;
   /**
    * <pre>
-   * A queue or quota is full. Repeat the request after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
+   * A queue or quota is full. Retry after the delay in `google.rpc.RetryInfo`. gRPC code: RESOURCE_EXHAUSTED.
    * </pre>
    *
    * <code>ERROR_REASON_RESOURCE_EXHAUSTED = 14;</code>
@@ -654,7 +652,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_RESOURCE_EXHAUSTED_VALUE = 14;
   /**
    * <pre>
-   * The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
+   * The deadline passed before the work was done; the task continues. Read it later by its id. gRPC code: DEADLINE_EXCEEDED.
    * </pre>
    *
    * <code>ERROR_REASON_DEADLINE_EXCEEDED = 15;</code>
@@ -662,7 +660,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_DEADLINE_EXCEEDED_VALUE = 15;
   /**
    * <pre>
-   * The request did not arrive completely in time. Check the connection, then send it again. gRPC code: DEADLINE_EXCEEDED.
+   * The request was not received completely in time. Check the connection, then retry. gRPC code: DEADLINE_EXCEEDED.
    * </pre>
    *
    * <code>ERROR_REASON_REQUEST_TIMEOUT = 16;</code>
@@ -670,8 +668,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_REQUEST_TIMEOUT_VALUE = 16;
   /**
    * <pre>
-   * The agent cannot be reached or shuts down. Repeat the request, with the same request id, after a pause. gRPC code:
-   * UNAVAILABLE.
+   * The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_UNAVAILABLE = 17;</code>
@@ -679,7 +676,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNAVAILABLE_VALUE = 17;
   /**
    * <pre>
-   * The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+   * The agent does not implement this method or option. Do not use it with this agent. gRPC code: UNIMPLEMENTED.
    * </pre>
    *
    * <code>ERROR_REASON_UNIMPLEMENTED = 18;</code>
@@ -687,7 +684,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNIMPLEMENTED_VALUE = 18;
   /**
    * <pre>
-   * The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code: INTERNAL.
+   * Internal error of the agent. Report the incident id, which is in the metadata, to its operator. gRPC code: INTERNAL.
    * </pre>
    *
    * <code>ERROR_REASON_INTERNAL = 19;</code>
@@ -695,8 +692,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_INTERNAL_VALUE = 19;
   /**
    * <pre>
-   * Another service answered with an error that has no reason of this list. Read the message and the metadata. gRPC code:
-   * UNKNOWN.
+   * Another service returned an error without a reason of this list. Read the message and the metadata. gRPC code: UNKNOWN.
    * </pre>
    *
    * <code>ERROR_REASON_REMOTE_ERROR = 20;</code>
@@ -704,7 +700,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_REMOTE_ERROR_VALUE = 20;
   /**
    * <pre>
-   * The port to listen on is taken, or may not be used. Choose another port. gRPC code: FAILED_PRECONDITION.
+   * The port to listen on is in use or not permitted. Choose another port. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_ADDRESS_IN_USE = 21;</code>
@@ -712,7 +708,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_ADDRESS_IN_USE_VALUE = 21;
   /**
    * <pre>
-   * A tool call did not succeed, for a reason that is not told apart further. Read the message. gRPC code: ABORTED.
+   * A tool call failed for a reason without a more specific value. Read the message. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_ERROR = 22;</code>
@@ -720,8 +716,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TOOL_ERROR_VALUE = 22;
   /**
    * <pre>
-   * The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct the call. gRPC code:
-   * INVALID_ARGUMENT.
+   * The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the call. gRPC code: INVALID_ARGUMENT.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_REJECTED = 23;</code>
@@ -729,7 +724,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TOOL_REJECTED_VALUE = 23;
   /**
    * <pre>
-   * The tool did not answer in time; it may have had effects. Check them before the call is repeated. gRPC code: ABORTED.
+   * The tool timed out; it may have had effects. Check them before retrying the call. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_TOOL_TIMEOUT = 24;</code>
@@ -754,7 +749,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_TOOL_CORRECTION_LIMIT_VALUE = 26;
   /**
    * <pre>
-   * The action may not run, and nothing of it has happened. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
+   * The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_FORBIDDEN = 27;</code>
@@ -762,8 +757,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_ACTION_FORBIDDEN_VALUE = 27;
   /**
    * <pre>
-   * A policy or a person denied the action, and nothing of it has happened. Do not repeat it unchanged. gRPC code:
-   * PERMISSION_DENIED.
+   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_DENIED = 28;</code>
@@ -771,8 +765,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_ACTION_DENIED_VALUE = 28;
   /**
    * <pre>
-   * A model repeated the same actions with the same results until it was stopped. Change the instructions or the tools. gRPC
-   * code: ABORTED.
+   * A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
+   * ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_REPEATED = 29;</code>
@@ -780,7 +774,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_ACTION_REPEATED_VALUE = 29;
   /**
    * <pre>
-   * The action was started and its outcome is unknown. Check its effects before it is repeated. gRPC code: ABORTED.
+   * The action was started and its outcome is unknown. Check its effects before repeating it. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_UNCERTAIN_EXECUTION = 30;</code>
@@ -788,7 +782,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNCERTAIN_EXECUTION_VALUE = 30;
   /**
    * <pre>
-   * A limit of the run is reached; the work that it protects has not begun. Raise the budget, or ask for less. gRPC code:
+   * A limit of the run's budget is reached; the next step was not started. Raise the budget, or request less work. gRPC code:
    * FAILED_PRECONDITION.
    * </pre>
    *
@@ -797,8 +791,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_BUDGET_EXCEEDED_VALUE = 31;
   /**
    * <pre>
-   * The action needs an approval, and there is no way to ask for one. Configure approvals at the agent. gRPC code:
-   * FAILED_PRECONDITION.
+   * The action needs an approval, but the agent cannot request one. Configure approvals at the agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_APPROVAL_REQUIRED = 32;</code>
@@ -814,7 +807,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_APPROVAL_NOT_FOUND_VALUE = 33;
   /**
    * <pre>
-   * The answer is about another action than the one that waits. Read the approval again and decide anew. gRPC code:
+   * The decision is about another version of the action than the one that waits. Read the approval again and decide again. gRPC code:
    * FAILED_PRECONDITION.
    * </pre>
    *
@@ -823,7 +816,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_APPROVAL_CHANGED_VALUE = 34;
   /**
    * <pre>
-   * The language model could not answer. Read the message; a repetition rarely helps. gRPC code: ABORTED.
+   * The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_FAILED = 35;</code>
@@ -831,7 +824,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_MODEL_FAILED_VALUE = 35;
   /**
    * <pre>
-   * The language model is unreachable, overloaded or rate limited. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_UNAVAILABLE = 36;</code>
@@ -839,7 +832,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_MODEL_UNAVAILABLE_VALUE = 36;
   /**
    * <pre>
-   * The language model did not answer in time. Repeat the request, or allow more time. gRPC code: ABORTED.
+   * The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_TIMEOUT = 37;</code>
@@ -847,7 +840,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_MODEL_TIMEOUT_VALUE = 37;
   /**
    * <pre>
-   * The language model's answers did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
+   * The language model's responses did not have the required form. Use another model, or simpler instructions. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_INFER_PARSE_FAILED = 38;</code>
@@ -864,7 +857,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_CONTEXT_LIMIT_VALUE = 39;
   /**
    * <pre>
-   * No agent with that name or URL is registered. Check the name, or wait until the agent is up. gRPC code: NOT_FOUND.
+   * No agent with that name or URL is registered. Check the name, or wait until the agent is registered. gRPC code: NOT_FOUND.
    * </pre>
    *
    * <code>ERROR_REASON_AGENT_NOT_FOUND = 40;</code>
@@ -896,7 +889,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_LEASE_NOT_FOUND_VALUE = 43;
   /**
    * <pre>
-   * The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_UNAVAILABLE = 44;</code>
@@ -904,7 +897,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_STORE_UNAVAILABLE_VALUE = 44;
   /**
    * <pre>
-   * The agent's store cannot be written to. Repeat the request after the operator has repaired it. gRPC code: UNAVAILABLE.
+   * The agent's store is read-only. Retry after the operator has repaired it. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_READ_ONLY = 45;</code>
@@ -912,7 +905,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_STORE_READ_ONLY_VALUE = 45;
   /**
    * <pre>
-   * The agent's store has no space left. Repeat the request after the operator has made room. gRPC code: UNAVAILABLE.
+   * The agent's store has no space left. Retry after the operator has freed space. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_STORE_FULL = 46;</code>
@@ -929,7 +922,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_STORE_VERSION_VALUE = 47;
   /**
    * <pre>
-   * The task's log has an event that only a later version understands. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
+   * The task's log has an event of a later version that this agent cannot read. Upgrade the agent. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_LOG_TOO_NEW = 48;</code>
@@ -937,8 +930,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_LOG_TOO_NEW_VALUE = 48;
   /**
    * <pre>
-   * The task's log does not end where the request expects it: another writer appended first, or `expected_sequence` is not the last
-   * sequence. Read the task, then decide whether to send the request for what it is now. gRPC code: ABORTED.
+   * The last sequence of the task's log is not the expected one: another writer appended first, or `expected_sequence` is outdated.
+   * Read the task, then decide whether to send the request for its current state. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_SEQUENCE_CONFLICT = 49;</code>
@@ -946,7 +939,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_SEQUENCE_CONFLICT_VALUE = 49;
   /**
    * <pre>
-   * Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+   * Another process runs the task now. Retry. gRPC code: ABORTED.
    * </pre>
    *
    * <code>ERROR_REASON_LEASE_LOST = 50;</code>
@@ -954,7 +947,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_LEASE_LOST_VALUE = 50;
   /**
    * <pre>
-   * The agent, or the task in its state, does not support the operation. Read the agent's card. gRPC code: FAILED_PRECONDITION.
+   * The operation is not supported by the agent, or not in the task's current state. Read the agent's card. gRPC code:
+   * FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_UNSUPPORTED_OPERATION = 51;</code>
@@ -962,7 +956,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_UNSUPPORTED_OPERATION_VALUE = 51;
   /**
    * <pre>
-   * The agent does not accept the media type. Use one that its card names. gRPC code: INVALID_ARGUMENT.
+   * The agent does not accept the media type. Use one that its card lists. gRPC code: INVALID_ARGUMENT.
    * </pre>
    *
    * <code>ERROR_REASON_CONTENT_TYPE_NOT_SUPPORTED = 52;</code>
@@ -986,7 +980,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_EXTENDED_AGENT_CARD_NOT_CONFIGURED_VALUE = 54;
   /**
    * <pre>
-   * The agent requires an extension that the request does not name. Support it and name it. gRPC code: FAILED_PRECONDITION.
+   * The agent requires an extension that the request does not declare. Implement and declare it. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_EXTENSION_SUPPORT_REQUIRED = 55;</code>
@@ -994,7 +988,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_EXTENSION_SUPPORT_REQUIRED_VALUE = 55;
   /**
    * <pre>
-   * The agent does not speak that version of A2A. Use one that its card names. gRPC code: FAILED_PRECONDITION.
+   * The agent does not support that version of A2A. Use one that its card lists. gRPC code: FAILED_PRECONDITION.
    * </pre>
    *
    * <code>ERROR_REASON_VERSION_NOT_SUPPORTED = 56;</code>
@@ -1002,7 +996,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_VERSION_NOT_SUPPORTED_VALUE = 56;
   /**
    * <pre>
-   * Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's operator. gRPC code: INTERNAL.
+   * Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator. gRPC code:
+   * INTERNAL.
    * </pre>
    *
    * <code>ERROR_REASON_INVALID_AGENT_RESPONSE = 57;</code>
@@ -1010,9 +1005,9 @@ public enum ErrorReason
   public static final int ERROR_REASON_INVALID_AGENT_RESPONSE_VALUE = 57;
   /**
    * <pre>
-   * The position to read from is before the beginning of the task's log, whose oldest events were dropped; no store does that yet.
-   * Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
-   * `first_sequence`. A repetition does not help. gRPC code: OUT_OF_RANGE.
+   * The position to read from is before the beginning of the task's log, because its oldest events were deleted. No store deletes
+   * events yet. Read the task with GetTask and continue after its `sequence`, or read the rest of the log from the metadata's
+   * `first_sequence`. Do not retry. gRPC code: OUT_OF_RANGE.
    * </pre>
    *
    * <code>ERROR_REASON_POSITION_COMPACTED = 58;</code>
@@ -1020,8 +1015,8 @@ public enum ErrorReason
   public static final int ERROR_REASON_POSITION_COMPACTED_VALUE = 58;
   /**
    * <pre>
-   * A new task was asked for under an id that is taken, by whatever principal. Continue that task, or choose another id. gRPC code:
-   * ALREADY_EXISTS.
+   * A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
+   * code: ALREADY_EXISTS.
    * </pre>
    *
    * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>

@@ -272,31 +272,31 @@ public final class Event {
       "(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007fai" +
       "lure\030\006 \001(\0132\022.plgrpc.v1.Failure\022\022\n\nwill_r" +
       "etry\030\007 \001(\010\022+\n\010duration\030\010 \001(\0132\031.google.pr" +
-      "otobuf.Duration\"b\n\020ContextCompacted\022\025\n\rb" +
-      "efore_tokens\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(\003" +
-      "\022\020\n\010strategy\030\003 \001(\t\022\017\n\007summary\030\004 \001(\t\"2\n\013C" +
-      "ustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgrpc.v1." +
-      "Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006ru" +
-      "n_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001" +
-      "(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000" +
-      "\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030" +
-      "\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Se" +
-      "verity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVE" +
-      "RITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEV" +
-      "ERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_U" +
-      "NSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n" +
-      "\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECO" +
-      "VERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_U" +
-      "NSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001" +
-      "\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOutcom" +
-      "e\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACT" +
-      "ION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOM" +
-      "E_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n" +
-      "\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUT" +
-      "COME_CANCELED\020\005Bc\n\033io.github.protolink_g" +
-      "rpc.v1P\001ZBgithub.com/protolink-grpc/prot" +
-      "olink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pr" +
-      "oto3"
+      "otobuf.Duration\"\201\001\n\020ContextCompacted\022\025\n\r" +
+      "before_tokens\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(" +
+      "\003\022/\n\010strategy\030\003 \001(\0162\035.plgrpc.v1.Compacti" +
+      "onStrategy\022\017\n\007summary\030\004 \001(\t\"2\n\013CustomEve" +
+      "nt\022#\n\007payload\030\001 \001(\0132\022.plgrpc.v1.Payload\"" +
+      "\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001" +
+      "(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014of" +
+      "fset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\treas" +
+      "oning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH\000\022" +
+      "\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity\022\030" +
+      "\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_INF" +
+      "O\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_ER" +
+      "ROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECIFI" +
+      "ED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_CAU" +
+      "SE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020\003*" +
+      "^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECIFI" +
+      "ED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ERRO" +
+      "R_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACT" +
+      "ION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTC" +
+      "OME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAILED" +
+      "\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTION_" +
+      "OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_CAN" +
+      "CELED\020\005Bc\n\033io.github.protolink_grpc.v1P\001" +
+      "ZBgithub.com/protolink-grpc/protolink-gr" +
+      "pc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

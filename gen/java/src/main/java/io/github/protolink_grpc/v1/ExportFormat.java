@@ -7,8 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ExportFormat is what the log of a task is exported as. Open: a later version may add values; a server refuses one that it does not
- * know.
+ * ExportFormat is the format of an exported log. Open: a later version may add values; a server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.ExportFormat}
@@ -26,7 +25,7 @@ public enum ExportFormat
   EXPORT_FORMAT_UNSPECIFIED(0),
   /**
    * <pre>
-   * One event in ProtoLink's JSON a line.
+   * One event in ProtoLink's JSON per line.
    * </pre>
    *
    * <code>EXPORT_FORMAT_PROTOLINK = 1;</code>
@@ -34,7 +33,7 @@ public enum ExportFormat
   EXPORT_FORMAT_PROTOLINK(1),
   /**
    * <pre>
-   * One event of the Agent Runtime contract a line.
+   * One event of the Agent Runtime contract per line.
    * </pre>
    *
    * <code>EXPORT_FORMAT_AGENTRUNTIME = 2;</code>
@@ -62,7 +61,7 @@ public enum ExportFormat
   public static final int EXPORT_FORMAT_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * One event in ProtoLink's JSON a line.
+   * One event in ProtoLink's JSON per line.
    * </pre>
    *
    * <code>EXPORT_FORMAT_PROTOLINK = 1;</code>
@@ -70,7 +69,7 @@ public enum ExportFormat
   public static final int EXPORT_FORMAT_PROTOLINK_VALUE = 1;
   /**
    * <pre>
-   * One event of the Agent Runtime contract a line.
+   * One event of the Agent Runtime contract per line.
    * </pre>
    *
    * <code>EXPORT_FORMAT_AGENTRUNTIME = 2;</code>

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.ByteString data_ = com.google.protobuf.ByteString.EMPTY;
   /**
    * <pre>
-   * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+   * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
    * </pre>
    *
    * <code>bytes data = 1;</code>
@@ -435,7 +435,7 @@ private static final long serialVersionUID = 0L;
     private com.google.protobuf.ByteString data_ = com.google.protobuf.ByteString.EMPTY;
     /**
      * <pre>
-     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+     * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
      * </pre>
      *
      * <code>bytes data = 1;</code>
@@ -447,7 +447,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+     * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
      * </pre>
      *
      * <code>bytes data = 1;</code>
@@ -463,7 +463,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+     * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
      * </pre>
      *
      * <code>bytes data = 1;</code>

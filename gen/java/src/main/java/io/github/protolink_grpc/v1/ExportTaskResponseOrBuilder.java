@@ -12,7 +12,7 @@ public interface ExportTaskResponseOrBuilder extends
 
   /**
    * <pre>
-   * Whole lines, each with its line end. About 256 KiB; more where one line is longer. Set by the server.
+   * Complete lines, each with its line end. About 256 KiB; more if one line is longer. Set by the server.
    * </pre>
    *
    * <code>bytes data = 1;</code>

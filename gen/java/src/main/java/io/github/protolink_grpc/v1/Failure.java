@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
+ * Failure describes why a task, an action, a model call or a part of a response did not succeed. All fields are set by the agent or
+ * store that reports it.
  * Next free number: 9.
  * </pre>
  *
@@ -58,8 +59,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-   * application. Set by whoever reports it. Empty means that `message` says all.
+   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+   * application. Empty means that only `message` describes the failure.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -80,8 +81,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-   * application. Set by whoever reports it. Empty means that `message` says all.
+   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+   * application. Empty means that only `message` describes the failure.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -107,7 +108,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object message_ = "";
   /**
    * <pre>
-   * One sentence for people, without secrets. Set by whoever reports it.
+   * One sentence for people, without secrets.
    * </pre>
    *
    * <code>string message = 2;</code>
@@ -128,7 +129,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One sentence for people, without secrets. Set by whoever reports it.
+   * One sentence for people, without secrets.
    * </pre>
    *
    * <code>string message = 2;</code>
@@ -153,7 +154,7 @@ private static final long serialVersionUID = 0L;
   private int category_ = 0;
   /**
    * <pre>
-   * Kind of cause. Set by whoever reports it.
+   * Kind of cause.
    * </pre>
    *
    * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -164,7 +165,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Kind of cause. Set by whoever reports it.
+   * Kind of cause.
    * </pre>
    *
    * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -179,7 +180,7 @@ private static final long serialVersionUID = 0L;
   private boolean retryable_ = false;
   /**
    * <pre>
-   * Whether the same work may succeed later, unchanged. Set by whoever reports it.
+   * Whether the same work, unchanged, may succeed later.
    * </pre>
    *
    * <code>bool retryable = 4;</code>
@@ -194,7 +195,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration retryDelay_;
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -206,7 +207,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -218,7 +219,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -233,7 +234,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object origin_ = "";
   /**
    * <pre>
-   * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+   * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
    * </pre>
    *
    * <code>string origin = 6;</code>
@@ -254,7 +255,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+   * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
    * </pre>
    *
    * <code>string origin = 6;</code>
@@ -279,7 +280,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload details_;
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -291,7 +292,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -303,7 +304,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -317,7 +318,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure cause_;
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -329,7 +330,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -341,7 +342,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -599,7 +600,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Failure is why something did not succeed: a task, an action, a model call, a part of an answer.
+   * Failure describes why a task, an action, a model call or a part of a response did not succeed. All fields are set by the agent or
+   * store that reports it.
    * Next free number: 9.
    * </pre>
    *
@@ -868,8 +870,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-     * application. Set by whoever reports it. Empty means that `message` says all.
+     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+     * application. Empty means that only `message` describes the failure.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -889,8 +891,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-     * application. Set by whoever reports it. Empty means that `message` says all.
+     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+     * application. Empty means that only `message` describes the failure.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -911,8 +913,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-     * application. Set by whoever reports it. Empty means that `message` says all.
+     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+     * application. Empty means that only `message` describes the failure.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -929,8 +931,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-     * application. Set by whoever reports it. Empty means that `message` says all.
+     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+     * application. Empty means that only `message` describes the failure.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -944,8 +946,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-     * application. Set by whoever reports it. Empty means that `message` says all.
+     * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+     * application. Empty means that only `message` describes the failure.
      * </pre>
      *
      * <code>string reason = 1;</code>
@@ -965,7 +967,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object message_ = "";
     /**
      * <pre>
-     * One sentence for people, without secrets. Set by whoever reports it.
+     * One sentence for people, without secrets.
      * </pre>
      *
      * <code>string message = 2;</code>
@@ -985,7 +987,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One sentence for people, without secrets. Set by whoever reports it.
+     * One sentence for people, without secrets.
      * </pre>
      *
      * <code>string message = 2;</code>
@@ -1006,7 +1008,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One sentence for people, without secrets. Set by whoever reports it.
+     * One sentence for people, without secrets.
      * </pre>
      *
      * <code>string message = 2;</code>
@@ -1023,7 +1025,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One sentence for people, without secrets. Set by whoever reports it.
+     * One sentence for people, without secrets.
      * </pre>
      *
      * <code>string message = 2;</code>
@@ -1037,7 +1039,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One sentence for people, without secrets. Set by whoever reports it.
+     * One sentence for people, without secrets.
      * </pre>
      *
      * <code>string message = 2;</code>
@@ -1057,7 +1059,7 @@ private static final long serialVersionUID = 0L;
     private int category_ = 0;
     /**
      * <pre>
-     * Kind of cause. Set by whoever reports it.
+     * Kind of cause.
      * </pre>
      *
      * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -1068,7 +1070,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind of cause. Set by whoever reports it.
+     * Kind of cause.
      * </pre>
      *
      * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -1083,7 +1085,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind of cause. Set by whoever reports it.
+     * Kind of cause.
      * </pre>
      *
      * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -1096,7 +1098,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind of cause. Set by whoever reports it.
+     * Kind of cause.
      * </pre>
      *
      * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -1112,7 +1114,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind of cause. Set by whoever reports it.
+     * Kind of cause.
      * </pre>
      *
      * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -1128,7 +1130,7 @@ private static final long serialVersionUID = 0L;
     private boolean retryable_ ;
     /**
      * <pre>
-     * Whether the same work may succeed later, unchanged. Set by whoever reports it.
+     * Whether the same work, unchanged, may succeed later.
      * </pre>
      *
      * <code>bool retryable = 4;</code>
@@ -1140,7 +1142,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the same work may succeed later, unchanged. Set by whoever reports it.
+     * Whether the same work, unchanged, may succeed later.
      * </pre>
      *
      * <code>bool retryable = 4;</code>
@@ -1156,7 +1158,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the same work may succeed later, unchanged. Set by whoever reports it.
+     * Whether the same work, unchanged, may succeed later.
      * </pre>
      *
      * <code>bool retryable = 4;</code>
@@ -1174,7 +1176,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> retryDelayBuilder_;
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1185,7 +1187,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1200,7 +1202,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1220,7 +1222,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1238,7 +1240,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1263,7 +1265,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1280,7 +1282,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1292,7 +1294,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1307,7 +1309,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long to wait before that. Set by whoever reports it. Unset means not stated.
+     * Minimum delay before a retry. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -1329,7 +1331,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object origin_ = "";
     /**
      * <pre>
-     * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+     * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
      * </pre>
      *
      * <code>string origin = 6;</code>
@@ -1349,7 +1351,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+     * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
      * </pre>
      *
      * <code>string origin = 6;</code>
@@ -1370,7 +1372,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+     * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
      * </pre>
      *
      * <code>string origin = 6;</code>
@@ -1387,7 +1389,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+     * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
      * </pre>
      *
      * <code>string origin = 6;</code>
@@ -1401,7 +1403,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+     * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
      * </pre>
      *
      * <code>string origin = 6;</code>
@@ -1423,7 +1425,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> detailsBuilder_;
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1434,7 +1436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1449,7 +1451,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1469,7 +1471,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1487,7 +1489,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1512,7 +1514,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1529,7 +1531,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1541,7 +1543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1556,7 +1558,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Further facts. Set by whoever reports it. Unset means none.
+     * Further facts. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -1580,7 +1582,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> causeBuilder_;
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1591,7 +1593,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1606,7 +1608,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1626,7 +1628,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1644,7 +1646,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1669,7 +1671,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1686,7 +1688,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1698,7 +1700,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -1713,7 +1715,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+     * The failure that caused this one. At most 10 levels deep.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure cause = 8;</code>

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * FailureCategory says what kind of cause a failure has, so that a program can decide without a list of reasons. Open: may gain values;
- * an unknown one is shown, and read as unspecified.
+ * FailureCategory is the kind of cause of a failure, so that a program can decide without a list of reasons. Open: later versions may
+ * add values; an unknown value is shown, and read as unspecified.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.FailureCategory}
@@ -26,7 +26,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_UNSPECIFIED(0),
   /**
    * <pre>
-   * What was asked for is wrong: arguments, state, an unknown name. Change the request.
+   * The request is invalid: arguments, state, an unknown name. Change the request.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_INVALID = 1;</code>
@@ -34,7 +34,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_INVALID(1),
   /**
    * <pre>
-   * A policy, an approver or missing rights did not allow it.
+   * Denied by a policy or an approver, or because of missing permissions.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_DENIED = 2;</code>
@@ -50,7 +50,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_LIMIT(3),
   /**
    * <pre>
-   * It took longer than it may.
+   * A timeout expired.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_TIMEOUT = 4;</code>
@@ -58,7 +58,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_TIMEOUT(4),
   /**
    * <pre>
-   * Something that is needed cannot be reached: a peer, a model, a store.
+   * A dependency is unavailable: a peer, a model, a store.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_UNAVAILABLE = 5;</code>
@@ -74,7 +74,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_TOOL(6),
   /**
    * <pre>
-   * A model answered with an error, or with something that cannot be used.
+   * A model returned an error or an unusable response.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_MODEL = 7;</code>
@@ -82,7 +82,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_MODEL(7),
   /**
    * <pre>
-   * Another agent failed at work that was delegated to it.
+   * Another agent failed in delegated work.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_PEER = 8;</code>
@@ -90,7 +90,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_PEER(8),
   /**
    * <pre>
-   * It was interrupted because somebody canceled it.
+   * The work was canceled.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_CANCELED = 9;</code>
@@ -98,7 +98,7 @@ public enum FailureCategory
   FAILURE_CATEGORY_CANCELED(9),
   /**
    * <pre>
-   * A defect of the agent.
+   * An internal error of the agent.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_INTERNAL = 10;</code>
@@ -126,7 +126,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * What was asked for is wrong: arguments, state, an unknown name. Change the request.
+   * The request is invalid: arguments, state, an unknown name. Change the request.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_INVALID = 1;</code>
@@ -134,7 +134,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_INVALID_VALUE = 1;
   /**
    * <pre>
-   * A policy, an approver or missing rights did not allow it.
+   * Denied by a policy or an approver, or because of missing permissions.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_DENIED = 2;</code>
@@ -150,7 +150,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_LIMIT_VALUE = 3;
   /**
    * <pre>
-   * It took longer than it may.
+   * A timeout expired.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_TIMEOUT = 4;</code>
@@ -158,7 +158,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_TIMEOUT_VALUE = 4;
   /**
    * <pre>
-   * Something that is needed cannot be reached: a peer, a model, a store.
+   * A dependency is unavailable: a peer, a model, a store.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_UNAVAILABLE = 5;</code>
@@ -174,7 +174,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_TOOL_VALUE = 6;
   /**
    * <pre>
-   * A model answered with an error, or with something that cannot be used.
+   * A model returned an error or an unusable response.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_MODEL = 7;</code>
@@ -182,7 +182,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_MODEL_VALUE = 7;
   /**
    * <pre>
-   * Another agent failed at work that was delegated to it.
+   * Another agent failed in delegated work.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_PEER = 8;</code>
@@ -190,7 +190,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_PEER_VALUE = 8;
   /**
    * <pre>
-   * It was interrupted because somebody canceled it.
+   * The work was canceled.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_CANCELED = 9;</code>
@@ -198,7 +198,7 @@ public enum FailureCategory
   public static final int FAILURE_CATEGORY_CANCELED_VALUE = 9;
   /**
    * <pre>
-   * A defect of the agent.
+   * An internal error of the agent.
    * </pre>
    *
    * <code>FAILURE_CATEGORY_INTERNAL = 10;</code>

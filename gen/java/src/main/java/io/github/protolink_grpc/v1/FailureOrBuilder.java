@@ -12,8 +12,8 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-   * application. Set by whoever reports it. Empty means that `message` says all.
+   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+   * application. Empty means that only `message` describes the failure.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -22,8 +22,8 @@ public interface FailureOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a word of the
-   * application. Set by whoever reports it. Empty means that `message` says all.
+   * Machine-readable reason: the name of an ErrorReason without its prefix, for instance `TOOL_FAILED`, or a reason defined by the
+   * application. Empty means that only `message` describes the failure.
    * </pre>
    *
    * <code>string reason = 1;</code>
@@ -34,7 +34,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * One sentence for people, without secrets. Set by whoever reports it.
+   * One sentence for people, without secrets.
    * </pre>
    *
    * <code>string message = 2;</code>
@@ -43,7 +43,7 @@ public interface FailureOrBuilder extends
   java.lang.String getMessage();
   /**
    * <pre>
-   * One sentence for people, without secrets. Set by whoever reports it.
+   * One sentence for people, without secrets.
    * </pre>
    *
    * <code>string message = 2;</code>
@@ -54,7 +54,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * Kind of cause. Set by whoever reports it.
+   * Kind of cause.
    * </pre>
    *
    * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -63,7 +63,7 @@ public interface FailureOrBuilder extends
   int getCategoryValue();
   /**
    * <pre>
-   * Kind of cause. Set by whoever reports it.
+   * Kind of cause.
    * </pre>
    *
    * <code>.plgrpc.v1.FailureCategory category = 3;</code>
@@ -73,7 +73,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * Whether the same work may succeed later, unchanged. Set by whoever reports it.
+   * Whether the same work, unchanged, may succeed later.
    * </pre>
    *
    * <code>bool retryable = 4;</code>
@@ -83,7 +83,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -92,7 +92,7 @@ public interface FailureOrBuilder extends
   boolean hasRetryDelay();
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -101,7 +101,7 @@ public interface FailureOrBuilder extends
   com.google.protobuf.Duration getRetryDelay();
   /**
    * <pre>
-   * How long to wait before that. Set by whoever reports it. Unset means not stated.
+   * Minimum delay before a retry. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration retry_delay = 5;</code>
@@ -110,7 +110,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+   * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
    * </pre>
    *
    * <code>string origin = 6;</code>
@@ -119,7 +119,7 @@ public interface FailureOrBuilder extends
   java.lang.String getOrigin();
   /**
    * <pre>
-   * Where it began: the name of an agent, tool or model provider. Set by whoever reports it. Empty means here.
+   * Origin of the failure: the name of an agent, tool or model provider. Empty means the reporter itself.
    * </pre>
    *
    * <code>string origin = 6;</code>
@@ -130,7 +130,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -139,7 +139,7 @@ public interface FailureOrBuilder extends
   boolean hasDetails();
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -148,7 +148,7 @@ public interface FailureOrBuilder extends
   io.github.protolink_grpc.v1.Payload getDetails();
   /**
    * <pre>
-   * Further facts. Set by whoever reports it. Unset means none.
+   * Further facts. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload details = 7;</code>
@@ -157,7 +157,7 @@ public interface FailureOrBuilder extends
 
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -166,7 +166,7 @@ public interface FailureOrBuilder extends
   boolean hasCause();
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>
@@ -175,7 +175,7 @@ public interface FailureOrBuilder extends
   io.github.protolink_grpc.v1.Failure getCause();
   /**
    * <pre>
-   * The failure that this one follows from. Set by whoever reports it. At most 10 levels deep.
+   * The failure that caused this one. At most 10 levels deep.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure cause = 8;</code>

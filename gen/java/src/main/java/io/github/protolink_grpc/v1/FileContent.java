@@ -53,8 +53,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload content_;
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -66,8 +66,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -79,8 +79,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -485,8 +485,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> contentBuilder_;
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -497,8 +497,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -513,8 +513,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -534,8 +534,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -553,8 +553,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -579,8 +579,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -597,8 +597,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -610,8 +610,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -626,8 +626,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-     * only the name is known.
+     * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+     * Unset means that only the name is known.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload content = 1;</code>

@@ -12,8 +12,8 @@ public interface FileContentOrBuilder extends
 
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -22,8 +22,8 @@ public interface FileContentOrBuilder extends
   boolean hasContent();
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>
@@ -32,8 +32,8 @@ public interface FileContentOrBuilder extends
   io.github.protolink_grpc.v1.Payload getContent();
   /**
    * <pre>
-   * The bytes, or where they are, and their media type. Set by the author; never fetched by the runtime on its own. Unset means that
-   * only the name is known.
+   * The bytes or a reference to them, and their media type. Set by the author. The runtime never fetches a reference automatically.
+   * Unset means that only the name is known.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload content = 1;</code>

@@ -101,7 +101,7 @@ private static final long serialVersionUID = 0L;
   private int view_ = 0;
   /**
    * <pre>
-   * How much of it. Set by the caller. Default: full.
+   * View of the task to return. Set by the caller. Default: full.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -112,7 +112,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How much of it. Set by the caller. Default: full.
+   * View of the task to return. Set by the caller. Default: full.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -127,7 +127,7 @@ private static final long serialVersionUID = 0L;
   private int maxMessages_ = 0;
   /**
    * <pre>
-   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
    * </pre>
    *
    * <code>int32 max_messages = 3;</code>
@@ -142,7 +142,7 @@ private static final long serialVersionUID = 0L;
   private int beforeMessage_ = 0;
   /**
    * <pre>
-   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_message = 4;</code>
@@ -154,7 +154,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_message = 4;</code>
@@ -169,7 +169,7 @@ private static final long serialVersionUID = 0L;
   private int beforeArtifact_ = 0;
   /**
    * <pre>
-   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_artifact = 5;</code>
@@ -181,7 +181,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_artifact = 5;</code>
@@ -690,7 +690,7 @@ private static final long serialVersionUID = 0L;
     private int view_ = 0;
     /**
      * <pre>
-     * How much of it. Set by the caller. Default: full.
+     * View of the task to return. Set by the caller. Default: full.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -701,7 +701,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of it. Set by the caller. Default: full.
+     * View of the task to return. Set by the caller. Default: full.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -716,7 +716,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of it. Set by the caller. Default: full.
+     * View of the task to return. Set by the caller. Default: full.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -729,7 +729,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of it. Set by the caller. Default: full.
+     * View of the task to return. Set by the caller. Default: full.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -745,7 +745,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of it. Set by the caller. Default: full.
+     * View of the task to return. Set by the caller. Default: full.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -761,7 +761,7 @@ private static final long serialVersionUID = 0L;
     private int maxMessages_ ;
     /**
      * <pre>
-     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -773,7 +773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -789,7 +789,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+     * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
      * </pre>
      *
      * <code>int32 max_messages = 3;</code>
@@ -805,7 +805,7 @@ private static final long serialVersionUID = 0L;
     private int beforeMessage_ ;
     /**
      * <pre>
-     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_message = 4;</code>
@@ -817,7 +817,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_message = 4;</code>
@@ -829,7 +829,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_message = 4;</code>
@@ -845,7 +845,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_message = 4;</code>
@@ -861,7 +861,7 @@ private static final long serialVersionUID = 0L;
     private int beforeArtifact_ ;
     /**
      * <pre>
-     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_artifact = 5;</code>
@@ -873,7 +873,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_artifact = 5;</code>
@@ -885,7 +885,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_artifact = 5;</code>
@@ -901,7 +901,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+     * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
      * </pre>
      *
      * <code>optional int32 before_artifact = 5;</code>

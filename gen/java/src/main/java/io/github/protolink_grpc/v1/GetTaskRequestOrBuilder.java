@@ -32,7 +32,7 @@ public interface GetTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * How much of it. Set by the caller. Default: full.
+   * View of the task to return. Set by the caller. Default: full.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -41,7 +41,7 @@ public interface GetTaskRequestOrBuilder extends
   int getViewValue();
   /**
    * <pre>
-   * How much of it. Set by the caller. Default: full.
+   * View of the task to return. Set by the caller. Default: full.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 2;</code>
@@ -51,7 +51,7 @@ public interface GetTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Messages to show at most: the latest ones. Set by the caller. 0, the default, means all that fit.
+   * Maximum number of messages to return; the latest are returned. Set by the caller. 0, the default, means all that fit.
    * </pre>
    *
    * <code>int32 max_messages = 3;</code>
@@ -61,7 +61,7 @@ public interface GetTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_message = 4;</code>
@@ -70,7 +70,7 @@ public interface GetTaskRequestOrBuilder extends
   boolean hasBeforeMessage();
   /**
    * <pre>
-   * Show only messages before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only messages before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_message = 4;</code>
@@ -80,7 +80,7 @@ public interface GetTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_artifact = 5;</code>
@@ -89,7 +89,7 @@ public interface GetTaskRequestOrBuilder extends
   boolean hasBeforeArtifact();
   /**
    * <pre>
-   * Show only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 shows none.
+   * Return only artifacts before this index of the whole task. Set by the caller. Unset means all; 0 returns none.
    * </pre>
    *
    * <code>optional int32 before_artifact = 5;</code>

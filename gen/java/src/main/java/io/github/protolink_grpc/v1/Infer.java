@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Infer asks the agent's model.
+ * Infer is a request to the agent's model.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Infer}
@@ -103,7 +103,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object user_ = "";
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+   * Text of the user. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string user = 2;</code>
@@ -124,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+   * Text of the user. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string user = 2;</code>
@@ -150,7 +150,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object outputSchemaJson_ = "";
   /**
    * <pre>
-   * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+   * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
    * </pre>
    *
    * <code>string output_schema_json = 3;</code>
@@ -171,7 +171,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+   * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
    * </pre>
    *
    * <code>string output_schema_json = 3;</code>
@@ -197,7 +197,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+   * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 4;</code>
@@ -218,7 +218,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+   * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 4;</code>
@@ -427,7 +427,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Infer asks the agent's model.
+   * Infer is a request to the agent's model.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Infer}
@@ -704,7 +704,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object user_ = "";
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+     * Text of the user. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string user = 2;</code>
@@ -724,7 +724,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+     * Text of the user. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string user = 2;</code>
@@ -745,7 +745,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+     * Text of the user. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string user = 2;</code>
@@ -762,7 +762,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+     * Text of the user. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string user = 2;</code>
@@ -776,7 +776,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+     * Text of the user. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string user = 2;</code>
@@ -796,7 +796,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object outputSchemaJson_ = "";
     /**
      * <pre>
-     * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+     * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
      * </pre>
      *
      * <code>string output_schema_json = 3;</code>
@@ -816,7 +816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+     * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
      * </pre>
      *
      * <code>string output_schema_json = 3;</code>
@@ -837,7 +837,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+     * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
      * </pre>
      *
      * <code>string output_schema_json = 3;</code>
@@ -854,7 +854,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+     * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
      * </pre>
      *
      * <code>string output_schema_json = 3;</code>
@@ -868,7 +868,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+     * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
      * </pre>
      *
      * <code>string output_schema_json = 3;</code>
@@ -888,7 +888,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+     * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 4;</code>
@@ -908,7 +908,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+     * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 4;</code>
@@ -929,7 +929,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+     * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 4;</code>
@@ -946,7 +946,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+     * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 4;</code>
@@ -960,7 +960,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+     * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 4;</code>

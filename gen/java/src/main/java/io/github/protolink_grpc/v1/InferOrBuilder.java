@@ -32,7 +32,7 @@ public interface InferOrBuilder extends
 
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+   * Text of the user. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string user = 2;</code>
@@ -41,7 +41,7 @@ public interface InferOrBuilder extends
   java.lang.String getUser();
   /**
    * <pre>
-   * Text of the person on whose behalf this is asked. Set by the caller. Empty means none.
+   * Text of the user. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string user = 2;</code>
@@ -52,7 +52,7 @@ public interface InferOrBuilder extends
 
   /**
    * <pre>
-   * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+   * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
    * </pre>
    *
    * <code>string output_schema_json = 3;</code>
@@ -61,7 +61,7 @@ public interface InferOrBuilder extends
   java.lang.String getOutputSchemaJson();
   /**
    * <pre>
-   * JSON Schema that the answer must match, a JSON object. Set by the caller. Empty means free text.
+   * JSON Schema that the response must match, a JSON object. Set by the caller. Empty means free text.
    * </pre>
    *
    * <code>string output_schema_json = 3;</code>
@@ -72,7 +72,7 @@ public interface InferOrBuilder extends
 
   /**
    * <pre>
-   * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+   * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 4;</code>
@@ -81,7 +81,7 @@ public interface InferOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts for the runtime, a JSON object; not shown to the model. Set by the caller. Empty means none.
+   * Metadata for the runtime, a JSON object; not sent to the model. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 4;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * InferOutput is the answer of a model.
+ * InferOutput is the response of a model.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.InferOutput}
@@ -92,7 +92,7 @@ private static final long serialVersionUID = 0L;
   public static final int TEXT_FIELD_NUMBER = 1;
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -103,7 +103,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -128,7 +128,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -156,7 +156,7 @@ private static final long serialVersionUID = 0L;
   public static final int VALUE_FIELD_NUMBER = 2;
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -168,7 +168,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -183,7 +183,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -382,7 +382,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * InferOutput is the answer of a model.
+   * InferOutput is the response of a model.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.InferOutput}
@@ -568,7 +568,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -580,7 +580,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -606,7 +606,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -633,7 +633,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -650,7 +650,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -666,7 +666,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as text. Set by the agent.
+     * Response as text. Set by the agent.
      * </pre>
      *
      * <code>string text = 1;</code>
@@ -687,7 +687,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> valueBuilder_;
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -699,7 +699,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -721,7 +721,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -741,7 +741,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -759,7 +759,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -786,7 +786,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -809,7 +809,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -819,7 +819,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -837,7 +837,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Answer as any value. Set by the agent.
+     * Response as any value. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload value = 2;</code>

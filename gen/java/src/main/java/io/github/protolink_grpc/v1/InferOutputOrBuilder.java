@@ -12,7 +12,7 @@ public interface InferOutputOrBuilder extends
 
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -21,7 +21,7 @@ public interface InferOutputOrBuilder extends
   boolean hasText();
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -30,7 +30,7 @@ public interface InferOutputOrBuilder extends
   java.lang.String getText();
   /**
    * <pre>
-   * Answer as text. Set by the agent.
+   * Response as text. Set by the agent.
    * </pre>
    *
    * <code>string text = 1;</code>
@@ -41,7 +41,7 @@ public interface InferOutputOrBuilder extends
 
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -50,7 +50,7 @@ public interface InferOutputOrBuilder extends
   boolean hasValue();
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>
@@ -59,7 +59,7 @@ public interface InferOutputOrBuilder extends
   io.github.protolink_grpc.v1.Payload getValue();
   /**
    * <pre>
-   * Answer as any value. Set by the agent.
+   * Response as any value. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload value = 2;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * InstanceState is whether an instance of an agent takes work. Open, as TaskState: an unknown state is treated as UP.
+ * InstanceState is whether an instance of an agent accepts work. Open, as TaskState: an unknown state is treated as UP.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.InstanceState}
@@ -17,7 +17,7 @@ public enum InstanceState
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * Not set. In a request: as before.
+   * Not set. In a request: unchanged.
    * </pre>
    *
    * <code>INSTANCE_STATE_UNSPECIFIED = 0;</code>
@@ -25,7 +25,7 @@ public enum InstanceState
   INSTANCE_STATE_UNSPECIFIED(0),
   /**
    * <pre>
-   * It takes work.
+   * The instance accepts work.
    * </pre>
    *
    * <code>INSTANCE_STATE_UP = 1;</code>
@@ -33,7 +33,8 @@ public enum InstanceState
   INSTANCE_STATE_UP(1),
   /**
    * <pre>
-   * It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+   * The instance is shutting down: it finishes its work, still serves requests about it, and accepts no new work. Call another
+   * instance.
    * </pre>
    *
    * <code>INSTANCE_STATE_DRAINING = 2;</code>
@@ -53,7 +54,7 @@ public enum InstanceState
   }
   /**
    * <pre>
-   * Not set. In a request: as before.
+   * Not set. In a request: unchanged.
    * </pre>
    *
    * <code>INSTANCE_STATE_UNSPECIFIED = 0;</code>
@@ -61,7 +62,7 @@ public enum InstanceState
   public static final int INSTANCE_STATE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * It takes work.
+   * The instance accepts work.
    * </pre>
    *
    * <code>INSTANCE_STATE_UP = 1;</code>
@@ -69,7 +70,8 @@ public enum InstanceState
   public static final int INSTANCE_STATE_UP_VALUE = 1;
   /**
    * <pre>
-   * It goes down: it finishes the work that it has, answers questions about it, and takes no new one. Call another instance.
+   * The instance is shutting down: it finishes its work, still serves requests about it, and accepts no new work. Call another
+   * instance.
    * </pre>
    *
    * <code>INSTANCE_STATE_DRAINING = 2;</code>

@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.AgentFilter filter_;
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -107,7 +107,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 3;</code>
@@ -128,7 +128,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 3;</code>
@@ -520,7 +520,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.AgentFilter, io.github.protolink_grpc.v1.AgentFilter.Builder, io.github.protolink_grpc.v1.AgentFilterOrBuilder> filterBuilder_;
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -531,7 +531,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -546,7 +546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -566,7 +566,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -584,7 +584,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -609,7 +609,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -626,7 +626,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -638,7 +638,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -653,7 +653,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -719,7 +719,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 3;</code>
@@ -739,7 +739,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 3;</code>
@@ -760,7 +760,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 3;</code>
@@ -777,7 +777,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 3;</code>
@@ -791,7 +791,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 3;</code>

@@ -12,7 +12,7 @@ public interface ListAgentsRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -21,7 +21,7 @@ public interface ListAgentsRequestOrBuilder extends
   boolean hasFilter();
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -30,7 +30,7 @@ public interface ListAgentsRequestOrBuilder extends
   io.github.protolink_grpc.v1.AgentFilter getFilter();
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -49,7 +49,7 @@ public interface ListAgentsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 3;</code>
@@ -58,7 +58,7 @@ public interface ListAgentsRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer to the same filter. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response with the same filter. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 3;</code>

@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.RegisteredAgent> agents_;
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -88,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -99,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -161,7 +161,7 @@ private static final long serialVersionUID = 0L;
   private long revision_ = 0L;
   /**
    * <pre>
-   * Revision that the page reflects; watch from here. Set by the registry.
+   * Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
    * </pre>
    *
    * <code>int64 revision = 3;</code>
@@ -580,7 +580,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -594,7 +594,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -608,7 +608,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -622,7 +622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -643,7 +643,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -661,7 +661,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -681,7 +681,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -702,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -720,7 +720,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -738,7 +738,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -757,7 +757,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -774,7 +774,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -791,7 +791,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -802,7 +802,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -816,7 +816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -831,7 +831,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -854,7 +854,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agents. Set by the registry.
+     * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -973,7 +973,7 @@ private static final long serialVersionUID = 0L;
     private long revision_ ;
     /**
      * <pre>
-     * Revision that the page reflects; watch from here. Set by the registry.
+     * Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 3;</code>
@@ -985,7 +985,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Revision that the page reflects; watch from here. Set by the registry.
+     * Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 3;</code>
@@ -1001,7 +1001,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Revision that the page reflects; watch from here. Set by the registry.
+     * Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
      * </pre>
      *
      * <code>int64 revision = 3;</code>

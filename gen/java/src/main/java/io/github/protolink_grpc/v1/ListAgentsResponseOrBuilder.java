@@ -12,7 +12,7 @@ public interface ListAgentsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -21,7 +21,7 @@ public interface ListAgentsResponseOrBuilder extends
       getAgentsList();
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -29,7 +29,7 @@ public interface ListAgentsResponseOrBuilder extends
   io.github.protolink_grpc.v1.RegisteredAgent getAgents(int index);
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -37,7 +37,7 @@ public interface ListAgentsResponseOrBuilder extends
   int getAgentsCount();
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -46,7 +46,7 @@ public interface ListAgentsResponseOrBuilder extends
       getAgentsOrBuilderList();
   /**
    * <pre>
-   * Agents. Set by the registry.
+   * Agents. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the registry.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.RegisteredAgent agents = 1;</code>
@@ -76,7 +76,7 @@ public interface ListAgentsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Revision that the page reflects; watch from here. Set by the registry.
+   * Revision of the registry that the page reflects: use it as `after_revision` to watch. Set by the registry.
    * </pre>
    *
    * <code>int64 revision = 3;</code>

@@ -196,7 +196,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -217,7 +217,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -963,7 +963,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -983,7 +983,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1004,7 +1004,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1021,7 +1021,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 4;</code>
@@ -1035,7 +1035,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 4;</code>

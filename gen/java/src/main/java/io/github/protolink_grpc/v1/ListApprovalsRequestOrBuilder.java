@@ -91,7 +91,7 @@ public interface ListApprovalsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 4;</code>
@@ -100,7 +100,7 @@ public interface ListApprovalsRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 4;</code>

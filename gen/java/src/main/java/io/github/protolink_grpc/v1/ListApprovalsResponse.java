@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Approval> approvals_;
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -88,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -99,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -541,7 +541,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -555,7 +555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -569,7 +569,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -583,7 +583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -604,7 +604,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -622,7 +622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -642,7 +642,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -663,7 +663,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -681,7 +681,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -699,7 +699,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -718,7 +718,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -735,7 +735,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -752,7 +752,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -763,7 +763,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -777,7 +777,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -792,7 +792,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -803,7 +803,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -815,7 +815,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>

@@ -12,7 +12,7 @@ public interface ListApprovalsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -21,7 +21,7 @@ public interface ListApprovalsResponseOrBuilder extends
       getApprovalsList();
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -29,7 +29,7 @@ public interface ListApprovalsResponseOrBuilder extends
   io.github.protolink_grpc.v1.Approval getApprovals(int index);
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -37,7 +37,7 @@ public interface ListApprovalsResponseOrBuilder extends
   int getApprovalsCount();
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -46,7 +46,7 @@ public interface ListApprovalsResponseOrBuilder extends
       getApprovalsOrBuilderList();
   /**
    * <pre>
-   * Approvals, oldest first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Approvals, oldest first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>

@@ -236,7 +236,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+   * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
    * </pre>
    *
    * <code>string page_token = 5;</code>
@@ -257,7 +257,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+   * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
    * </pre>
    *
    * <code>string page_token = 5;</code>
@@ -282,7 +282,7 @@ private static final long serialVersionUID = 0L;
   private int view_ = 0;
   /**
    * <pre>
-   * How much of each task. Set by the caller. Default: header.
+   * View of each task. Set by the caller. Default: header.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -293,7 +293,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How much of each task. Set by the caller. Default: header.
+   * View of each task. Set by the caller. Default: header.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -308,7 +308,7 @@ private static final long serialVersionUID = 0L;
   private boolean includeTotal_ = false;
   /**
    * <pre>
-   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
    * </pre>
    *
    * <code>bool include_total = 7;</code>
@@ -1292,7 +1292,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+     * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
      * </pre>
      *
      * <code>string page_token = 5;</code>
@@ -1312,7 +1312,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+     * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
      * </pre>
      *
      * <code>string page_token = 5;</code>
@@ -1333,7 +1333,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+     * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
      * </pre>
      *
      * <code>string page_token = 5;</code>
@@ -1350,7 +1350,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+     * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
      * </pre>
      *
      * <code>string page_token = 5;</code>
@@ -1364,7 +1364,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+     * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
      * </pre>
      *
      * <code>string page_token = 5;</code>
@@ -1384,7 +1384,7 @@ private static final long serialVersionUID = 0L;
     private int view_ = 0;
     /**
      * <pre>
-     * How much of each task. Set by the caller. Default: header.
+     * View of each task. Set by the caller. Default: header.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -1395,7 +1395,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of each task. Set by the caller. Default: header.
+     * View of each task. Set by the caller. Default: header.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -1410,7 +1410,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of each task. Set by the caller. Default: header.
+     * View of each task. Set by the caller. Default: header.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -1423,7 +1423,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of each task. Set by the caller. Default: header.
+     * View of each task. Set by the caller. Default: header.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -1439,7 +1439,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of each task. Set by the caller. Default: header.
+     * View of each task. Set by the caller. Default: header.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -1455,7 +1455,7 @@ private static final long serialVersionUID = 0L;
     private boolean includeTotal_ ;
     /**
      * <pre>
-     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
      * </pre>
      *
      * <code>bool include_total = 7;</code>
@@ -1467,7 +1467,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
      * </pre>
      *
      * <code>bool include_total = 7;</code>
@@ -1483,7 +1483,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+     * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
      * </pre>
      *
      * <code>bool include_total = 7;</code>

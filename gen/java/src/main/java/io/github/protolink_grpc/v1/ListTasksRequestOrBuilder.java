@@ -118,7 +118,7 @@ public interface ListTasksRequestOrBuilder extends
 
   /**
    * <pre>
-   * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+   * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
    * </pre>
    *
    * <code>string page_token = 5;</code>
@@ -127,7 +127,7 @@ public interface ListTasksRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * Token of the page to return. Set by the caller, from an earlier answer to the same filters. Empty means the first page.
+   * Token of the page to return. Set by the caller, from an earlier response with the same filters. Empty means the first page.
    * </pre>
    *
    * <code>string page_token = 5;</code>
@@ -138,7 +138,7 @@ public interface ListTasksRequestOrBuilder extends
 
   /**
    * <pre>
-   * How much of each task. Set by the caller. Default: header.
+   * View of each task. Set by the caller. Default: header.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -147,7 +147,7 @@ public interface ListTasksRequestOrBuilder extends
   int getViewValue();
   /**
    * <pre>
-   * How much of each task. Set by the caller. Default: header.
+   * View of each task. Set by the caller. Default: header.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 6;</code>
@@ -157,7 +157,7 @@ public interface ListTasksRequestOrBuilder extends
 
   /**
    * <pre>
-   * Whether to count all tasks that match, which costs time where they are many. Set by the caller. Default: do not count.
+   * Whether to count all matching tasks, which is slow for many tasks. Set by the caller. Default: do not count.
    * </pre>
    *
    * <code>bool include_total = 7;</code>

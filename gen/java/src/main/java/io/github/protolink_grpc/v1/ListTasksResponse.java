@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Task> tasks_;
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -88,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -99,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -161,7 +161,7 @@ private static final long serialVersionUID = 0L;
   private int totalSize_ = 0;
   /**
    * <pre>
-   * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+   * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
    * </pre>
    *
    * <code>int32 total_size = 3;</code>
@@ -579,7 +579,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -593,7 +593,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -607,7 +607,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -621,7 +621,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -642,7 +642,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -660,7 +660,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -680,7 +680,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -701,7 +701,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -719,7 +719,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -737,7 +737,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -756,7 +756,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -773,7 +773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -790,7 +790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -801,7 +801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -815,7 +815,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -830,7 +830,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -841,7 +841,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -853,7 +853,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+     * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -972,7 +972,7 @@ private static final long serialVersionUID = 0L;
     private int totalSize_ ;
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+     * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
      * </pre>
      *
      * <code>int32 total_size = 3;</code>
@@ -984,7 +984,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+     * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
      * </pre>
      *
      * <code>int32 total_size = 3;</code>
@@ -1000,7 +1000,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+     * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
      * </pre>
      *
      * <code>int32 total_size = 3;</code>

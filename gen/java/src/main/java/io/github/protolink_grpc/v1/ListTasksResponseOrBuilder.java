@@ -12,7 +12,7 @@ public interface ListTasksResponseOrBuilder extends
 
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -21,7 +21,7 @@ public interface ListTasksResponseOrBuilder extends
       getTasksList();
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -29,7 +29,7 @@ public interface ListTasksResponseOrBuilder extends
   io.github.protolink_grpc.v1.Task getTasks(int index);
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -37,7 +37,7 @@ public interface ListTasksResponseOrBuilder extends
   int getTasksCount();
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -46,7 +46,7 @@ public interface ListTasksResponseOrBuilder extends
       getTasksOrBuilderList();
   /**
    * <pre>
-   * Tasks, last changed first. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tasks, most recently changed first. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Task tasks = 1;</code>
@@ -76,7 +76,7 @@ public interface ListTasksResponseOrBuilder extends
 
   /**
    * <pre>
-   * Number of tasks that match the filters, on all pages. Set by the server when `include_total` asks for it, else 0.
+   * Number of tasks that match the filters, on all pages. Set by the server if `include_total` is set, else 0.
    * </pre>
    *
    * <code>int32 total_size = 3;</code>

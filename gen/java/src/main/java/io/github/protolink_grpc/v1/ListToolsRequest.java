@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ListToolsRequest asks for the tools.
+ * ListToolsRequest selects a page of tools.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ListToolsRequest}
@@ -68,7 +68,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object pageToken_ = "";
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 2;</code>
@@ -89,7 +89,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 2;</code>
@@ -279,7 +279,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ListToolsRequest asks for the tools.
+   * ListToolsRequest selects a page of tools.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ListToolsRequest}
@@ -478,7 +478,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object pageToken_ = "";
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 2;</code>
@@ -498,7 +498,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 2;</code>
@@ -519,7 +519,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 2;</code>
@@ -536,7 +536,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 2;</code>
@@ -550,7 +550,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+     * Token of the page. Set by the caller, from an earlier response. Empty means the first.
      * </pre>
      *
      * <code>string page_token = 2;</code>

@@ -22,7 +22,7 @@ public interface ListToolsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 2;</code>
@@ -31,7 +31,7 @@ public interface ListToolsRequestOrBuilder extends
   java.lang.String getPageToken();
   /**
    * <pre>
-   * Token of the page. Set by the caller, from an earlier answer. Empty means the first.
+   * Token of the page. Set by the caller, from an earlier response. Empty means the first.
    * </pre>
    *
    * <code>string page_token = 2;</code>

@@ -12,7 +12,7 @@ public interface ListToolsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
@@ -21,7 +21,7 @@ public interface ListToolsResponseOrBuilder extends
       getToolsList();
   /**
    * <pre>
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
@@ -29,7 +29,7 @@ public interface ListToolsResponseOrBuilder extends
   io.github.protolink_grpc.v1.Tool getTools(int index);
   /**
    * <pre>
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
@@ -37,7 +37,7 @@ public interface ListToolsResponseOrBuilder extends
   int getToolsCount();
   /**
    * <pre>
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Tool tools = 1;</code>
@@ -46,7 +46,7 @@ public interface ListToolsResponseOrBuilder extends
       getToolsOrBuilderList();
   /**
    * <pre>
-   * Tools, ordered by name. A page may be shorter than asked for: it ends after about 1 MiB. Set by the server.
+   * Tools, ordered by name. A page can be shorter than `page_size`: it ends after about 1 MiB. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Tool tools = 1;</code>

@@ -216,7 +216,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object text_ = "";
   /**
    * <pre>
-   * Full text of the answer. Set by the server.
+   * Full text of the response. Set by the server.
    * </pre>
    *
    * <code>string text = 5;</code>
@@ -237,7 +237,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Full text of the answer. Set by the server.
+   * Full text of the response. Set by the server.
    * </pre>
    *
    * <code>string text = 5;</code>
@@ -262,9 +262,9 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -276,9 +276,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -290,9 +290,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -306,7 +306,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration duration_;
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -318,7 +318,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -330,7 +330,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -392,7 +392,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.ToolCall> toolCalls_;
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -403,7 +403,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -415,7 +415,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -426,7 +426,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -437,7 +437,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -453,7 +453,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object finishReason_ = "";
   /**
    * <pre>
-   * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+   * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string finish_reason = 10;</code>
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+   * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string finish_reason = 10;</code>
@@ -1415,7 +1415,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object text_ = "";
     /**
      * <pre>
-     * Full text of the answer. Set by the server.
+     * Full text of the response. Set by the server.
      * </pre>
      *
      * <code>string text = 5;</code>
@@ -1435,7 +1435,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full text of the answer. Set by the server.
+     * Full text of the response. Set by the server.
      * </pre>
      *
      * <code>string text = 5;</code>
@@ -1456,7 +1456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full text of the answer. Set by the server.
+     * Full text of the response. Set by the server.
      * </pre>
      *
      * <code>string text = 5;</code>
@@ -1473,7 +1473,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full text of the answer. Set by the server.
+     * Full text of the response. Set by the server.
      * </pre>
      *
      * <code>string text = 5;</code>
@@ -1487,7 +1487,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full text of the answer. Set by the server.
+     * Full text of the response. Set by the server.
      * </pre>
      *
      * <code>string text = 5;</code>
@@ -1509,9 +1509,9 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1522,9 +1522,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1539,9 +1539,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1561,9 +1561,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1581,9 +1581,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1608,9 +1608,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1627,9 +1627,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1641,9 +1641,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1658,9 +1658,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-     * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-     * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+     * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+     * runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1684,7 +1684,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> durationBuilder_;
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1695,7 +1695,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1710,7 +1710,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1730,7 +1730,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1748,7 +1748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1773,7 +1773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1790,7 +1790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1802,7 +1802,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1817,7 +1817,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+     * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration duration = 7;</code>
@@ -1942,7 +1942,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -1956,7 +1956,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -1970,7 +1970,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -1984,7 +1984,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2005,7 +2005,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2023,7 +2023,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2043,7 +2043,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2064,7 +2064,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2082,7 +2082,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2100,7 +2100,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2119,7 +2119,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2136,7 +2136,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2153,7 +2153,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2164,7 +2164,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2178,7 +2178,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2193,7 +2193,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2204,7 +2204,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2216,7 +2216,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tools that the model asks for, in order. Set by the server.
+     * Tool calls that the model requests, in order. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -2243,7 +2243,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object finishReason_ = "";
     /**
      * <pre>
-     * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+     * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string finish_reason = 10;</code>
@@ -2263,7 +2263,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+     * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string finish_reason = 10;</code>
@@ -2284,7 +2284,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+     * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string finish_reason = 10;</code>
@@ -2301,7 +2301,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+     * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string finish_reason = 10;</code>
@@ -2315,7 +2315,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+     * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string finish_reason = 10;</code>

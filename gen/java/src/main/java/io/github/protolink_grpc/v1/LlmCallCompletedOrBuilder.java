@@ -82,7 +82,7 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * Full text of the answer. Set by the server.
+   * Full text of the response. Set by the server.
    * </pre>
    *
    * <code>string text = 5;</code>
@@ -91,7 +91,7 @@ public interface LlmCallCompletedOrBuilder extends
   java.lang.String getText();
   /**
    * <pre>
-   * Full text of the answer. Set by the server.
+   * Full text of the response. Set by the server.
    * </pre>
    *
    * <code>string text = 5;</code>
@@ -102,9 +102,9 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -113,9 +113,9 @@ public interface LlmCallCompletedOrBuilder extends
   boolean hasUsage();
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -124,9 +124,9 @@ public interface LlmCallCompletedOrBuilder extends
   io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
-   * What the call used: tokens and costs, as far as they are known. Set by the server. Unset means unknown. A number of tokens that the
-   * provider did not report is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance
-   * `{"unknown":["output_tokens"]}`. Steps, calls and runtime are not counted here.
+   * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
+   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
+   * runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -135,7 +135,7 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -144,7 +144,7 @@ public interface LlmCallCompletedOrBuilder extends
   boolean hasDuration();
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -153,7 +153,7 @@ public interface LlmCallCompletedOrBuilder extends
   com.google.protobuf.Duration getDuration();
   /**
    * <pre>
-   * How long the call took. Set by the server. Unset means unknown. Precision: microseconds.
+   * Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration duration = 7;</code>
@@ -182,7 +182,7 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -191,7 +191,7 @@ public interface LlmCallCompletedOrBuilder extends
       getToolCallsList();
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -199,7 +199,7 @@ public interface LlmCallCompletedOrBuilder extends
   io.github.protolink_grpc.v1.ToolCall getToolCalls(int index);
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -207,7 +207,7 @@ public interface LlmCallCompletedOrBuilder extends
   int getToolCallsCount();
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -216,7 +216,7 @@ public interface LlmCallCompletedOrBuilder extends
       getToolCallsOrBuilderList();
   /**
    * <pre>
-   * Tools that the model asks for, in order. Set by the server.
+   * Tool calls that the model requests, in order. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.ToolCall tool_calls = 9;</code>
@@ -226,7 +226,7 @@ public interface LlmCallCompletedOrBuilder extends
 
   /**
    * <pre>
-   * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+   * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string finish_reason = 10;</code>
@@ -235,7 +235,7 @@ public interface LlmCallCompletedOrBuilder extends
   java.lang.String getFinishReason();
   /**
    * <pre>
-   * Why the model ended: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
+   * Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string finish_reason = 10;</code>

@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+ * LlmCallFailed records a failed attempt of a model call. If `will_retry` is set, the same call is attempted again. Type
+ * `llm.call.failed`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.LlmCallFailed}
@@ -226,7 +227,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -238,7 +239,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -250,7 +251,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -264,7 +265,7 @@ private static final long serialVersionUID = 0L;
   private boolean willRetry_ = false;
   /**
    * <pre>
-   * Whether a further attempt follows. Set by the server.
+   * Whether another attempt follows. Set by the server.
    * </pre>
    *
    * <code>bool will_retry = 7;</code>
@@ -557,7 +558,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * LlmCallFailed ends an attempt at a model call. With `will_retry` the same call begins again. Type `llm.call.failed`.
+   * LlmCallFailed records a failed attempt of a model call. If `will_retry` is set, the same call is attempted again. Type
+   * `llm.call.failed`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.LlmCallFailed}
@@ -1181,7 +1183,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1192,7 +1194,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1207,7 +1209,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1227,7 +1229,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1245,7 +1247,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1270,7 +1272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1287,7 +1289,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1299,7 +1301,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1314,7 +1316,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+     * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -1336,7 +1338,7 @@ private static final long serialVersionUID = 0L;
     private boolean willRetry_ ;
     /**
      * <pre>
-     * Whether a further attempt follows. Set by the server.
+     * Whether another attempt follows. Set by the server.
      * </pre>
      *
      * <code>bool will_retry = 7;</code>
@@ -1348,7 +1350,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether a further attempt follows. Set by the server.
+     * Whether another attempt follows. Set by the server.
      * </pre>
      *
      * <code>bool will_retry = 7;</code>
@@ -1364,7 +1366,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether a further attempt follows. Set by the server.
+     * Whether another attempt follows. Set by the server.
      * </pre>
      *
      * <code>bool will_retry = 7;</code>

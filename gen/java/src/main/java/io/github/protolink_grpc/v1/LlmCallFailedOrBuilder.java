@@ -92,7 +92,7 @@ public interface LlmCallFailedOrBuilder extends
 
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -101,7 +101,7 @@ public interface LlmCallFailedOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -110,7 +110,7 @@ public interface LlmCallFailedOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why. Its `retry_delay` is the time until the next attempt, where there is one. Set by the server.
+   * The failure. Its `retry_delay` is the time until the next attempt, if there is one. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 6;</code>
@@ -119,7 +119,7 @@ public interface LlmCallFailedOrBuilder extends
 
   /**
    * <pre>
-   * Whether a further attempt follows. Set by the server.
+   * Whether another attempt follows. Set by the server.
    * </pre>
    *
    * <code>bool will_retry = 7;</code>

@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object callId_ = "";
   /**
    * <pre>
-   * Identifies the call; deltas name it. Set by the server.
+   * Identifies the call; its deltas have the same id. Set by the server.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the call; deltas name it. Set by the server.
+   * Identifies the call; its deltas have the same id. Set by the server.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -225,7 +225,7 @@ private static final long serialVersionUID = 0L;
   private boolean streaming_ = false;
   /**
    * <pre>
-   * Whether deltas will come. Set by the server.
+   * Whether deltas are sent for the call. Set by the server.
    * </pre>
    *
    * <code>bool streaming = 6;</code>
@@ -655,7 +655,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object callId_ = "";
     /**
      * <pre>
-     * Identifies the call; deltas name it. Set by the server.
+     * Identifies the call; its deltas have the same id. Set by the server.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -675,7 +675,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; deltas name it. Set by the server.
+     * Identifies the call; its deltas have the same id. Set by the server.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -696,7 +696,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; deltas name it. Set by the server.
+     * Identifies the call; its deltas have the same id. Set by the server.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -713,7 +713,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; deltas name it. Set by the server.
+     * Identifies the call; its deltas have the same id. Set by the server.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -727,7 +727,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; deltas name it. Set by the server.
+     * Identifies the call; its deltas have the same id. Set by the server.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -1019,7 +1019,7 @@ private static final long serialVersionUID = 0L;
     private boolean streaming_ ;
     /**
      * <pre>
-     * Whether deltas will come. Set by the server.
+     * Whether deltas are sent for the call. Set by the server.
      * </pre>
      *
      * <code>bool streaming = 6;</code>
@@ -1031,7 +1031,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether deltas will come. Set by the server.
+     * Whether deltas are sent for the call. Set by the server.
      * </pre>
      *
      * <code>bool streaming = 6;</code>
@@ -1047,7 +1047,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether deltas will come. Set by the server.
+     * Whether deltas are sent for the call. Set by the server.
      * </pre>
      *
      * <code>bool streaming = 6;</code>

@@ -12,7 +12,7 @@ public interface LlmCallStartedOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the call; deltas name it. Set by the server.
+   * Identifies the call; its deltas have the same id. Set by the server.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -21,7 +21,7 @@ public interface LlmCallStartedOrBuilder extends
   java.lang.String getCallId();
   /**
    * <pre>
-   * Identifies the call; deltas name it. Set by the server.
+   * Identifies the call; its deltas have the same id. Set by the server.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -92,7 +92,7 @@ public interface LlmCallStartedOrBuilder extends
 
   /**
    * <pre>
-   * Whether deltas will come. Set by the server.
+   * Whether deltas are sent for the call. Set by the server.
    * </pre>
    *
    * <code>bool streaming = 6;</code>

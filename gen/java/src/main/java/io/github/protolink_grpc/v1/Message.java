@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Message is one communication between participants.
+ * Message is one message of a caller, an agent, the system or a tool.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Message}
@@ -103,7 +103,7 @@ private static final long serialVersionUID = 0L;
   private int role_ = 0;
   /**
    * <pre>
-   * Who speaks. Set by the author. Default: user.
+   * Role of the author. Set by the author. Default: user.
    * </pre>
    *
    * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -114,7 +114,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Who speaks. Set by the author. Default: user.
+   * Role of the author. Set by the author. Default: user.
    * </pre>
    *
    * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -190,7 +190,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -202,7 +202,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -214,7 +214,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -229,7 +229,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts about the message, a JSON object. Set by the author. Empty means none.
+   * Metadata of the message, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -250,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts about the message, a JSON object. Set by the author. Empty means none.
+   * Metadata of the message, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -478,7 +478,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Message is one communication between participants.
+   * Message is one message of a caller, an agent, the system or a tool.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Message}
@@ -828,7 +828,7 @@ private static final long serialVersionUID = 0L;
     private int role_ = 0;
     /**
      * <pre>
-     * Who speaks. Set by the author. Default: user.
+     * Role of the author. Set by the author. Default: user.
      * </pre>
      *
      * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -839,7 +839,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who speaks. Set by the author. Default: user.
+     * Role of the author. Set by the author. Default: user.
      * </pre>
      *
      * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -854,7 +854,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who speaks. Set by the author. Default: user.
+     * Role of the author. Set by the author. Default: user.
      * </pre>
      *
      * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -867,7 +867,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who speaks. Set by the author. Default: user.
+     * Role of the author. Set by the author. Default: user.
      * </pre>
      *
      * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -883,7 +883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Who speaks. Set by the author. Default: user.
+     * Role of the author. Set by the author. Default: user.
      * </pre>
      *
      * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -1213,7 +1213,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1224,7 +1224,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1239,7 +1239,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1259,7 +1259,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1277,7 +1277,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1302,7 +1302,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1319,7 +1319,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1331,7 +1331,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1346,7 +1346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was written, UTC, microseconds. Set by the author, else by the server.
+     * Creation time, UTC, microseconds. Set by the author, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -1368,7 +1368,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts about the message, a JSON object. Set by the author. Empty means none.
+     * Metadata of the message, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -1388,7 +1388,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the message, a JSON object. Set by the author. Empty means none.
+     * Metadata of the message, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -1409,7 +1409,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the message, a JSON object. Set by the author. Empty means none.
+     * Metadata of the message, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -1426,7 +1426,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the message, a JSON object. Set by the author. Empty means none.
+     * Metadata of the message, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -1440,7 +1440,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the message, a JSON object. Set by the author. Empty means none.
+     * Metadata of the message, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>

@@ -32,7 +32,7 @@ public interface MessageOrBuilder extends
 
   /**
    * <pre>
-   * Who speaks. Set by the author. Default: user.
+   * Role of the author. Set by the author. Default: user.
    * </pre>
    *
    * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -41,7 +41,7 @@ public interface MessageOrBuilder extends
   int getRoleValue();
   /**
    * <pre>
-   * Who speaks. Set by the author. Default: user.
+   * Role of the author. Set by the author. Default: user.
    * </pre>
    *
    * <code>.plgrpc.v1.MessageRole role = 2;</code>
@@ -95,7 +95,7 @@ public interface MessageOrBuilder extends
 
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -104,7 +104,7 @@ public interface MessageOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -113,7 +113,7 @@ public interface MessageOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When it was written, UTC, microseconds. Set by the author, else by the server.
+   * Creation time, UTC, microseconds. Set by the author, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 4;</code>
@@ -122,7 +122,7 @@ public interface MessageOrBuilder extends
 
   /**
    * <pre>
-   * Facts about the message, a JSON object. Set by the author. Empty means none.
+   * Metadata of the message, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -131,7 +131,7 @@ public interface MessageOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts about the message, a JSON object. Set by the author. Empty means none.
+   * Metadata of the message, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>

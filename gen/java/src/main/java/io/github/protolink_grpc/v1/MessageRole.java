@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * MessageRole is who speaks in a message. Open, as TaskState.
+ * MessageRole is the role of a message's author. Open, as TaskState.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.MessageRole}
@@ -25,7 +25,7 @@ public enum MessageRole
   MESSAGE_ROLE_UNSPECIFIED(0),
   /**
    * <pre>
-   * A person, or the program that speaks for one.
+   * A person, or a program that acts for a person.
    * </pre>
    *
    * <code>MESSAGE_ROLE_USER = 1;</code>
@@ -41,7 +41,7 @@ public enum MessageRole
   MESSAGE_ROLE_AGENT(2),
   /**
    * <pre>
-   * The system itself.
+   * The system.
    * </pre>
    *
    * <code>MESSAGE_ROLE_SYSTEM = 3;</code>
@@ -77,7 +77,7 @@ public enum MessageRole
   public static final int MESSAGE_ROLE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * A person, or the program that speaks for one.
+   * A person, or a program that acts for a person.
    * </pre>
    *
    * <code>MESSAGE_ROLE_USER = 1;</code>
@@ -93,7 +93,7 @@ public enum MessageRole
   public static final int MESSAGE_ROLE_AGENT_VALUE = 2;
   /**
    * <pre>
-   * The system itself.
+   * The system.
    * </pre>
    *
    * <code>MESSAGE_ROLE_SYSTEM = 3;</code>

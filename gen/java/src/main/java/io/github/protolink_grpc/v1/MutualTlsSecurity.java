@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+ * MutualTlsSecurity is TLS with a client certificate. It has no fields.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.MutualTlsSecurity}
@@ -195,7 +195,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * MutualTlsSecurity is TLS with a client certificate. It has no facts of its own.
+   * MutualTlsSecurity is TLS with a client certificate. It has no fields.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.MutualTlsSecurity}

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+ * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.OAuth2Security}
@@ -129,7 +129,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.OAuthFlow implicit_;
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -141,7 +141,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -153,7 +153,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -167,7 +167,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.OAuthFlow password_;
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -179,7 +179,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -191,7 +191,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -524,7 +524,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent, or unset where it is not accepted.
+   * OAuth2Security is OAuth 2.0, with the flows that the agent accepts. Each flow is set by the agent; unset means not accepted.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.OAuth2Security}
@@ -1100,7 +1100,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.OAuthFlow, io.github.protolink_grpc.v1.OAuthFlow.Builder, io.github.protolink_grpc.v1.OAuthFlowOrBuilder> implicitBuilder_;
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1111,7 +1111,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1126,7 +1126,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1146,7 +1146,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1164,7 +1164,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1189,7 +1189,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1206,7 +1206,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1218,7 +1218,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1233,7 +1233,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+     * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -1257,7 +1257,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.OAuthFlow, io.github.protolink_grpc.v1.OAuthFlow.Builder, io.github.protolink_grpc.v1.OAuthFlowOrBuilder> passwordBuilder_;
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1268,7 +1268,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1283,7 +1283,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1303,7 +1303,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1321,7 +1321,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1346,7 +1346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1363,7 +1363,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1375,7 +1375,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -1390,7 +1390,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+     * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
      * </pre>
      *
      * <code>.plgrpc.v1.OAuthFlow password = 4;</code>

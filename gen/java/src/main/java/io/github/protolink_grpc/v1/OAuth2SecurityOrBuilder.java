@@ -66,7 +66,7 @@ public interface OAuth2SecurityOrBuilder extends
 
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -75,7 +75,7 @@ public interface OAuth2SecurityOrBuilder extends
   boolean hasImplicit();
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -84,7 +84,7 @@ public interface OAuth2SecurityOrBuilder extends
   io.github.protolink_grpc.v1.OAuthFlow getImplicit();
   /**
    * <pre>
-   * Implicit. Has `authorization_url`. OAuth 2.1 has no such flow any more.
+   * Implicit. Has `authorization_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow implicit = 3;</code>
@@ -93,7 +93,7 @@ public interface OAuth2SecurityOrBuilder extends
 
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -102,7 +102,7 @@ public interface OAuth2SecurityOrBuilder extends
   boolean hasPassword();
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>
@@ -111,7 +111,7 @@ public interface OAuth2SecurityOrBuilder extends
   io.github.protolink_grpc.v1.OAuthFlow getPassword();
   /**
    * <pre>
-   * Password of the resource owner. Has `token_url`. OAuth 2.1 has no such flow any more.
+   * Password of the resource owner. Has `token_url`. Removed in OAuth 2.1.
    * </pre>
    *
    * <code>.plgrpc.v1.OAuthFlow password = 4;</code>

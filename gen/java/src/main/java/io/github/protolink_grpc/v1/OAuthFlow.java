@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+ * OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.OAuthFlow}
@@ -209,7 +209,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object refreshUrl_ = "";
   /**
    * <pre>
-   * URL at which tokens are refreshed.
+   * URL of the endpoint that refreshes tokens.
    * </pre>
    *
    * <code>string refresh_url = 4;</code>
@@ -230,7 +230,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * URL at which tokens are refreshed.
+   * URL of the endpoint that refreshes tokens.
    * </pre>
    *
    * <code>string refresh_url = 4;</code>
@@ -583,7 +583,7 @@ java.lang.String defaultValue) {
   }
   /**
    * <pre>
-   * OAuthFlow says where a flow of OAuth 2.0 takes place. Everything is set by the agent; empty means not stated.
+   * OAuthFlow has the endpoints and scopes of one OAuth 2.0 flow. All fields are set by the agent; empty means not stated.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.OAuthFlow}
@@ -1095,7 +1095,7 @@ java.lang.String defaultValue) {
     private java.lang.Object refreshUrl_ = "";
     /**
      * <pre>
-     * URL at which tokens are refreshed.
+     * URL of the endpoint that refreshes tokens.
      * </pre>
      *
      * <code>string refresh_url = 4;</code>
@@ -1115,7 +1115,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * URL at which tokens are refreshed.
+     * URL of the endpoint that refreshes tokens.
      * </pre>
      *
      * <code>string refresh_url = 4;</code>
@@ -1136,7 +1136,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * URL at which tokens are refreshed.
+     * URL of the endpoint that refreshes tokens.
      * </pre>
      *
      * <code>string refresh_url = 4;</code>
@@ -1153,7 +1153,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * URL at which tokens are refreshed.
+     * URL of the endpoint that refreshes tokens.
      * </pre>
      *
      * <code>string refresh_url = 4;</code>
@@ -1167,7 +1167,7 @@ java.lang.String defaultValue) {
     }
     /**
      * <pre>
-     * URL at which tokens are refreshed.
+     * URL of the endpoint that refreshes tokens.
      * </pre>
      *
      * <code>string refresh_url = 4;</code>

@@ -72,7 +72,7 @@ public interface OAuthFlowOrBuilder extends
 
   /**
    * <pre>
-   * URL at which tokens are refreshed.
+   * URL of the endpoint that refreshes tokens.
    * </pre>
    *
    * <code>string refresh_url = 4;</code>
@@ -81,7 +81,7 @@ public interface OAuthFlowOrBuilder extends
   java.lang.String getRefreshUrl();
   /**
    * <pre>
-   * URL at which tokens are refreshed.
+   * URL of the endpoint that refreshes tokens.
    * </pre>
    *
    * <code>string refresh_url = 4;</code>

@@ -264,7 +264,7 @@ private static final long serialVersionUID = 0L;
   public static final int TOOL_CALL_FIELD_NUMBER = 4;
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -276,7 +276,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -291,7 +291,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -350,7 +350,7 @@ private static final long serialVersionUID = 0L;
   public static final int INFER_FIELD_NUMBER = 6;
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -362,7 +362,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -377,7 +377,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -393,7 +393,7 @@ private static final long serialVersionUID = 0L;
   public static final int INFER_OUTPUT_FIELD_NUMBER = 7;
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -405,7 +405,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -420,7 +420,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -436,7 +436,7 @@ private static final long serialVersionUID = 0L;
   public static final int FAILURE_FIELD_NUMBER = 8;
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -448,7 +448,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -463,7 +463,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -479,7 +479,7 @@ private static final long serialVersionUID = 0L;
   public static final int ROUTE_FIELD_NUMBER = 9;
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -491,7 +491,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -506,7 +506,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -567,7 +567,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object fallbackText_ = "";
   /**
    * <pre>
-   * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+   * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+   * 1.0.
    * </pre>
    *
    * <code>string fallback_text = 13;</code>
@@ -588,7 +589,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+   * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+   * 1.0.
    * </pre>
    *
    * <code>string fallback_text = 13;</code>
@@ -614,7 +616,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts about this part, a JSON object. Set by the author. Empty means none.
+   * Metadata of the part, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 14;</code>
@@ -635,7 +637,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts about this part, a JSON object. Set by the author. Empty means none.
+   * Metadata of the part, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 14;</code>
@@ -661,7 +663,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object mediaType_ = "";
   /**
    * <pre>
-   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
    * </pre>
    *
    * <code>string media_type = 15;</code>
@@ -682,7 +684,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
    * </pre>
    *
    * <code>string media_type = 15;</code>
@@ -1889,7 +1891,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ToolCall, io.github.protolink_grpc.v1.ToolCall.Builder, io.github.protolink_grpc.v1.ToolCallOrBuilder> toolCallBuilder_;
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -1901,7 +1903,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -1923,7 +1925,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -1943,7 +1945,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -1961,7 +1963,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -1988,7 +1990,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -2011,7 +2013,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -2021,7 +2023,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -2039,7 +2041,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to run one named tool. Set by whoever wants it run.
+     * A request to run one named tool. Set by the caller or a model.
      * </pre>
      *
      * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -2245,7 +2247,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Infer, io.github.protolink_grpc.v1.Infer.Builder, io.github.protolink_grpc.v1.InferOrBuilder> inferBuilder_;
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2257,7 +2259,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2279,7 +2281,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2299,7 +2301,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2317,7 +2319,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2344,7 +2346,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2367,7 +2369,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2377,7 +2379,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2395,7 +2397,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A request to ask the agent's model. Set by whoever wants the answer.
+     * A request to the agent's model. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -2423,7 +2425,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.InferOutput, io.github.protolink_grpc.v1.InferOutput.Builder, io.github.protolink_grpc.v1.InferOutputOrBuilder> inferOutputBuilder_;
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2435,7 +2437,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2457,7 +2459,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2477,7 +2479,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2495,7 +2497,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2522,7 +2524,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2545,7 +2547,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2555,7 +2557,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2573,7 +2575,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The answer of the agent's model. Set by the agent.
+     * The response of the agent's model. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -2601,7 +2603,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2613,7 +2615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2635,7 +2637,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2655,7 +2657,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2673,7 +2675,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2700,7 +2702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2723,7 +2725,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2733,7 +2735,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2751,7 +2753,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why something did not succeed. Set by the agent.
+     * The description of a failure. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -2779,7 +2781,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RouteDecision, io.github.protolink_grpc.v1.RouteDecision.Builder, io.github.protolink_grpc.v1.RouteDecisionOrBuilder> routeBuilder_;
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2791,7 +2793,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2813,7 +2815,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2833,7 +2835,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2851,7 +2853,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2878,7 +2880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2901,7 +2903,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2911,7 +2913,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -2929,7 +2931,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The branch that a flow takes next. Set by the agent in front of the branch.
+     * The branch that a flow takes next. Set by the agent that selects the branch.
      * </pre>
      *
      * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -3134,7 +3136,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object fallbackText_ = "";
     /**
      * <pre>
-     * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+     * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+     * 1.0.
      * </pre>
      *
      * <code>string fallback_text = 13;</code>
@@ -3154,7 +3157,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+     * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+     * 1.0.
      * </pre>
      *
      * <code>string fallback_text = 13;</code>
@@ -3175,7 +3179,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+     * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+     * 1.0.
      * </pre>
      *
      * <code>string fallback_text = 13;</code>
@@ -3192,7 +3197,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+     * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+     * 1.0.
      * </pre>
      *
      * <code>string fallback_text = 13;</code>
@@ -3206,7 +3212,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+     * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+     * 1.0.
      * </pre>
      *
      * <code>string fallback_text = 13;</code>
@@ -3226,7 +3233,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts about this part, a JSON object. Set by the author. Empty means none.
+     * Metadata of the part, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 14;</code>
@@ -3246,7 +3253,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about this part, a JSON object. Set by the author. Empty means none.
+     * Metadata of the part, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 14;</code>
@@ -3267,7 +3274,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about this part, a JSON object. Set by the author. Empty means none.
+     * Metadata of the part, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 14;</code>
@@ -3284,7 +3291,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about this part, a JSON object. Set by the author. Empty means none.
+     * Metadata of the part, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 14;</code>
@@ -3298,7 +3305,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about this part, a JSON object. Set by the author. Empty means none.
+     * Metadata of the part, a JSON object. Set by the author. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 14;</code>
@@ -3318,7 +3325,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object mediaType_ = "";
     /**
      * <pre>
-     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
      * </pre>
      *
      * <code>string media_type = 15;</code>
@@ -3338,7 +3345,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
      * </pre>
      *
      * <code>string media_type = 15;</code>
@@ -3359,7 +3366,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
      * </pre>
      *
      * <code>string media_type = 15;</code>
@@ -3376,7 +3383,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
      * </pre>
      *
      * <code>string media_type = 15;</code>
@@ -3390,7 +3397,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+     * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
      * </pre>
      *
      * <code>string media_type = 15;</code>

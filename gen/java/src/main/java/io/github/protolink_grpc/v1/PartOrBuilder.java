@@ -95,7 +95,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -104,7 +104,7 @@ public interface PartOrBuilder extends
   boolean hasToolCall();
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -113,7 +113,7 @@ public interface PartOrBuilder extends
   io.github.protolink_grpc.v1.ToolCall getToolCall();
   /**
    * <pre>
-   * A request to run one named tool. Set by whoever wants it run.
+   * A request to run one named tool. Set by the caller or a model.
    * </pre>
    *
    * <code>.plgrpc.v1.ToolCall tool_call = 4;</code>
@@ -149,7 +149,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -158,7 +158,7 @@ public interface PartOrBuilder extends
   boolean hasInfer();
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -167,7 +167,7 @@ public interface PartOrBuilder extends
   io.github.protolink_grpc.v1.Infer getInfer();
   /**
    * <pre>
-   * A request to ask the agent's model. Set by whoever wants the answer.
+   * A request to the agent's model. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.Infer infer = 6;</code>
@@ -176,7 +176,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -185,7 +185,7 @@ public interface PartOrBuilder extends
   boolean hasInferOutput();
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -194,7 +194,7 @@ public interface PartOrBuilder extends
   io.github.protolink_grpc.v1.InferOutput getInferOutput();
   /**
    * <pre>
-   * The answer of the agent's model. Set by the agent.
+   * The response of the agent's model. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.InferOutput infer_output = 7;</code>
@@ -203,7 +203,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -212,7 +212,7 @@ public interface PartOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -221,7 +221,7 @@ public interface PartOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why something did not succeed. Set by the agent.
+   * The description of a failure. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 8;</code>
@@ -230,7 +230,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -239,7 +239,7 @@ public interface PartOrBuilder extends
   boolean hasRoute();
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -248,7 +248,7 @@ public interface PartOrBuilder extends
   io.github.protolink_grpc.v1.RouteDecision getRoute();
   /**
    * <pre>
-   * The branch that a flow takes next. Set by the agent in front of the branch.
+   * The branch that a flow takes next. Set by the agent that selects the branch.
    * </pre>
    *
    * <code>.plgrpc.v1.RouteDecision route = 9;</code>
@@ -284,7 +284,8 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+   * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+   * 1.0.
    * </pre>
    *
    * <code>string fallback_text = 13;</code>
@@ -293,7 +294,8 @@ public interface PartOrBuilder extends
   java.lang.String getFallbackText();
   /**
    * <pre>
-   * What a reader shows that does not know the kind of content, one sentence. Set by the author, for kinds added after version 1.0.
+   * Text that readers show if they do not know the kind of content, one sentence. Set by the author, for kinds added after version
+   * 1.0.
    * </pre>
    *
    * <code>string fallback_text = 13;</code>
@@ -304,7 +306,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * Facts about this part, a JSON object. Set by the author. Empty means none.
+   * Metadata of the part, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 14;</code>
@@ -313,7 +315,7 @@ public interface PartOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts about this part, a JSON object. Set by the author. Empty means none.
+   * Metadata of the part, a JSON object. Set by the author. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 14;</code>
@@ -324,7 +326,7 @@ public interface PartOrBuilder extends
 
   /**
    * <pre>
-   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
    * </pre>
    *
    * <code>string media_type = 15;</code>
@@ -333,7 +335,7 @@ public interface PartOrBuilder extends
   java.lang.String getMediaType();
   /**
    * <pre>
-   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the kind's usual one.
+   * Media type of the content, for instance `text/markdown`. Set by the author. Empty means the default of the kind.
    * </pre>
    *
    * <code>string media_type = 15;</code>

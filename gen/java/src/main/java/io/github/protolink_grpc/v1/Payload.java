@@ -7,10 +7,10 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+ * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
  *
- * Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
- * type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+ * A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+ * unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
  * Next free number: 8.
  * </pre>
  *
@@ -239,7 +239,7 @@ private static final long serialVersionUID = 0L;
   public static final int REF_FIELD_NUMBER = 4;
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -251,7 +251,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -266,7 +266,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -333,8 +333,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object encoding_ = "";
   /**
    * <pre>
-   * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-   * means none.
+   * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+   * codec. Empty means none.
    * </pre>
    *
    * <code>string encoding = 6;</code>
@@ -355,8 +355,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-   * means none.
+   * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+   * codec. Empty means none.
    * </pre>
    *
    * <code>string encoding = 6;</code>
@@ -382,7 +382,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object preview_ = "";
   /**
    * <pre>
-   * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+   * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
    * </pre>
    *
    * <code>string preview = 7;</code>
@@ -403,7 +403,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+   * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
    * </pre>
    *
    * <code>string preview = 7;</code>
@@ -672,10 +672,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads: they stay JSON text.
+   * Payload is one value of a user: arguments, a result, data, a file. Metadata and schemas are not payloads; they are JSON text.
    *
-   * Whoever passes a payload on without using it, passes it on as it is. Whoever needs its value and cannot read it (an unknown
-   * type, an encoding without its codec, a reference that cannot be fetched) says so with INVALID_ARGUMENT, and names the field.
+   * A program that forwards a payload without using it forwards it unchanged. A program that needs the value but cannot read it (an
+   * unknown type, an encoding without its codec, a reference that cannot be fetched) fails with INVALID_ARGUMENT and names the field.
    * Next free number: 8.
    * </pre>
    *
@@ -1286,7 +1286,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.PayloadRef, io.github.protolink_grpc.v1.PayloadRef.Builder, io.github.protolink_grpc.v1.PayloadRefOrBuilder> refBuilder_;
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1298,7 +1298,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1320,7 +1320,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1340,7 +1340,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1358,7 +1358,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1385,7 +1385,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1408,7 +1408,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1418,7 +1418,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1436,7 +1436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the value is, when it is not here.
+     * A reference to a value that is stored elsewhere.
      * </pre>
      *
      * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -1560,8 +1560,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object encoding_ = "";
     /**
      * <pre>
-     * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-     * means none.
+     * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+     * codec. Empty means none.
      * </pre>
      *
      * <code>string encoding = 6;</code>
@@ -1581,8 +1581,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-     * means none.
+     * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+     * codec. Empty means none.
      * </pre>
      *
      * <code>string encoding = 6;</code>
@@ -1603,8 +1603,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-     * means none.
+     * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+     * codec. Empty means none.
      * </pre>
      *
      * <code>string encoding = 6;</code>
@@ -1621,8 +1621,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-     * means none.
+     * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+     * codec. Empty means none.
      * </pre>
      *
      * <code>string encoding = 6;</code>
@@ -1636,8 +1636,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-     * means none.
+     * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+     * codec. Empty means none.
      * </pre>
      *
      * <code>string encoding = 6;</code>
@@ -1657,7 +1657,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object preview_ = "";
     /**
      * <pre>
-     * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+     * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
      * </pre>
      *
      * <code>string preview = 7;</code>
@@ -1677,7 +1677,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+     * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
      * </pre>
      *
      * <code>string preview = 7;</code>
@@ -1698,7 +1698,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+     * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
      * </pre>
      *
      * <code>string preview = 7;</code>
@@ -1715,7 +1715,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+     * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
      * </pre>
      *
      * <code>string preview = 7;</code>
@@ -1729,7 +1729,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+     * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
      * </pre>
      *
      * <code>string preview = 7;</code>

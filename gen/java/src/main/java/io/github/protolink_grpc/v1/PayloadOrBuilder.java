@@ -87,7 +87,7 @@ public interface PayloadOrBuilder extends
 
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -96,7 +96,7 @@ public interface PayloadOrBuilder extends
   boolean hasRef();
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -105,7 +105,7 @@ public interface PayloadOrBuilder extends
   io.github.protolink_grpc.v1.PayloadRef getRef();
   /**
    * <pre>
-   * Where the value is, when it is not here.
+   * A reference to a value that is stored elsewhere.
    * </pre>
    *
    * <code>.plgrpc.v1.PayloadRef ref = 4;</code>
@@ -136,8 +136,8 @@ public interface PayloadOrBuilder extends
 
   /**
    * <pre>
-   * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-   * means none.
+   * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+   * codec. Empty means none.
    * </pre>
    *
    * <code>string encoding = 6;</code>
@@ -146,8 +146,8 @@ public interface PayloadOrBuilder extends
   java.lang.String getEncoding();
   /**
    * <pre>
-   * Codec that encoded the value, for instance of an encryption; then `data` or `ref` holds the encoded bytes. Set by the codec. Empty
-   * means none.
+   * Name of the codec that encoded the value, for instance an encryption; then `data` or `ref` has the encoded bytes. Set by the
+   * codec. Empty means none.
    * </pre>
    *
    * <code>string encoding = 6;</code>
@@ -158,7 +158,7 @@ public interface PayloadOrBuilder extends
 
   /**
    * <pre>
-   * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+   * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
    * </pre>
    *
    * <code>string preview = 7;</code>
@@ -167,7 +167,7 @@ public interface PayloadOrBuilder extends
   java.lang.String getPreview();
   /**
    * <pre>
-   * What a reader shows instead of a value that it does not have or cannot read. Set by the author, at most 1 KiB.
+   * Text that readers show instead of a value that is absent or unreadable. Set by the author, at most 1 KiB.
    * </pre>
    *
    * <code>string preview = 7;</code>

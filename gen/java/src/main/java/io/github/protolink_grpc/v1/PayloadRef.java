@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * PayloadRef says where a value is. The runtime never fetches it on its own.
+ * PayloadRef is a reference to a value. The runtime never fetches it automatically.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.PayloadRef}
@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object uri_ = "";
   /**
    * <pre>
-   * Where to fetch it. Set by the author. Required.
+   * URI of the value. Set by the author. Required.
    * </pre>
    *
    * <code>string uri = 1;</code>
@@ -75,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where to fetch it. Set by the author. Required.
+   * URI of the value. Set by the author. Required.
    * </pre>
    *
    * <code>string uri = 1;</code>
@@ -307,7 +307,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * PayloadRef says where a value is. The runtime never fetches it on its own.
+   * PayloadRef is a reference to a value. The runtime never fetches it automatically.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.PayloadRef}
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object uri_ = "";
     /**
      * <pre>
-     * Where to fetch it. Set by the author. Required.
+     * URI of the value. Set by the author. Required.
      * </pre>
      *
      * <code>string uri = 1;</code>
@@ -494,7 +494,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to fetch it. Set by the author. Required.
+     * URI of the value. Set by the author. Required.
      * </pre>
      *
      * <code>string uri = 1;</code>
@@ -515,7 +515,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to fetch it. Set by the author. Required.
+     * URI of the value. Set by the author. Required.
      * </pre>
      *
      * <code>string uri = 1;</code>
@@ -532,7 +532,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to fetch it. Set by the author. Required.
+     * URI of the value. Set by the author. Required.
      * </pre>
      *
      * <code>string uri = 1;</code>
@@ -546,7 +546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to fetch it. Set by the author. Required.
+     * URI of the value. Set by the author. Required.
      * </pre>
      *
      * <code>string uri = 1;</code>

@@ -12,7 +12,7 @@ public interface PayloadRefOrBuilder extends
 
   /**
    * <pre>
-   * Where to fetch it. Set by the author. Required.
+   * URI of the value. Set by the author. Required.
    * </pre>
    *
    * <code>string uri = 1;</code>
@@ -21,7 +21,7 @@ public interface PayloadRefOrBuilder extends
   java.lang.String getUri();
   /**
    * <pre>
-   * Where to fetch it. Set by the author. Required.
+   * URI of the value. Set by the author. Required.
    * </pre>
    *
    * <code>string uri = 1;</code>

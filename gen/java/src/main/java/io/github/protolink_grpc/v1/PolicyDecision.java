@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * PolicyDecision is the verdict of a policy on one action.
+ * PolicyDecision is the decision of a policy about one action.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -57,7 +57,7 @@ private static final long serialVersionUID = 0L;
   private int effect_ = 0;
   /**
    * <pre>
-   * Verdict. Set by the policy.
+   * Effect on the action. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -68,7 +68,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Verdict. Set by the policy.
+   * Effect on the action. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -84,7 +84,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why, one sentence. Set by the policy. Empty means not stated.
+   * Reason, one sentence. Set by the policy. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -105,7 +105,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why, one sentence. Set by the policy. Empty means not stated.
+   * Reason, one sentence. Set by the policy. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -131,7 +131,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object policyName_ = "";
   /**
    * <pre>
-   * Policy that decided. Set by the policy.
+   * Name of the policy. Set by the policy.
    * </pre>
    *
    * <code>string policy_name = 3;</code>
@@ -152,7 +152,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Policy that decided. Set by the policy.
+   * Name of the policy. Set by the policy.
    * </pre>
    *
    * <code>string policy_name = 3;</code>
@@ -478,7 +478,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * PolicyDecision is the verdict of a policy on one action.
+   * PolicyDecision is the decision of a policy about one action.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -683,7 +683,7 @@ private static final long serialVersionUID = 0L;
     private int effect_ = 0;
     /**
      * <pre>
-     * Verdict. Set by the policy.
+     * Effect on the action. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -694,7 +694,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict. Set by the policy.
+     * Effect on the action. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict. Set by the policy.
+     * Effect on the action. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -722,7 +722,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict. Set by the policy.
+     * Effect on the action. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -738,7 +738,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Verdict. Set by the policy.
+     * Effect on the action. Set by the policy.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -754,7 +754,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why, one sentence. Set by the policy. Empty means not stated.
+     * Reason, one sentence. Set by the policy. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -774,7 +774,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the policy. Empty means not stated.
+     * Reason, one sentence. Set by the policy. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -795,7 +795,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the policy. Empty means not stated.
+     * Reason, one sentence. Set by the policy. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -812,7 +812,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the policy. Empty means not stated.
+     * Reason, one sentence. Set by the policy. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -826,7 +826,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the policy. Empty means not stated.
+     * Reason, one sentence. Set by the policy. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -846,7 +846,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object policyName_ = "";
     /**
      * <pre>
-     * Policy that decided. Set by the policy.
+     * Name of the policy. Set by the policy.
      * </pre>
      *
      * <code>string policy_name = 3;</code>
@@ -866,7 +866,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Policy that decided. Set by the policy.
+     * Name of the policy. Set by the policy.
      * </pre>
      *
      * <code>string policy_name = 3;</code>
@@ -887,7 +887,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Policy that decided. Set by the policy.
+     * Name of the policy. Set by the policy.
      * </pre>
      *
      * <code>string policy_name = 3;</code>
@@ -904,7 +904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Policy that decided. Set by the policy.
+     * Name of the policy. Set by the policy.
      * </pre>
      *
      * <code>string policy_name = 3;</code>
@@ -918,7 +918,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Policy that decided. Set by the policy.
+     * Name of the policy. Set by the policy.
      * </pre>
      *
      * <code>string policy_name = 3;</code>

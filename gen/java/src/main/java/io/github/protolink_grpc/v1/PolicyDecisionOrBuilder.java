@@ -12,7 +12,7 @@ public interface PolicyDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Verdict. Set by the policy.
+   * Effect on the action. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -21,7 +21,7 @@ public interface PolicyDecisionOrBuilder extends
   int getEffectValue();
   /**
    * <pre>
-   * Verdict. Set by the policy.
+   * Effect on the action. Set by the policy.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 1;</code>
@@ -31,7 +31,7 @@ public interface PolicyDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Why, one sentence. Set by the policy. Empty means not stated.
+   * Reason, one sentence. Set by the policy. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -40,7 +40,7 @@ public interface PolicyDecisionOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why, one sentence. Set by the policy. Empty means not stated.
+   * Reason, one sentence. Set by the policy. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -51,7 +51,7 @@ public interface PolicyDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Policy that decided. Set by the policy.
+   * Name of the policy. Set by the policy.
    * </pre>
    *
    * <code>string policy_name = 3;</code>
@@ -60,7 +60,7 @@ public interface PolicyDecisionOrBuilder extends
   java.lang.String getPolicyName();
   /**
    * <pre>
-   * Policy that decided. Set by the policy.
+   * Name of the policy. Set by the policy.
    * </pre>
    *
    * <code>string policy_name = 3;</code>

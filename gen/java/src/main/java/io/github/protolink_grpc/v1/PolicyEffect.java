@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * PolicyEffect is what a policy says about an action. Open, as TaskState: an unknown effect never allows anything.
+ * PolicyEffect is the effect of a policy on an action. Open, as TaskState: an unknown effect never allows an action.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.PolicyEffect}
@@ -41,7 +41,7 @@ public enum PolicyEffect
   POLICY_EFFECT_DENY(2),
   /**
    * <pre>
-   * The action may run after someone approved it.
+   * The action may run after an approver has approved it.
    * </pre>
    *
    * <code>POLICY_EFFECT_REQUIRE_APPROVAL = 3;</code>
@@ -85,7 +85,7 @@ public enum PolicyEffect
   public static final int POLICY_EFFECT_DENY_VALUE = 2;
   /**
    * <pre>
-   * The action may run after someone approved it.
+   * The action may run after an approver has approved it.
    * </pre>
    *
    * <code>POLICY_EFFECT_REQUIRE_APPROVAL = 3;</code>

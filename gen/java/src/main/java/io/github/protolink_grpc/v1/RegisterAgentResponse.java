@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object leaseId_ = "";
   /**
    * <pre>
-   * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+   * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -75,7 +75,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+   * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -100,7 +100,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration leaseTtl_;
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -112,7 +112,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -124,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -519,7 +519,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object leaseId_ = "";
     /**
      * <pre>
-     * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+     * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -539,7 +539,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+     * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -560,7 +560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+     * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -577,7 +577,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+     * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -591,7 +591,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+     * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
      * </pre>
      *
      * <code>string lease_id = 1;</code>
@@ -613,7 +613,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> leaseTtlBuilder_;
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -624,7 +624,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -639,7 +639,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -659,7 +659,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -677,7 +677,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -702,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -719,7 +719,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -731,7 +731,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -746,7 +746,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Length of the lease as granted. Set by the registry.
+     * Granted length of the lease. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Duration lease_ttl = 2;</code>

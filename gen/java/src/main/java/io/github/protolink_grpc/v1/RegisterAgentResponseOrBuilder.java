@@ -12,7 +12,7 @@ public interface RegisterAgentResponseOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+   * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -21,7 +21,7 @@ public interface RegisterAgentResponseOrBuilder extends
   java.lang.String getLeaseId();
   /**
    * <pre>
-   * Identifies the lease. Whoever has it can renew and end the registration: keep it out of logs. Set by the registry.
+   * Identifies the lease. A secret, because it allows renewing and ending the registration: keep it out of logs. Set by the registry.
    * </pre>
    *
    * <code>string lease_id = 1;</code>
@@ -32,7 +32,7 @@ public interface RegisterAgentResponseOrBuilder extends
 
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -41,7 +41,7 @@ public interface RegisterAgentResponseOrBuilder extends
   boolean hasLeaseTtl();
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>
@@ -50,7 +50,7 @@ public interface RegisterAgentResponseOrBuilder extends
   com.google.protobuf.Duration getLeaseTtl();
   /**
    * <pre>
-   * Length of the lease as granted. Set by the registry.
+   * Granted length of the lease. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Duration lease_ttl = 2;</code>

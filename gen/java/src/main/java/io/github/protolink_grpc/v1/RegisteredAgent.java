@@ -108,7 +108,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp registerTime_;
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -120,7 +120,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -132,7 +132,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -146,7 +146,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp expireTime_;
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -158,7 +158,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -170,7 +170,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -185,8 +185,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object instanceId_ = "";
   /**
    * <pre>
-   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-   * not stated.
+   * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+   * means not stated.
    * </pre>
    *
    * <code>string instance_id = 5;</code>
@@ -207,8 +207,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-   * not stated.
+   * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+   * means not stated.
    * </pre>
    *
    * <code>string instance_id = 5;</code>
@@ -234,7 +234,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object owner_ = "";
   /**
    * <pre>
-   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
    * </pre>
    *
    * <code>string owner = 6;</code>
@@ -255,7 +255,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
    * </pre>
    *
    * <code>string owner = 6;</code>
@@ -280,7 +280,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -291,7 +291,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -306,7 +306,7 @@ private static final long serialVersionUID = 0L;
   private int running_ = 0;
   /**
    * <pre>
-   * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
    * </pre>
    *
    * <code>int32 running = 8;</code>
@@ -321,7 +321,7 @@ private static final long serialVersionUID = 0L;
   private int queued_ = 0;
   /**
    * <pre>
-   * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
    * </pre>
    *
    * <code>int32 queued = 9;</code>
@@ -1073,7 +1073,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> registerTimeBuilder_;
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1084,7 +1084,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1099,7 +1099,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1119,7 +1119,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1137,7 +1137,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1162,7 +1162,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1179,7 +1179,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1191,7 +1191,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1206,7 +1206,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was registered first, UTC. Set by the registry.
+     * Time of the first registration, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -1230,7 +1230,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> expireTimeBuilder_;
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1241,7 +1241,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1256,7 +1256,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1276,7 +1276,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1294,7 +1294,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1319,7 +1319,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1336,7 +1336,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1348,7 +1348,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1363,7 +1363,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the lease runs out unless it is renewed, UTC. Set by the registry.
+     * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -1385,8 +1385,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object instanceId_ = "";
     /**
      * <pre>
-     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-     * not stated.
+     * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+     * means not stated.
      * </pre>
      *
      * <code>string instance_id = 5;</code>
@@ -1406,8 +1406,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-     * not stated.
+     * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+     * means not stated.
      * </pre>
      *
      * <code>string instance_id = 5;</code>
@@ -1428,8 +1428,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-     * not stated.
+     * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+     * means not stated.
      * </pre>
      *
      * <code>string instance_id = 5;</code>
@@ -1446,8 +1446,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-     * not stated.
+     * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+     * means not stated.
      * </pre>
      *
      * <code>string instance_id = 5;</code>
@@ -1461,8 +1461,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-     * not stated.
+     * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+     * means not stated.
      * </pre>
      *
      * <code>string instance_id = 5;</code>
@@ -1482,7 +1482,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object owner_ = "";
     /**
      * <pre>
-     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
      * </pre>
      *
      * <code>string owner = 6;</code>
@@ -1502,7 +1502,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
      * </pre>
      *
      * <code>string owner = 6;</code>
@@ -1523,7 +1523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
      * </pre>
      *
      * <code>string owner = 6;</code>
@@ -1540,7 +1540,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
      * </pre>
      *
      * <code>string owner = 6;</code>
@@ -1554,7 +1554,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+     * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
      * </pre>
      *
      * <code>string owner = 6;</code>
@@ -1574,7 +1574,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -1585,7 +1585,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -1600,7 +1600,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -1613,7 +1613,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -1629,7 +1629,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+     * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -1645,7 +1645,7 @@ private static final long serialVersionUID = 0L;
     private int running_ ;
     /**
      * <pre>
-     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 running = 8;</code>
@@ -1657,7 +1657,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 running = 8;</code>
@@ -1673,7 +1673,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 running = 8;</code>
@@ -1689,7 +1689,7 @@ private static final long serialVersionUID = 0L;
     private int queued_ ;
     /**
      * <pre>
-     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 queued = 9;</code>
@@ -1701,7 +1701,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 queued = 9;</code>
@@ -1717,7 +1717,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+     * Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
      * </pre>
      *
      * <code>int32 queued = 9;</code>

@@ -49,7 +49,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -58,7 +58,7 @@ public interface RegisteredAgentOrBuilder extends
   boolean hasRegisterTime();
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -67,7 +67,7 @@ public interface RegisteredAgentOrBuilder extends
   com.google.protobuf.Timestamp getRegisterTime();
   /**
    * <pre>
-   * When it was registered first, UTC. Set by the registry.
+   * Time of the first registration, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp register_time = 3;</code>
@@ -76,7 +76,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -85,7 +85,7 @@ public interface RegisteredAgentOrBuilder extends
   boolean hasExpireTime();
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -94,7 +94,7 @@ public interface RegisteredAgentOrBuilder extends
   com.google.protobuf.Timestamp getExpireTime();
   /**
    * <pre>
-   * When the lease runs out unless it is renewed, UTC. Set by the registry.
+   * Time at which the lease expires unless it is renewed, UTC. Set by the registry.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp expire_time = 4;</code>
@@ -103,8 +103,8 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-   * not stated.
+   * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+   * means not stated.
    * </pre>
    *
    * <code>string instance_id = 5;</code>
@@ -113,8 +113,8 @@ public interface RegisteredAgentOrBuilder extends
   java.lang.String getInstanceId();
   /**
    * <pre>
-   * Identifies one start of the agent: another id under the same URL means that it was started again. Set by the agent. Empty means
-   * not stated.
+   * Identifies one start of the agent: a different id under the same URL means that the agent was restarted. Set by the agent. Empty
+   * means not stated.
    * </pre>
    *
    * <code>string instance_id = 5;</code>
@@ -125,7 +125,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
    * </pre>
    *
    * <code>string owner = 6;</code>
@@ -134,7 +134,7 @@ public interface RegisteredAgentOrBuilder extends
   java.lang.String getOwner();
   /**
    * <pre>
-   * Principal that the registration belongs to. Set by the registry. Empty means that callers are not authenticated.
+   * Principal that owns the registration. Set by the registry. Empty means that callers are not authenticated.
    * </pre>
    *
    * <code>string owner = 6;</code>
@@ -145,7 +145,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -154,7 +154,7 @@ public interface RegisteredAgentOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * Whether it takes work. Set by the registry, from the latest heartbeat that named a state.
+   * Whether the instance accepts work. Set by the registry, from the latest heartbeat with a state.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 7;</code>
@@ -164,7 +164,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Runs that work, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * Number of active runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
    * </pre>
    *
    * <code>int32 running = 8;</code>
@@ -174,7 +174,7 @@ public interface RegisteredAgentOrBuilder extends
 
   /**
    * <pre>
-   * Runs that wait for their turn, as of the latest heartbeat. Set by the agent. 0 also means not reported.
+   * Number of queued runs, as of the latest heartbeat. Set by the agent. 0 also means not reported.
    * </pre>
    *
    * <code>int32 queued = 9;</code>

@@ -4,9 +4,9 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
- * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
- * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+ * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+ * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+ * heartbeats report is not a change: it has no revision and is not sent to watchers.
  * Errors as in AgentService.
  * </pre>
  */
@@ -265,9 +265,9 @@ public final class RegistryServiceGrpc {
 
   /**
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -286,8 +286,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-     * the registry.
+     * RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+     * registry.
      * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -308,8 +308,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-     * any, and of these the one that was registered last.
+     * GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+     * there is one, and of these the most recently registered.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
@@ -321,6 +321,8 @@ public final class RegistryServiceGrpc {
     /**
      * <pre>
      * ListAgents returns the agents that match a filter, sorted by name and URL.
+     * A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+     * have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -331,8 +333,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
-     * A revision that is gone, or none, begins with a snapshot of all matching agents.
+     * WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
+     * Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -345,9 +347,9 @@ public final class RegistryServiceGrpc {
   /**
    * Base class for the server implementation of the service RegistryService.
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -362,9 +364,9 @@ public final class RegistryServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service RegistryService.
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -395,8 +397,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-     * the registry.
+     * RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+     * registry.
      * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -419,8 +421,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-     * any, and of these the one that was registered last.
+     * GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+     * there is one, and of these the most recently registered.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
@@ -433,6 +435,8 @@ public final class RegistryServiceGrpc {
     /**
      * <pre>
      * ListAgents returns the agents that match a filter, sorted by name and URL.
+     * A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+     * have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -444,8 +448,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
-     * A revision that is gone, or none, begins with a snapshot of all matching agents.
+     * WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
+     * Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -459,9 +463,9 @@ public final class RegistryServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service RegistryService.
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -491,8 +495,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-     * the registry.
+     * RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+     * registry.
      * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -513,8 +517,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-     * any, and of these the one that was registered last.
+     * GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+     * there is one, and of these the most recently registered.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
@@ -526,6 +530,8 @@ public final class RegistryServiceGrpc {
     /**
      * <pre>
      * ListAgents returns the agents that match a filter, sorted by name and URL.
+     * A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+     * have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -536,8 +542,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
-     * A revision that is gone, or none, begins with a snapshot of all matching agents.
+     * WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
+     * Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -552,9 +558,9 @@ public final class RegistryServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service RegistryService.
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -584,8 +590,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-     * the registry.
+     * RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+     * registry.
      * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -606,8 +612,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-     * any, and of these the one that was registered last.
+     * GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+     * there is one, and of these the most recently registered.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
@@ -619,6 +625,8 @@ public final class RegistryServiceGrpc {
     /**
      * <pre>
      * ListAgents returns the agents that match a filter, sorted by name and URL.
+     * A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+     * have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -629,8 +637,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * WatchAgents shows changes after a revision, then goes on as they come. WatchPosition has the rules.
-     * A revision that is gone, or none, begins with a snapshot of all matching agents.
+     * WatchAgents streams the changes after a revision, then new changes as they happen. WatchPosition has the rules.
+     * Without a revision, or if the registry no longer has it, the stream begins with a snapshot of all matching agents.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -644,9 +652,9 @@ public final class RegistryServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service RegistryService.
    * <pre>
-   * RegistryService keeps agent cards under leases. An agent that stops renewing its lease disappears.
-   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it.
-   * The load that heartbeats report is no change: it has no revision and wakes no watcher.
+   * RegistryService keeps agent cards under leases. A registration whose lease is not renewed is removed.
+   * Every change has a revision, greater than the one before. A registration belongs to the principal that made it. The load that
+   * heartbeats report is not a change: it has no revision and is not sent to watchers.
    * Errors as in AgentService.
    * </pre>
    */
@@ -677,8 +685,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * RenewLease keeps a registration alive and reports state and load: the heartbeat of an agent. Only a change of state is a change of
-     * the registry.
+     * RenewLease is the heartbeat of an agent: it renews the lease and reports state and load. Only a new state is a change of the
+     * registry.
      * Errors: NOT_FOUND/LEASE_NOT_FOUND: register again. INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */
@@ -701,8 +709,8 @@ public final class RegistryServiceGrpc {
 
     /**
      * <pre>
-     * GetAgent returns the agent of a name or URL. Of several instances with one name it returns one that is not draining, if there is
-     * any, and of these the one that was registered last.
+     * GetAgent returns the agent with a name or URL. Of several instances with the same name it returns one that is not draining, if
+     * there is one, and of these the most recently registered.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/AGENT_NOT_FOUND, FAILED_PRECONDITION/AGENT_AMBIGUOUS.
      * </pre>
      */
@@ -715,6 +723,8 @@ public final class RegistryServiceGrpc {
     /**
      * <pre>
      * ListAgents returns the agents that match a filter, sorted by name and URL.
+     * A page ends with the agent whose card brings it to 1 MiB or more, even if `page_size` allows further agents. So the cards of a page
+     * have less than 1 MiB and, on top of that, its last card, which is at most 1 MiB: less than 2 MiB in all.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
      * </pre>
      */

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RenewLeaseRequest names a lease, and says how the agent is.
+ * RenewLeaseRequest names a lease and carries the agent's state and load.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RenewLeaseRequest}
@@ -100,7 +100,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * Whether the agent accepts work. Set by the caller. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -111,7 +111,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * Whether the agent accepts work. Set by the caller. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -126,7 +126,7 @@ private static final long serialVersionUID = 0L;
   private int running_ = 0;
   /**
    * <pre>
-   * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
    * </pre>
    *
    * <code>int32 running = 3;</code>
@@ -141,7 +141,7 @@ private static final long serialVersionUID = 0L;
   private int queued_ = 0;
   /**
    * <pre>
-   * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
    * </pre>
    *
    * <code>int32 queued = 4;</code>
@@ -342,7 +342,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RenewLeaseRequest names a lease, and says how the agent is.
+   * RenewLeaseRequest names a lease and carries the agent's state and load.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RenewLeaseRequest}
@@ -613,7 +613,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * Whether the agent accepts work. Set by the caller. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -624,7 +624,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * Whether the agent accepts work. Set by the caller. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -639,7 +639,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * Whether the agent accepts work. Set by the caller. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -652,7 +652,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * Whether the agent accepts work. Set by the caller. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -668,7 +668,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the agent takes work. Set by the caller. Unset means as before.
+     * Whether the agent accepts work. Set by the caller. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -684,7 +684,7 @@ private static final long serialVersionUID = 0L;
     private int running_ ;
     /**
      * <pre>
-     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 running = 3;</code>
@@ -696,7 +696,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 running = 3;</code>
@@ -712,7 +712,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 running = 3;</code>
@@ -728,7 +728,7 @@ private static final long serialVersionUID = 0L;
     private int queued_ ;
     /**
      * <pre>
-     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 queued = 4;</code>
@@ -740,7 +740,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 queued = 4;</code>
@@ -756,7 +756,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+     * Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
      * </pre>
      *
      * <code>int32 queued = 4;</code>

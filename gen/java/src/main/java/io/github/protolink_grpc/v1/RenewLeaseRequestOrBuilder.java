@@ -32,7 +32,7 @@ public interface RenewLeaseRequestOrBuilder extends
 
   /**
    * <pre>
-   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * Whether the agent accepts work. Set by the caller. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -41,7 +41,7 @@ public interface RenewLeaseRequestOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * Whether the agent takes work. Set by the caller. Unset means as before.
+   * Whether the agent accepts work. Set by the caller. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.InstanceState state = 2;</code>
@@ -51,7 +51,7 @@ public interface RenewLeaseRequestOrBuilder extends
 
   /**
    * <pre>
-   * Runs that work now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * Number of active runs. Set by the caller. Not negative; 0, the default, also means not reported.
    * </pre>
    *
    * <code>int32 running = 3;</code>
@@ -61,7 +61,7 @@ public interface RenewLeaseRequestOrBuilder extends
 
   /**
    * <pre>
-   * Runs that wait for their turn now. Set by the caller. Not negative; 0, the default, also means not reported.
+   * Number of queued runs. Set by the caller. Not negative; 0, the default, also means not reported.
    * </pre>
    *
    * <code>int32 queued = 4;</code>

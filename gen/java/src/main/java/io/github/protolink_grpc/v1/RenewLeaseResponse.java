@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RenewLeaseResponse confirms it.
+ * RenewLeaseResponse confirms the renewal.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RenewLeaseResponse}
@@ -250,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RenewLeaseResponse confirms it.
+   * RenewLeaseResponse confirms the renewal.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RenewLeaseResponse}

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ResetStateRequest asks to forget.
+ * ResetStateRequest selects the state to delete.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ResetStateRequest}
@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.StateScope scope_;
   /**
    * <pre>
-   * What to forget. Set by the caller.
+   * Scope to delete. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to forget. Set by the caller.
+   * Scope to delete. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to forget. Set by the caller.
+   * Scope to delete. Set by the caller.
    * </pre>
    *
    * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -250,7 +250,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ResetStateRequest asks to forget.
+   * ResetStateRequest selects the state to delete.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ResetStateRequest}
@@ -410,7 +410,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.StateScope, io.github.protolink_grpc.v1.StateScope.Builder, io.github.protolink_grpc.v1.StateScopeOrBuilder> scopeBuilder_;
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -421,7 +421,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -436,7 +436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -456,7 +456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -499,7 +499,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -516,7 +516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>
@@ -543,7 +543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to forget. Set by the caller.
+     * Scope to delete. Set by the caller.
      * </pre>
      *
      * <code>.plgrpc.v1.StateScope scope = 1;</code>

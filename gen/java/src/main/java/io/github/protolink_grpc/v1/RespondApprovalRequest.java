@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RespondApprovalRequest carries the answer.
+ * RespondApprovalRequest carries a decision.
  * Next free number: 8.
  * </pre>
  *
@@ -60,7 +60,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object approvalId_ = "";
   /**
    * <pre>
-   * Approval that is answered. Set by the caller. Required.
+   * Approval to decide. Set by the caller. Required.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -81,7 +81,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approval that is answered. Set by the caller. Required.
+   * Approval to decide. Set by the caller. Required.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -106,7 +106,7 @@ private static final long serialVersionUID = 0L;
   private int verdict_ = 0;
   /**
    * <pre>
-   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * The verdict. Set by the caller. Required; the server rejects an unknown value.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -117,7 +117,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * The verdict. Set by the caller. Required; the server rejects an unknown value.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -133,7 +133,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object etag_ = "";
   /**
    * <pre>
-   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+   * comparison.
    * </pre>
    *
    * <code>string etag = 3;</code>
@@ -154,7 +155,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+   * comparison.
    * </pre>
    *
    * <code>string etag = 3;</code>
@@ -179,8 +181,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload editedArguments_;
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -192,8 +194,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -205,8 +207,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -221,7 +223,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 5;</code>
@@ -242,7 +244,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 5;</code>
@@ -268,8 +270,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-   * Empty means that a repetition is told that somebody has answered already.
+   * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+   * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
    * </pre>
    *
    * <code>string request_id = 6;</code>
@@ -290,8 +292,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-   * Empty means that a repetition is told that somebody has answered already.
+   * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+   * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
    * </pre>
    *
    * <code>string request_id = 6;</code>
@@ -583,7 +585,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RespondApprovalRequest carries the answer.
+   * RespondApprovalRequest carries a decision.
    * Next free number: 8.
    * </pre>
    *
@@ -824,7 +826,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object approvalId_ = "";
     /**
      * <pre>
-     * Approval that is answered. Set by the caller. Required.
+     * Approval to decide. Set by the caller. Required.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -844,7 +846,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the caller. Required.
+     * Approval to decide. Set by the caller. Required.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -865,7 +867,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the caller. Required.
+     * Approval to decide. Set by the caller. Required.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -882,7 +884,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the caller. Required.
+     * Approval to decide. Set by the caller. Required.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -896,7 +898,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval that is answered. Set by the caller. Required.
+     * Approval to decide. Set by the caller. Required.
      * </pre>
      *
      * <code>string approval_id = 1;</code>
@@ -916,7 +918,7 @@ private static final long serialVersionUID = 0L;
     private int verdict_ = 0;
     /**
      * <pre>
-     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * The verdict. Set by the caller. Required; the server rejects an unknown value.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -927,7 +929,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * The verdict. Set by the caller. Required; the server rejects an unknown value.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -942,7 +944,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * The verdict. Set by the caller. Required; the server rejects an unknown value.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -955,7 +957,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * The verdict. Set by the caller. Required; the server rejects an unknown value.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -971,7 +973,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+     * The verdict. Set by the caller. Required; the server rejects an unknown value.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -987,7 +989,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object etag_ = "";
     /**
      * <pre>
-     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+     * comparison.
      * </pre>
      *
      * <code>string etag = 3;</code>
@@ -1007,7 +1010,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+     * comparison.
      * </pre>
      *
      * <code>string etag = 3;</code>
@@ -1028,7 +1032,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+     * comparison.
      * </pre>
      *
      * <code>string etag = 3;</code>
@@ -1045,7 +1050,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+     * comparison.
      * </pre>
      *
      * <code>string etag = 3;</code>
@@ -1059,7 +1065,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+     * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+     * comparison.
      * </pre>
      *
      * <code>string etag = 3;</code>
@@ -1081,8 +1088,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1093,8 +1100,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1109,8 +1116,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1130,8 +1137,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1149,8 +1156,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1175,8 +1182,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1193,8 +1200,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1206,8 +1213,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1222,8 +1229,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-     * where Approval.edit allows it. Unset changes nothing.
+     * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+     * if Approval.edit allows it. Unset means unchanged.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -1245,7 +1252,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 5;</code>
@@ -1265,7 +1272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 5;</code>
@@ -1286,7 +1293,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 5;</code>
@@ -1303,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 5;</code>
@@ -1317,7 +1324,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why, one sentence. Set by the caller. Empty means not stated.
+     * Reason, one sentence. Set by the caller. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 5;</code>
@@ -1337,8 +1344,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-     * Empty means that a repetition is told that somebody has answered already.
+     * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+     * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
      * </pre>
      *
      * <code>string request_id = 6;</code>
@@ -1358,8 +1365,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-     * Empty means that a repetition is told that somebody has answered already.
+     * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+     * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
      * </pre>
      *
      * <code>string request_id = 6;</code>
@@ -1380,8 +1387,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-     * Empty means that a repetition is told that somebody has answered already.
+     * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+     * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
      * </pre>
      *
      * <code>string request_id = 6;</code>
@@ -1398,8 +1405,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-     * Empty means that a repetition is told that somebody has answered already.
+     * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+     * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
      * </pre>
      *
      * <code>string request_id = 6;</code>
@@ -1413,8 +1420,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-     * Empty means that a repetition is told that somebody has answered already.
+     * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+     * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
      * </pre>
      *
      * <code>string request_id = 6;</code>

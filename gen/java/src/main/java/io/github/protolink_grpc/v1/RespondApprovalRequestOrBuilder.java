@@ -12,7 +12,7 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * Approval that is answered. Set by the caller. Required.
+   * Approval to decide. Set by the caller. Required.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -21,7 +21,7 @@ public interface RespondApprovalRequestOrBuilder extends
   java.lang.String getApprovalId();
   /**
    * <pre>
-   * Approval that is answered. Set by the caller. Required.
+   * Approval to decide. Set by the caller. Required.
    * </pre>
    *
    * <code>string approval_id = 1;</code>
@@ -32,7 +32,7 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * The verdict. Set by the caller. Required; the server rejects an unknown value.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -41,7 +41,7 @@ public interface RespondApprovalRequestOrBuilder extends
   int getVerdictValue();
   /**
    * <pre>
-   * What is decided. Set by the caller. Required; a value that the server does not know is refused.
+   * The verdict. Set by the caller. Required; the server rejects an unknown value.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalVerdict verdict = 2;</code>
@@ -51,7 +51,8 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+   * comparison.
    * </pre>
    *
    * <code>string etag = 3;</code>
@@ -60,7 +61,8 @@ public interface RespondApprovalRequestOrBuilder extends
   java.lang.String getEtag();
   /**
    * <pre>
-   * Approval.etag as it was shown to the approver. Set by the caller. Required to approve; empty skips the comparison of a denial.
+   * Approval.etag of the approval that was shown to the approver. Set by the caller. Required to approve; to deny, empty skips the
+   * comparison.
    * </pre>
    *
    * <code>string etag = 3;</code>
@@ -71,8 +73,8 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -81,8 +83,8 @@ public interface RespondApprovalRequestOrBuilder extends
   boolean hasEditedArguments();
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -91,8 +93,8 @@ public interface RespondApprovalRequestOrBuilder extends
   io.github.protolink_grpc.v1.Payload getEditedArguments();
   /**
    * <pre>
-   * Arguments to run with instead of the asked ones, all of them, a JSON object; validated again. Set by the caller, only to approve and
-   * where Approval.edit allows it. Unset changes nothing.
+   * Arguments that replace the requested ones completely, a JSON object; validated again. Set by the caller, only to approve and only
+   * if Approval.edit allows it. Unset means unchanged.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload edited_arguments = 4;</code>
@@ -101,7 +103,7 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 5;</code>
@@ -110,7 +112,7 @@ public interface RespondApprovalRequestOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why, one sentence. Set by the caller. Empty means not stated.
+   * Reason, one sentence. Set by the caller. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 5;</code>
@@ -121,8 +123,8 @@ public interface RespondApprovalRequestOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-   * Empty means that a repetition is told that somebody has answered already.
+   * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+   * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
    * </pre>
    *
    * <code>string request_id = 6;</code>
@@ -131,8 +133,8 @@ public interface RespondApprovalRequestOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Identifies the answer, at most 128 bytes: when the same caller repeats it, the first answer counts. Set by the caller, format: UUID.
-   * Empty means that a repetition is told that somebody has answered already.
+   * Idempotency key of the decision, at most 128 bytes: a repetition by the same caller returns the first response again. Set by the
+   * caller. Format: UUID. Empty means that a repetition returns `already_decided`.
    * </pre>
    *
    * <code>string request_id = 6;</code>

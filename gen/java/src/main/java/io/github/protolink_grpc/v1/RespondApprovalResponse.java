@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RespondApprovalResponse tells what became of it.
+ * RespondApprovalResponse carries the decided approval.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RespondApprovalResponse}
@@ -90,7 +90,7 @@ private static final long serialVersionUID = 0L;
   private boolean alreadyDecided_ = false;
   /**
    * <pre>
-   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+   * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
    * </pre>
    *
    * <code>bool already_decided = 2;</code>
@@ -277,7 +277,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RespondApprovalResponse tells what became of it.
+   * RespondApprovalResponse carries the decided approval.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RespondApprovalResponse}
@@ -604,7 +604,7 @@ private static final long serialVersionUID = 0L;
     private boolean alreadyDecided_ ;
     /**
      * <pre>
-     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+     * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>
@@ -616,7 +616,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+     * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+     * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
      * </pre>
      *
      * <code>bool already_decided = 2;</code>

@@ -39,7 +39,7 @@ public interface RespondApprovalResponseOrBuilder extends
 
   /**
    * <pre>
-   * Whether there was another answer before, so that this call changed nothing. False for a repeated request. Set by the server.
+   * Whether the approval was decided before, so that this call changed nothing. False for a repeated request. Set by the server.
    * </pre>
    *
    * <code>bool already_decided = 2;</code>

@@ -103,7 +103,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why. Set by the agent. Empty means not stated.
+   * Reason. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -124,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why. Set by the agent. Empty means not stated.
+   * Reason. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -693,7 +693,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why. Set by the agent. Empty means not stated.
+     * Reason. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -713,7 +713,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Empty means not stated.
+     * Reason. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -734,7 +734,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Empty means not stated.
+     * Reason. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -751,7 +751,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Empty means not stated.
+     * Reason. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>
@@ -765,7 +765,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why. Set by the agent. Empty means not stated.
+     * Reason. Set by the agent. Empty means not stated.
      * </pre>
      *
      * <code>string reason = 2;</code>

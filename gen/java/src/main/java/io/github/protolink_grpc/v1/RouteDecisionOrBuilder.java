@@ -32,7 +32,7 @@ public interface RouteDecisionOrBuilder extends
 
   /**
    * <pre>
-   * Why. Set by the agent. Empty means not stated.
+   * Reason. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>
@@ -41,7 +41,7 @@ public interface RouteDecisionOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why. Set by the agent. Empty means not stated.
+   * Reason. Set by the agent. Empty means not stated.
    * </pre>
    *
    * <code>string reason = 2;</code>

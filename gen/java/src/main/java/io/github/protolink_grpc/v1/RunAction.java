@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RunAction is one concrete operation, prepared and validated, right before its side effect.
+ * RunAction is one operation of a run that can have an effect outside, such as a tool call. It is prepared and validated before it
+ * runs.
  * Next free number: 12.
  * </pre>
  *
@@ -158,7 +159,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * What is called: a tool, an agent, a resource. Set by the server. Required.
+   * Name of the tool, agent or resource that the action calls. Set by the server. Required.
    * </pre>
    *
    * <code>string name = 3;</code>
@@ -179,7 +180,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What is called: a tool, an agent, a resource. Set by the server. Required.
+   * Name of the tool, agent or resource that the action calls. Set by the server. Required.
    * </pre>
    *
    * <code>string name = 3;</code>
@@ -204,8 +205,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload payload_;
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -217,8 +218,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -230,8 +231,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -453,7 +454,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -465,7 +466,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -477,7 +478,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -492,7 +493,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object fingerprint_ = "";
   /**
    * <pre>
-   * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+   * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
    * </pre>
    *
    * <code>string fingerprint = 10;</code>
@@ -513,7 +514,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+   * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
    * </pre>
    *
    * <code>string fingerprint = 10;</code>
@@ -539,8 +540,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object callId_ = "";
   /**
    * <pre>
-   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-   * means that the agent's own code asked for it.
+   * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+   * means that the agent's own code caused it.
    * </pre>
    *
    * <code>string call_id = 11;</code>
@@ -561,8 +562,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-   * means that the agent's own code asked for it.
+   * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+   * means that the agent's own code caused it.
    * </pre>
    *
    * <code>string call_id = 11;</code>
@@ -863,7 +864,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * RunAction is one concrete operation, prepared and validated, right before its side effect.
+   * RunAction is one operation of a run that can have an effect outside, such as a tool call. It is prepared and validated before it
+   * runs.
    * Next free number: 12.
    * </pre>
    *
@@ -1408,7 +1410,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * What is called: a tool, an agent, a resource. Set by the server. Required.
+     * Name of the tool, agent or resource that the action calls. Set by the server. Required.
      * </pre>
      *
      * <code>string name = 3;</code>
@@ -1428,7 +1430,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called: a tool, an agent, a resource. Set by the server. Required.
+     * Name of the tool, agent or resource that the action calls. Set by the server. Required.
      * </pre>
      *
      * <code>string name = 3;</code>
@@ -1449,7 +1451,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called: a tool, an agent, a resource. Set by the server. Required.
+     * Name of the tool, agent or resource that the action calls. Set by the server. Required.
      * </pre>
      *
      * <code>string name = 3;</code>
@@ -1466,7 +1468,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called: a tool, an agent, a resource. Set by the server. Required.
+     * Name of the tool, agent or resource that the action calls. Set by the server. Required.
      * </pre>
      *
      * <code>string name = 3;</code>
@@ -1480,7 +1482,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What is called: a tool, an agent, a resource. Set by the server. Required.
+     * Name of the tool, agent or resource that the action calls. Set by the server. Required.
      * </pre>
      *
      * <code>string name = 3;</code>
@@ -1502,8 +1504,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> payloadBuilder_;
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1514,8 +1516,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1530,8 +1532,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1551,8 +1553,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1570,8 +1572,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1596,8 +1598,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1614,8 +1616,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1627,8 +1629,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -1643,8 +1645,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-     * an event, that it is to be read elsewhere: see ActionRequested.
+     * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+     * event it can also mean that the content is elsewhere in the log: see ActionRequested.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -2311,7 +2313,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2322,7 +2324,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2337,7 +2339,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2357,7 +2359,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2375,7 +2377,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2400,7 +2402,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2417,7 +2419,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2429,7 +2431,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2444,7 +2446,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When it was prepared, UTC, microseconds. Set by the server.
+     * Time at which the action was prepared, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2466,7 +2468,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object fingerprint_ = "";
     /**
      * <pre>
-     * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+     * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
      * </pre>
      *
      * <code>string fingerprint = 10;</code>
@@ -2486,7 +2488,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+     * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
      * </pre>
      *
      * <code>string fingerprint = 10;</code>
@@ -2507,7 +2509,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+     * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
      * </pre>
      *
      * <code>string fingerprint = 10;</code>
@@ -2524,7 +2526,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+     * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
      * </pre>
      *
      * <code>string fingerprint = 10;</code>
@@ -2538,7 +2540,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+     * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
      * </pre>
      *
      * <code>string fingerprint = 10;</code>
@@ -2558,8 +2560,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object callId_ = "";
     /**
      * <pre>
-     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-     * means that the agent's own code asked for it.
+     * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+     * means that the agent's own code caused it.
      * </pre>
      *
      * <code>string call_id = 11;</code>
@@ -2579,8 +2581,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-     * means that the agent's own code asked for it.
+     * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+     * means that the agent's own code caused it.
      * </pre>
      *
      * <code>string call_id = 11;</code>
@@ -2601,8 +2603,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-     * means that the agent's own code asked for it.
+     * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+     * means that the agent's own code caused it.
      * </pre>
      *
      * <code>string call_id = 11;</code>
@@ -2619,8 +2621,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-     * means that the agent's own code asked for it.
+     * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+     * means that the agent's own code caused it.
      * </pre>
      *
      * <code>string call_id = 11;</code>
@@ -2634,8 +2636,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-     * means that the agent's own code asked for it.
+     * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+     * means that the agent's own code caused it.
      * </pre>
      *
      * <code>string call_id = 11;</code>

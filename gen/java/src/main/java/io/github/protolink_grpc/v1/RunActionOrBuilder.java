@@ -52,7 +52,7 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * What is called: a tool, an agent, a resource. Set by the server. Required.
+   * Name of the tool, agent or resource that the action calls. Set by the server. Required.
    * </pre>
    *
    * <code>string name = 3;</code>
@@ -61,7 +61,7 @@ public interface RunActionOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * What is called: a tool, an agent, a resource. Set by the server. Required.
+   * Name of the tool, agent or resource that the action calls. Set by the server. Required.
    * </pre>
    *
    * <code>string name = 3;</code>
@@ -72,8 +72,8 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -82,8 +82,8 @@ public interface RunActionOrBuilder extends
   boolean hasPayload();
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -92,8 +92,8 @@ public interface RunActionOrBuilder extends
   io.github.protolink_grpc.v1.Payload getPayload();
   /**
    * <pre>
-   * What the action is about, a JSON object; for `tool.call` it is `{"arguments": {...}}`. Set by the server. Unset means nothing, or, in
-   * an event, that it is to be read elsewhere: see ActionRequested.
+   * Content of the action, a JSON object. For `tool.call`: `{"arguments": {...}}`. Set by the server. Unset means no content; in an
+   * event it can also mean that the content is elsewhere in the log: see ActionRequested.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload payload = 4;</code>
@@ -227,7 +227,7 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -236,7 +236,7 @@ public interface RunActionOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -245,7 +245,7 @@ public interface RunActionOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When it was prepared, UTC, microseconds. Set by the server.
+   * Time at which the action was prepared, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -254,7 +254,7 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+   * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
    * </pre>
    *
    * <code>string fingerprint = 10;</code>
@@ -263,7 +263,7 @@ public interface RunActionOrBuilder extends
   java.lang.String getFingerprint();
   /**
    * <pre>
-   * SHA-256 over what will really run, lower-case hexadecimal. Set by the server.
+   * SHA-256 of the action as it will run, lower-case hexadecimal. Set by the server.
    * </pre>
    *
    * <code>string fingerprint = 10;</code>
@@ -274,8 +274,8 @@ public interface RunActionOrBuilder extends
 
   /**
    * <pre>
-   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-   * means that the agent's own code asked for it.
+   * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+   * means that the agent's own code caused it.
    * </pre>
    *
    * <code>string call_id = 11;</code>
@@ -284,8 +284,8 @@ public interface RunActionOrBuilder extends
   java.lang.String getCallId();
   /**
    * <pre>
-   * Tool call that asked for it: the `call_id` of a ToolCall that a model made, or that a message brought. Set by the server. Empty
-   * means that the agent's own code asked for it.
+   * Tool call that caused the action: the `call_id` of a ToolCall made by a model or contained in a message. Set by the server. Empty
+   * means that the agent's own code caused it.
    * </pre>
    *
    * <code>string call_id = 11;</code>

@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RunCause says why a run begins. Open: may gain values; an unknown one is shown, and the run begins all the same.
+ * RunCause is the cause of a new run. Open: later versions may add values; an unknown value is shown, and the run begins
+ * nevertheless.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.RunCause}
@@ -41,7 +42,7 @@ public enum RunCause
   RUN_CAUSE_CONTINUED(2),
   /**
    * <pre>
-   * The run before was lost, for instance because its process ended.
+   * The previous run was lost, for instance because its process ended.
    * </pre>
    *
    * <code>RUN_CAUSE_RECOVERED = 3;</code>
@@ -85,7 +86,7 @@ public enum RunCause
   public static final int RUN_CAUSE_CONTINUED_VALUE = 2;
   /**
    * <pre>
-   * The run before was lost, for instance because its process ended.
+   * The previous run was lost, for instance because its process ended.
    * </pre>
    *
    * <code>RUN_CAUSE_RECOVERED = 3;</code>

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
- * canceled, the state of its task says.
+ * RunContext is the context of one run as recorded by the server: the caller's RunOptions and the values that the server added.
+ * Whether a run was canceled is in the state of its task.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.RunContext}
@@ -220,7 +220,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object workspaceUri_ = "";
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 4;</code>
@@ -241,7 +241,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 4;</code>
@@ -315,7 +315,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -327,7 +327,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -338,7 +338,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -350,7 +350,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -391,8 +391,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -414,8 +414,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -427,8 +427,8 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -447,8 +447,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -508,7 +508,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 11;</code>
@@ -529,7 +529,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 11;</code>
@@ -554,7 +554,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -566,7 +566,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -578,7 +578,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -641,7 +641,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -653,7 +653,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -664,7 +664,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -676,7 +676,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -994,8 +994,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * RunContext is the envelope of one run, as the server has recorded it: what the caller says in RunOptions, completed. Whether a run was
-   * canceled, the state of its task says.
+   * RunContext is the context of one run as recorded by the server: the caller's RunOptions and the values that the server added.
+   * Whether a run was canceled is in the state of its task.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.RunContext}
@@ -1636,7 +1636,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     private java.lang.Object workspaceUri_ = "";
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 4;</code>
@@ -1656,7 +1656,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 4;</code>
@@ -1677,7 +1677,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 4;</code>
@@ -1694,7 +1694,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 4;</code>
@@ -1708,7 +1708,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 4;</code>
@@ -1827,7 +1827,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1840,7 +1840,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1851,7 +1851,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1863,7 +1863,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1876,7 +1876,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1895,7 +1895,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1913,7 +1913,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1931,7 +1931,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -1946,7 +1946,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 6;</code>
@@ -2002,8 +2002,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2025,8 +2025,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2038,8 +2038,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2057,8 +2057,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2081,8 +2081,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2106,8 +2106,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2125,8 +2125,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2146,8 +2146,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     /**
      * <pre>
      * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-     * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-     * means none.
+     * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+     * Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -2327,7 +2327,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 11;</code>
@@ -2347,7 +2347,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 11;</code>
@@ -2368,7 +2368,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 11;</code>
@@ -2385,7 +2385,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 11;</code>
@@ -2399,7 +2399,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 11;</code>
@@ -2421,7 +2421,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2432,7 +2432,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2447,7 +2447,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2467,7 +2467,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2485,7 +2485,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2510,7 +2510,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2527,7 +2527,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2539,7 +2539,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2554,7 +2554,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the context came into being, UTC, microseconds. Set by whoever made it.
+     * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -2675,7 +2675,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2688,7 +2688,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2699,7 +2699,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2711,7 +2711,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2724,7 +2724,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2743,7 +2743,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2761,7 +2761,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2779,7 +2779,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>
@@ -2794,7 +2794,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+     * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
      * </pre>
      *
      * <code>repeated string scopes = 14;</code>

@@ -74,7 +74,7 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 4;</code>
@@ -83,7 +83,7 @@ public interface RunContextOrBuilder extends
   java.lang.String getWorkspaceUri();
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Set by the caller. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 4;</code>
@@ -114,7 +114,7 @@ public interface RunContextOrBuilder extends
 
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -124,7 +124,7 @@ public interface RunContextOrBuilder extends
       getAgentChainList();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -133,7 +133,7 @@ public interface RunContextOrBuilder extends
   int getAgentChainCount();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -143,7 +143,7 @@ public interface RunContextOrBuilder extends
   java.lang.String getAgentChain(int index);
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by each agent. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by each agent. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 6;</code>
@@ -156,8 +156,8 @@ public interface RunContextOrBuilder extends
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -166,8 +166,8 @@ public interface RunContextOrBuilder extends
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -183,8 +183,8 @@ public interface RunContextOrBuilder extends
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -194,8 +194,8 @@ public interface RunContextOrBuilder extends
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -208,8 +208,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   /**
    * <pre>
    * Rules by capability: a name, for instance `records.write`, a namespace with `.*` at its end, `*` for all, or `default` for names
-   * that no other rule speaks for; the closest rule counts. They can only narrow what the agent allows. Set by the caller. Empty
-   * means none.
+   * that no other rule matches; the most specific rule applies. Rules can only restrict what the agent allows. Set by the caller.
+   * Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 7;</code>
@@ -246,7 +246,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 11;</code>
@@ -255,7 +255,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Set by the caller. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Set by the caller. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 11;</code>
@@ -266,7 +266,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -275,7 +275,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   boolean hasCreateTime();
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -284,7 +284,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When the context came into being, UTC, microseconds. Set by whoever made it.
+   * Creation time of the context, UTC, microseconds. Set by its creator: the caller or the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 12;</code>
@@ -313,7 +313,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -323,7 +323,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
       getScopesList();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -332,7 +332,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   int getScopesCount();
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>
@@ -342,7 +342,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   java.lang.String getScopes(int index);
   /**
    * <pre>
-   * What the credentials of that principal allow. Set by the server. Everybody who may read the task sees it.
+   * Scopes of the principal's credentials. Set by the server. Visible to every reader of the task.
    * </pre>
    *
    * <code>repeated string scopes = 14;</code>

@@ -11,18 +11,18 @@ package io.github.protolink_grpc.v1;
  *
  * Rules for readers and writers:
  *
- * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
- * - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
- * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
- * owner alone; approvers see the approval, not the log.
- * - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
- * begins in the middle of a log shows what it has.
- * - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
- * the payload.
- * - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
- * not compute the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
- * - Enums are open: a later version may add values. A reader keeps a value that it does not know, shows it and passes it on.
- * Servers refuse such values in requests.
+ * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never reused.
+ * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
+ * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
+ * Today only the owner can read a task; approvers see the approval, not the log.
+ * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+ * starts in the middle of a log shows the values that it has.
+ * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+ * kind of a custom event.
+ * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+ * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+ * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+ * unknown values in requests.
  *
  * Next free number of the envelope: 20.
  * </pre>
@@ -227,7 +227,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object runId_ = "";
   /**
    * <pre>
-   * Run that caused it. Set by the server. Empty before the first run.
+   * Run that caused the event. Set by the server. Empty before the first run.
    * </pre>
    *
    * <code>string run_id = 3;</code>
@@ -248,7 +248,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Run that caused it. Set by the server. Empty before the first run.
+   * Run that caused the event. Set by the server. Empty before the first run.
    * </pre>
    *
    * <code>string run_id = 3;</code>
@@ -321,8 +321,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object eventType_ = "";
   /**
    * <pre>
-   * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-   * says something else than the payload.
+   * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+   * the payload.
    * </pre>
    *
    * <code>string event_type = 5;</code>
@@ -343,8 +343,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-   * says something else than the payload.
+   * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+   * the payload.
    * </pre>
    *
    * <code>string event_type = 5;</code>
@@ -408,7 +408,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object agentName_ = "";
   /**
    * <pre>
-   * Agent that caused it. Set by the server.
+   * Agent that caused the event. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 7;</code>
@@ -429,7 +429,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agent that caused it. Set by the server.
+   * Agent that caused the event. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 7;</code>
@@ -455,7 +455,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object actionId_ = "";
   /**
    * <pre>
-   * Action that it is about. Set by the server. Empty means none.
+   * Action that the event is about. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string action_id = 8;</code>
@@ -476,7 +476,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Action that it is about. Set by the server. Empty means none.
+   * Action that the event is about. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string action_id = 8;</code>
@@ -549,7 +549,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object threadId_ = "";
   /**
    * <pre>
-   * Thread of the session that it belongs to. Set by the server. Empty means none.
+   * Thread of the session that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string thread_id = 10;</code>
@@ -570,7 +570,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Thread of the session that it belongs to. Set by the server. Empty means none.
+   * Thread of the session that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string thread_id = 10;</code>
@@ -596,7 +596,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object turnId_ = "";
   /**
    * <pre>
-   * Turn of the thread that it belongs to. Set by the server. Empty means none.
+   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string turn_id = 11;</code>
@@ -617,7 +617,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Turn of the thread that it belongs to. Set by the server. Empty means none.
+   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string turn_id = 11;</code>
@@ -642,7 +642,7 @@ private static final long serialVersionUID = 0L;
   private boolean last_ = false;
   /**
    * <pre>
-   * Whether the task ends here: no event follows. Set by the server.
+   * Whether this is the last event of the task. Set by the server.
    * </pre>
    *
    * <code>bool last = 12;</code>
@@ -684,7 +684,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object summary_ = "";
   /**
    * <pre>
-   * One short line for people. Set by the server. Empty means that `event_type` says enough.
+   * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
    * </pre>
    *
    * <code>string summary = 14;</code>
@@ -705,7 +705,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * One short line for people. Set by the server. Empty means that `event_type` says enough.
+   * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
    * </pre>
    *
    * <code>string summary = 14;</code>
@@ -933,7 +933,7 @@ private static final long serialVersionUID = 0L;
   public static final int TASK_SUBMITTED_FIELD_NUMBER = 64;
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -945,7 +945,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -960,7 +960,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -1234,7 +1234,7 @@ private static final long serialVersionUID = 0L;
   public static final int ACTION_REQUESTED_FIELD_NUMBER = 71;
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -1246,7 +1246,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -1261,7 +1261,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -1320,7 +1320,7 @@ private static final long serialVersionUID = 0L;
   public static final int APPROVAL_REQUIRED_FIELD_NUMBER = 73;
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -1332,7 +1332,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -1347,7 +1347,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -1363,7 +1363,7 @@ private static final long serialVersionUID = 0L;
   public static final int APPROVAL_DECIDED_FIELD_NUMBER = 74;
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -1375,7 +1375,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -1390,7 +1390,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -1492,7 +1492,7 @@ private static final long serialVersionUID = 0L;
   public static final int CONTEXT_PREPARED_FIELD_NUMBER = 77;
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -1504,7 +1504,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -1519,7 +1519,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -1664,7 +1664,7 @@ private static final long serialVersionUID = 0L;
   public static final int CUSTOM_FIELD_NUMBER = 82;
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -1676,7 +1676,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -1691,7 +1691,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -1707,7 +1707,7 @@ private static final long serialVersionUID = 0L;
   public static final int CANCEL_REQUESTED_FIELD_NUMBER = 83;
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -1719,7 +1719,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -1734,7 +1734,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -1793,7 +1793,7 @@ private static final long serialVersionUID = 0L;
   public static final int CONTEXT_COMPACTED_FIELD_NUMBER = 85;
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -1805,7 +1805,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -1820,7 +1820,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -2511,18 +2511,18 @@ private static final long serialVersionUID = 0L;
    *
    * Rules for readers and writers:
    *
-   * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never used for something else.
-   * - An event is stored and sent as the same bytes. So everybody who may read the task sees all that its events say: the owner
-   * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and who decided. Today that is the
-   * owner alone; approvers see the approval, not the log.
-   * - A value that is in the log already is referred to, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-   * begins in the middle of a log shows what it has.
-   * - The payload alone says what happened. `event_type` is text for people and for kinds of applications; programs decide by
-   * the payload.
-   * - A reader that does not know a kind shows `event_type` and `summary`. It goes on, unless `must_understand` is set: then it must
-   * not compute the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-   * - Enums are open: a later version may add values. A reader keeps a value that it does not know, shows it and passes it on.
-   * Servers refuse such values in requests.
+   * - Fields 1 to 63 are the envelope; payload kinds have numbers from 64. Numbers are never reused.
+   * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
+   * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
+   * Today only the owner can read a task; approvers see the approval, not the log.
+   * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+   * starts in the middle of a log shows the values that it has.
+   * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+   * kind of a custom event.
+   * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+   * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+   * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+   * unknown values in requests.
    *
    * Next free number of the envelope: 20.
    * </pre>
@@ -3475,7 +3475,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object runId_ = "";
     /**
      * <pre>
-     * Run that caused it. Set by the server. Empty before the first run.
+     * Run that caused the event. Set by the server. Empty before the first run.
      * </pre>
      *
      * <code>string run_id = 3;</code>
@@ -3495,7 +3495,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that caused it. Set by the server. Empty before the first run.
+     * Run that caused the event. Set by the server. Empty before the first run.
      * </pre>
      *
      * <code>string run_id = 3;</code>
@@ -3516,7 +3516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that caused it. Set by the server. Empty before the first run.
+     * Run that caused the event. Set by the server. Empty before the first run.
      * </pre>
      *
      * <code>string run_id = 3;</code>
@@ -3533,7 +3533,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that caused it. Set by the server. Empty before the first run.
+     * Run that caused the event. Set by the server. Empty before the first run.
      * </pre>
      *
      * <code>string run_id = 3;</code>
@@ -3547,7 +3547,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Run that caused it. Set by the server. Empty before the first run.
+     * Run that caused the event. Set by the server. Empty before the first run.
      * </pre>
      *
      * <code>string run_id = 3;</code>
@@ -3659,8 +3659,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object eventType_ = "";
     /**
      * <pre>
-     * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-     * says something else than the payload.
+     * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+     * the payload.
      * </pre>
      *
      * <code>string event_type = 5;</code>
@@ -3680,8 +3680,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-     * says something else than the payload.
+     * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+     * the payload.
      * </pre>
      *
      * <code>string event_type = 5;</code>
@@ -3702,8 +3702,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-     * says something else than the payload.
+     * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+     * the payload.
      * </pre>
      *
      * <code>string event_type = 5;</code>
@@ -3720,8 +3720,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-     * says something else than the payload.
+     * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+     * the payload.
      * </pre>
      *
      * <code>string event_type = 5;</code>
@@ -3735,8 +3735,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-     * says something else than the payload.
+     * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+     * the payload.
      * </pre>
      *
      * <code>string event_type = 5;</code>
@@ -3913,7 +3913,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object agentName_ = "";
     /**
      * <pre>
-     * Agent that caused it. Set by the server.
+     * Agent that caused the event. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 7;</code>
@@ -3933,7 +3933,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that caused it. Set by the server.
+     * Agent that caused the event. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 7;</code>
@@ -3954,7 +3954,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that caused it. Set by the server.
+     * Agent that caused the event. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 7;</code>
@@ -3971,7 +3971,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that caused it. Set by the server.
+     * Agent that caused the event. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 7;</code>
@@ -3985,7 +3985,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that caused it. Set by the server.
+     * Agent that caused the event. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 7;</code>
@@ -4005,7 +4005,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object actionId_ = "";
     /**
      * <pre>
-     * Action that it is about. Set by the server. Empty means none.
+     * Action that the event is about. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string action_id = 8;</code>
@@ -4025,7 +4025,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that it is about. Set by the server. Empty means none.
+     * Action that the event is about. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string action_id = 8;</code>
@@ -4046,7 +4046,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that it is about. Set by the server. Empty means none.
+     * Action that the event is about. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string action_id = 8;</code>
@@ -4063,7 +4063,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that it is about. Set by the server. Empty means none.
+     * Action that the event is about. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string action_id = 8;</code>
@@ -4077,7 +4077,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Action that it is about. Set by the server. Empty means none.
+     * Action that the event is about. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string action_id = 8;</code>
@@ -4189,7 +4189,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object threadId_ = "";
     /**
      * <pre>
-     * Thread of the session that it belongs to. Set by the server. Empty means none.
+     * Thread of the session that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string thread_id = 10;</code>
@@ -4209,7 +4209,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Thread of the session that it belongs to. Set by the server. Empty means none.
+     * Thread of the session that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string thread_id = 10;</code>
@@ -4230,7 +4230,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Thread of the session that it belongs to. Set by the server. Empty means none.
+     * Thread of the session that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string thread_id = 10;</code>
@@ -4247,7 +4247,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Thread of the session that it belongs to. Set by the server. Empty means none.
+     * Thread of the session that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string thread_id = 10;</code>
@@ -4261,7 +4261,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Thread of the session that it belongs to. Set by the server. Empty means none.
+     * Thread of the session that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string thread_id = 10;</code>
@@ -4281,7 +4281,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object turnId_ = "";
     /**
      * <pre>
-     * Turn of the thread that it belongs to. Set by the server. Empty means none.
+     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string turn_id = 11;</code>
@@ -4301,7 +4301,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Turn of the thread that it belongs to. Set by the server. Empty means none.
+     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string turn_id = 11;</code>
@@ -4322,7 +4322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Turn of the thread that it belongs to. Set by the server. Empty means none.
+     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string turn_id = 11;</code>
@@ -4339,7 +4339,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Turn of the thread that it belongs to. Set by the server. Empty means none.
+     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string turn_id = 11;</code>
@@ -4353,7 +4353,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Turn of the thread that it belongs to. Set by the server. Empty means none.
+     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
      * </pre>
      *
      * <code>string turn_id = 11;</code>
@@ -4373,7 +4373,7 @@ private static final long serialVersionUID = 0L;
     private boolean last_ ;
     /**
      * <pre>
-     * Whether the task ends here: no event follows. Set by the server.
+     * Whether this is the last event of the task. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -4385,7 +4385,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the task ends here: no event follows. Set by the server.
+     * Whether this is the last event of the task. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -4401,7 +4401,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the task ends here: no event follows. Set by the server.
+     * Whether this is the last event of the task. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -4488,7 +4488,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object summary_ = "";
     /**
      * <pre>
-     * One short line for people. Set by the server. Empty means that `event_type` says enough.
+     * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
      * </pre>
      *
      * <code>string summary = 14;</code>
@@ -4508,7 +4508,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One short line for people. Set by the server. Empty means that `event_type` says enough.
+     * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
      * </pre>
      *
      * <code>string summary = 14;</code>
@@ -4529,7 +4529,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One short line for people. Set by the server. Empty means that `event_type` says enough.
+     * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
      * </pre>
      *
      * <code>string summary = 14;</code>
@@ -4546,7 +4546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One short line for people. Set by the server. Empty means that `event_type` says enough.
+     * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
      * </pre>
      *
      * <code>string summary = 14;</code>
@@ -4560,7 +4560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * One short line for people. Set by the server. Empty means that `event_type` says enough.
+     * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
      * </pre>
      *
      * <code>string summary = 14;</code>
@@ -4996,7 +4996,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.TaskSubmitted, io.github.protolink_grpc.v1.TaskSubmitted.Builder, io.github.protolink_grpc.v1.TaskSubmittedOrBuilder> taskSubmittedBuilder_;
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5008,7 +5008,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5030,7 +5030,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5050,7 +5050,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5068,7 +5068,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5095,7 +5095,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5118,7 +5118,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5128,7 +5128,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -5146,7 +5146,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task came into being. Always sequence 1.
+     * The task was created. Always sequence 1.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -6242,7 +6242,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ActionRequested, io.github.protolink_grpc.v1.ActionRequested.Builder, io.github.protolink_grpc.v1.ActionRequestedOrBuilder> actionRequestedBuilder_;
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6254,7 +6254,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6276,7 +6276,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6296,7 +6296,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6314,7 +6314,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6341,7 +6341,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6364,7 +6364,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6374,7 +6374,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6392,7 +6392,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prepared action asks for a decision.
+     * An action was prepared and waits for the policy's decision.
      * </pre>
      *
      * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -6598,7 +6598,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ApprovalRequired, io.github.protolink_grpc.v1.ApprovalRequired.Builder, io.github.protolink_grpc.v1.ApprovalRequiredOrBuilder> approvalRequiredBuilder_;
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6610,7 +6610,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6632,7 +6632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6652,7 +6652,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6670,7 +6670,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6697,7 +6697,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6720,7 +6720,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6730,7 +6730,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6748,7 +6748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Someone must approve an action.
+     * An action needs an approval.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -6776,7 +6776,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ApprovalDecided, io.github.protolink_grpc.v1.ApprovalDecided.Builder, io.github.protolink_grpc.v1.ApprovalDecidedOrBuilder> approvalDecidedBuilder_;
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6788,7 +6788,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6810,7 +6810,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6830,7 +6830,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6848,7 +6848,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6875,7 +6875,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6898,7 +6898,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6908,7 +6908,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -6926,7 +6926,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * An approval was answered.
+     * An approval was decided, expired or was withdrawn.
      * </pre>
      *
      * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -7310,7 +7310,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ContextPrepared, io.github.protolink_grpc.v1.ContextPrepared.Builder, io.github.protolink_grpc.v1.ContextPreparedOrBuilder> contextPreparedBuilder_;
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7322,7 +7322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7344,7 +7344,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7364,7 +7364,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7382,7 +7382,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7409,7 +7409,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7432,7 +7432,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7442,7 +7442,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -7460,7 +7460,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A prompt was put together.
+     * A prompt was assembled.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -8022,7 +8022,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.CustomEvent, io.github.protolink_grpc.v1.CustomEvent.Builder, io.github.protolink_grpc.v1.CustomEventOrBuilder> customBuilder_;
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8034,7 +8034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8056,7 +8056,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8076,7 +8076,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8094,7 +8094,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8121,7 +8121,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8144,7 +8144,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8154,7 +8154,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8172,7 +8172,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A kind of the application.
+     * An event of the application.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -8200,7 +8200,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.CancelRequested, io.github.protolink_grpc.v1.CancelRequested.Builder, io.github.protolink_grpc.v1.CancelRequestedOrBuilder> cancelRequestedBuilder_;
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8212,7 +8212,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8234,7 +8234,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8254,7 +8254,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8272,7 +8272,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8299,7 +8299,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8322,7 +8322,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8332,7 +8332,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8350,7 +8350,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Somebody asked for the task to be canceled.
+     * The cancellation of the task was requested.
      * </pre>
      *
      * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -8556,7 +8556,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.ContextCompacted, io.github.protolink_grpc.v1.ContextCompacted.Builder, io.github.protolink_grpc.v1.ContextCompactedOrBuilder> contextCompactedBuilder_;
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8568,7 +8568,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8590,7 +8590,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8610,7 +8610,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8628,7 +8628,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8655,7 +8655,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8678,7 +8678,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8688,7 +8688,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -8706,7 +8706,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A conversation was made shorter.
+     * A conversation was compacted.
      * </pre>
      *
      * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>

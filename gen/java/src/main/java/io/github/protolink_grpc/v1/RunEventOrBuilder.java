@@ -42,7 +42,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Run that caused it. Set by the server. Empty before the first run.
+   * Run that caused the event. Set by the server. Empty before the first run.
    * </pre>
    *
    * <code>string run_id = 3;</code>
@@ -51,7 +51,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getRunId();
   /**
    * <pre>
-   * Run that caused it. Set by the server. Empty before the first run.
+   * Run that caused the event. Set by the server. Empty before the first run.
    * </pre>
    *
    * <code>string run_id = 3;</code>
@@ -82,8 +82,8 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-   * says something else than the payload.
+   * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+   * the payload.
    * </pre>
    *
    * <code>string event_type = 5;</code>
@@ -92,8 +92,8 @@ public interface RunEventOrBuilder extends
   java.lang.String getEventType();
   /**
    * <pre>
-   * What happened, for instance `task.status`; the comment of each kind names its own. Set by the server, from the payload: it never
-   * says something else than the payload.
+   * Type of the event, for instance `task.status`; the comment of each payload kind names its type. Set by the server, always from
+   * the payload.
    * </pre>
    *
    * <code>string event_type = 5;</code>
@@ -131,7 +131,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Agent that caused it. Set by the server.
+   * Agent that caused the event. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 7;</code>
@@ -140,7 +140,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getAgentName();
   /**
    * <pre>
-   * Agent that caused it. Set by the server.
+   * Agent that caused the event. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 7;</code>
@@ -151,7 +151,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Action that it is about. Set by the server. Empty means none.
+   * Action that the event is about. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string action_id = 8;</code>
@@ -160,7 +160,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getActionId();
   /**
    * <pre>
-   * Action that it is about. Set by the server. Empty means none.
+   * Action that the event is about. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string action_id = 8;</code>
@@ -191,7 +191,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Thread of the session that it belongs to. Set by the server. Empty means none.
+   * Thread of the session that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string thread_id = 10;</code>
@@ -200,7 +200,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getThreadId();
   /**
    * <pre>
-   * Thread of the session that it belongs to. Set by the server. Empty means none.
+   * Thread of the session that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string thread_id = 10;</code>
@@ -211,7 +211,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Turn of the thread that it belongs to. Set by the server. Empty means none.
+   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string turn_id = 11;</code>
@@ -220,7 +220,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getTurnId();
   /**
    * <pre>
-   * Turn of the thread that it belongs to. Set by the server. Empty means none.
+   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
    * <code>string turn_id = 11;</code>
@@ -231,7 +231,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Whether the task ends here: no event follows. Set by the server.
+   * Whether this is the last event of the task. Set by the server.
    * </pre>
    *
    * <code>bool last = 12;</code>
@@ -260,7 +260,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * One short line for people. Set by the server. Empty means that `event_type` says enough.
+   * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
    * </pre>
    *
    * <code>string summary = 14;</code>
@@ -269,7 +269,7 @@ public interface RunEventOrBuilder extends
   java.lang.String getSummary();
   /**
    * <pre>
-   * One short line for people. Set by the server. Empty means that `event_type` says enough.
+   * One short line for people. Set by the server. Empty means that `event_type` is sufficient.
    * </pre>
    *
    * <code>string summary = 14;</code>
@@ -371,7 +371,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -380,7 +380,7 @@ public interface RunEventOrBuilder extends
   boolean hasTaskSubmitted();
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -389,7 +389,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.TaskSubmitted getTaskSubmitted();
   /**
    * <pre>
-   * The task came into being. Always sequence 1.
+   * The task was created. Always sequence 1.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskSubmitted task_submitted = 64;</code>
@@ -560,7 +560,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -569,7 +569,7 @@ public interface RunEventOrBuilder extends
   boolean hasActionRequested();
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -578,7 +578,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.ActionRequested getActionRequested();
   /**
    * <pre>
-   * A prepared action asks for a decision.
+   * An action was prepared and waits for the policy's decision.
    * </pre>
    *
    * <code>.plgrpc.v1.ActionRequested action_requested = 71;</code>
@@ -614,7 +614,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -623,7 +623,7 @@ public interface RunEventOrBuilder extends
   boolean hasApprovalRequired();
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -632,7 +632,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.ApprovalRequired getApprovalRequired();
   /**
    * <pre>
-   * Someone must approve an action.
+   * An action needs an approval.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalRequired approval_required = 73;</code>
@@ -641,7 +641,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -650,7 +650,7 @@ public interface RunEventOrBuilder extends
   boolean hasApprovalDecided();
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -659,7 +659,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.ApprovalDecided getApprovalDecided();
   /**
    * <pre>
-   * An approval was answered.
+   * An approval was decided, expired or was withdrawn.
    * </pre>
    *
    * <code>.plgrpc.v1.ApprovalDecided approval_decided = 74;</code>
@@ -722,7 +722,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -731,7 +731,7 @@ public interface RunEventOrBuilder extends
   boolean hasContextPrepared();
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -740,7 +740,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.ContextPrepared getContextPrepared();
   /**
    * <pre>
-   * A prompt was put together.
+   * A prompt was assembled.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextPrepared context_prepared = 77;</code>
@@ -830,7 +830,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -839,7 +839,7 @@ public interface RunEventOrBuilder extends
   boolean hasCustom();
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -848,7 +848,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.CustomEvent getCustom();
   /**
    * <pre>
-   * A kind of the application.
+   * An event of the application.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomEvent custom = 82;</code>
@@ -857,7 +857,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -866,7 +866,7 @@ public interface RunEventOrBuilder extends
   boolean hasCancelRequested();
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -875,7 +875,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.CancelRequested getCancelRequested();
   /**
    * <pre>
-   * Somebody asked for the task to be canceled.
+   * The cancellation of the task was requested.
    * </pre>
    *
    * <code>.plgrpc.v1.CancelRequested cancel_requested = 83;</code>
@@ -911,7 +911,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -920,7 +920,7 @@ public interface RunEventOrBuilder extends
   boolean hasContextCompacted();
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
@@ -929,7 +929,7 @@ public interface RunEventOrBuilder extends
   io.github.protolink_grpc.v1.ContextCompacted getContextCompacted();
   /**
    * <pre>
-   * A conversation was made shorter.
+   * A conversation was compacted.
    * </pre>
    *
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * RunOptions are what a caller may say about a run: they can narrow what the agent may do, never widen it. Everything is set by the
- * caller. What the server makes of them is in RunContext.
+ * RunOptions are the caller's options of a run: they can restrict the agent's permissions, never extend them. All fields are set by
+ * the caller. RunContext has the resulting values.
  * Next free number: 10.
  * </pre>
  *
@@ -74,8 +74,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object runId_ = "";
   /**
    * <pre>
-   * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-   * Empty means that the server makes it.
+   * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+   * means that the server generates it.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -96,8 +96,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-   * Empty means that the server makes it.
+   * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+   * means that the server generates it.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -170,7 +170,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object workspaceUri_ = "";
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 3;</code>
@@ -191,7 +191,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 3;</code>
@@ -265,7 +265,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -277,7 +277,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -288,7 +288,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -300,7 +300,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -340,7 +340,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -361,7 +361,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -372,7 +372,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -390,7 +390,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -450,7 +450,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -471,7 +471,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -496,7 +496,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -508,7 +508,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -520,7 +520,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -799,8 +799,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
   }
   /**
    * <pre>
-   * RunOptions are what a caller may say about a run: they can narrow what the agent may do, never widen it. Everything is set by the
-   * caller. What the server makes of them is in RunContext.
+   * RunOptions are the caller's options of a run: they can restrict the agent's permissions, never extend them. All fields are set by
+   * the caller. RunContext has the resulting values.
    * Next free number: 10.
    * </pre>
    *
@@ -1111,8 +1111,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     private java.lang.Object runId_ = "";
     /**
      * <pre>
-     * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-     * Empty means that the server makes it.
+     * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+     * means that the server generates it.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1132,8 +1132,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-     * Empty means that the server makes it.
+     * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+     * means that the server generates it.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1154,8 +1154,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-     * Empty means that the server makes it.
+     * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+     * means that the server generates it.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1172,8 +1172,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-     * Empty means that the server makes it.
+     * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+     * means that the server generates it.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1187,8 +1187,8 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-     * Empty means that the server makes it.
+     * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+     * means that the server generates it.
      * </pre>
      *
      * <code>string run_id = 1;</code>
@@ -1300,7 +1300,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     private java.lang.Object workspaceUri_ = "";
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 3;</code>
@@ -1320,7 +1320,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 3;</code>
@@ -1341,7 +1341,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 3;</code>
@@ -1358,7 +1358,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 3;</code>
@@ -1372,7 +1372,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Boundary of the work: a folder, an account, a dataset. Empty means none.
+     * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
      * </pre>
      *
      * <code>string workspace_uri = 3;</code>
@@ -1491,7 +1491,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1504,7 +1504,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1515,7 +1515,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1527,7 +1527,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1540,7 +1540,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1559,7 +1559,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1577,7 +1577,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1595,7 +1595,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1610,7 +1610,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+     * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
      * </pre>
      *
      * <code>repeated string agent_chain = 5;</code>
@@ -1665,7 +1665,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1686,7 +1686,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1697,7 +1697,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1714,7 +1714,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1736,7 +1736,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1759,7 +1759,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1776,7 +1776,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1795,7 +1795,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+     * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
      * </pre>
      *
      * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -1975,7 +1975,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -1995,7 +1995,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2016,7 +2016,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2033,7 +2033,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2047,7 +2047,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * Facts that travel with the run, a JSON object. Empty means none.
+     * Metadata that is passed along with the run, a JSON object. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2069,7 +2069,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2080,7 +2080,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2095,7 +2095,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2115,7 +2115,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2133,7 +2133,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2158,7 +2158,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2175,7 +2175,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2187,7 +2187,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -2202,7 +2202,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue) {
     }
     /**
      * <pre>
-     * When the options were made, UTC, microseconds. Unset means now.
+     * Creation time of the options, UTC, microseconds. Unset means now.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 9;</code>

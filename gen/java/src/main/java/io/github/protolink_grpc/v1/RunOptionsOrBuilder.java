@@ -12,8 +12,8 @@ public interface RunOptionsOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-   * Empty means that the server makes it.
+   * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+   * means that the server generates it.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -22,8 +22,8 @@ public interface RunOptionsOrBuilder extends
   java.lang.String getRunId();
   /**
    * <pre>
-   * Identifies the run that begins; an id that the task has used already is replaced. 1 to 128 bytes, printable. It grants no access.
-   * Empty means that the server makes it.
+   * Identifies the new run; an id that the task has already used is replaced. 1 to 128 bytes, printable. It grants no access. Empty
+   * means that the server generates it.
    * </pre>
    *
    * <code>string run_id = 1;</code>
@@ -54,7 +54,7 @@ public interface RunOptionsOrBuilder extends
 
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 3;</code>
@@ -63,7 +63,7 @@ public interface RunOptionsOrBuilder extends
   java.lang.String getWorkspaceUri();
   /**
    * <pre>
-   * Boundary of the work: a folder, an account, a dataset. Empty means none.
+   * Resource to which the work is confined: a folder, an account, a dataset. Empty means none.
    * </pre>
    *
    * <code>string workspace_uri = 3;</code>
@@ -94,7 +94,7 @@ public interface RunOptionsOrBuilder extends
 
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -104,7 +104,7 @@ public interface RunOptionsOrBuilder extends
       getAgentChainList();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -113,7 +113,7 @@ public interface RunOptionsOrBuilder extends
   int getAgentChainCount();
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -123,7 +123,7 @@ public interface RunOptionsOrBuilder extends
   java.lang.String getAgentChain(int index);
   /**
    * <pre>
-   * Names of the agents that the work has passed through, first one first. Set by delegating agents. At most 64.
+   * Names of the agents that the work has passed through, in order. Set by delegating agents. At most 64.
    * </pre>
    *
    * <code>repeated string agent_chain = 5;</code>
@@ -135,7 +135,7 @@ public interface RunOptionsOrBuilder extends
 
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -143,7 +143,7 @@ public interface RunOptionsOrBuilder extends
   int getPermissionsCount();
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -158,7 +158,7 @@ public interface RunOptionsOrBuilder extends
   getPermissions();
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -167,7 +167,7 @@ public interface RunOptionsOrBuilder extends
   getPermissionsMap();
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -179,7 +179,7 @@ io.github.protolink_grpc.v1.CapabilityRule getPermissionsOrDefault(
 io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   /**
    * <pre>
-   * Rules by capability, as in RunContext. They can only narrow what the agent allows. Empty means none.
+   * Rules by capability, as in RunContext. Rules can only restrict what the agent allows. Empty means none.
    * </pre>
    *
    * <code>map&lt;string, .plgrpc.v1.CapabilityRule&gt; permissions = 6;</code>
@@ -216,7 +216,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -225,7 +225,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts that travel with the run, a JSON object. Empty means none.
+   * Metadata that is passed along with the run, a JSON object. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -236,7 +236,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
 
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -245,7 +245,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   boolean hasCreateTime();
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>
@@ -254,7 +254,7 @@ io.github.protolink_grpc.v1.CapabilityRule defaultValue);
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When the options were made, UTC, microseconds. Unset means now.
+   * Creation time of the options, UTC, microseconds. Unset means now.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 9;</code>

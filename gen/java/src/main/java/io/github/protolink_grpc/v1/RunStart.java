@@ -68,7 +68,7 @@ private static final long serialVersionUID = 0L;
   private int cause_ = 0;
   /**
    * <pre>
-   * Why it begins. Set by the server.
+   * Cause of the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -79,7 +79,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it begins. Set by the server.
+   * Cause of the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -94,7 +94,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunContext context_;
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -106,7 +106,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -118,7 +118,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -132,7 +132,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Worker worker_;
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -144,7 +144,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -156,7 +156,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -170,8 +170,8 @@ private static final long serialVersionUID = 0L;
   private int logFormat_ = 0;
   /**
    * <pre>
-   * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-   * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+   * Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+   * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
    * </pre>
    *
    * <code>int32 log_format = 5;</code>
@@ -654,7 +654,7 @@ private static final long serialVersionUID = 0L;
     private int cause_ = 0;
     /**
      * <pre>
-     * Why it begins. Set by the server.
+     * Cause of the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -665,7 +665,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it begins. Set by the server.
+     * Cause of the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -680,7 +680,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it begins. Set by the server.
+     * Cause of the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -693,7 +693,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it begins. Set by the server.
+     * Cause of the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -709,7 +709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it begins. Set by the server.
+     * Cause of the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -727,7 +727,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder> contextBuilder_;
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -738,7 +738,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -753,7 +753,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -773,7 +773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -791,7 +791,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -816,7 +816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -833,7 +833,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -845,7 +845,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -860,7 +860,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the run. Set by the server where it differs from the task's.
+     * Context of the run. Set by the server if it differs from the task's.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -884,7 +884,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Worker, io.github.protolink_grpc.v1.Worker.Builder, io.github.protolink_grpc.v1.WorkerOrBuilder> workerBuilder_;
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -895,7 +895,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -910,7 +910,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -930,7 +930,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -948,7 +948,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -973,7 +973,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -990,7 +990,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -1002,7 +1002,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -1017,7 +1017,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What does the work. Set by the server.
+     * Process that executes the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -1039,8 +1039,8 @@ private static final long serialVersionUID = 0L;
     private int logFormat_ ;
     /**
      * <pre>
-     * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-     * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+     * Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+     * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
      * </pre>
      *
      * <code>int32 log_format = 5;</code>
@@ -1052,8 +1052,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-     * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+     * Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+     * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
      * </pre>
      *
      * <code>int32 log_format = 5;</code>
@@ -1069,8 +1069,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-     * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+     * Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+     * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
      * </pre>
      *
      * <code>int32 log_format = 5;</code>

@@ -22,7 +22,7 @@ public interface RunStartOrBuilder extends
 
   /**
    * <pre>
-   * Why it begins. Set by the server.
+   * Cause of the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -31,7 +31,7 @@ public interface RunStartOrBuilder extends
   int getCauseValue();
   /**
    * <pre>
-   * Why it begins. Set by the server.
+   * Cause of the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.RunCause cause = 2;</code>
@@ -41,7 +41,7 @@ public interface RunStartOrBuilder extends
 
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -50,7 +50,7 @@ public interface RunStartOrBuilder extends
   boolean hasContext();
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -59,7 +59,7 @@ public interface RunStartOrBuilder extends
   io.github.protolink_grpc.v1.RunContext getContext();
   /**
    * <pre>
-   * Envelope of the run. Set by the server where it differs from the task's.
+   * Context of the run. Set by the server if it differs from the task's.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 3;</code>
@@ -68,7 +68,7 @@ public interface RunStartOrBuilder extends
 
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -77,7 +77,7 @@ public interface RunStartOrBuilder extends
   boolean hasWorker();
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -86,7 +86,7 @@ public interface RunStartOrBuilder extends
   io.github.protolink_grpc.v1.Worker getWorker();
   /**
    * <pre>
-   * What does the work. Set by the server.
+   * Process that executes the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Worker worker = 4;</code>
@@ -95,8 +95,8 @@ public interface RunStartOrBuilder extends
 
   /**
    * <pre>
-   * Format of the events that the run writes: 1. Set by the server. A reader that finds a higher number than it knows must not compute
-   * the task's state from this log, and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
+   * Format of the events that the run writes: 1. Set by the server. A reader that does not support this format must not compute the
+   * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. 0 is read as 1.
    * </pre>
    *
    * <code>int32 log_format = 5;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SecurityScheme is one way to authenticate. All of it is set by the agent.
+ * SecurityScheme is one way to authenticate. All fields are set by the agent.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SecurityScheme}
@@ -104,7 +104,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * For people. Empty means none.
+   * Description for people. Empty means none.
    * </pre>
    *
    * <code>string description = 1;</code>
@@ -125,7 +125,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * For people. Empty means none.
+   * Description for people. Empty means none.
    * </pre>
    *
    * <code>string description = 1;</code>
@@ -364,7 +364,7 @@ private static final long serialVersionUID = 0L;
   public static final int CUSTOM_FIELD_NUMBER = 7;
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -376,7 +376,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -391,7 +391,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -718,7 +718,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SecurityScheme is one way to authenticate. All of it is set by the agent.
+   * SecurityScheme is one way to authenticate. All fields are set by the agent.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SecurityScheme}
@@ -1011,7 +1011,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * For people. Empty means none.
+     * Description for people. Empty means none.
      * </pre>
      *
      * <code>string description = 1;</code>
@@ -1031,7 +1031,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Empty means none.
+     * Description for people. Empty means none.
      * </pre>
      *
      * <code>string description = 1;</code>
@@ -1052,7 +1052,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Empty means none.
+     * Description for people. Empty means none.
      * </pre>
      *
      * <code>string description = 1;</code>
@@ -1069,7 +1069,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Empty means none.
+     * Description for people. Empty means none.
      * </pre>
      *
      * <code>string description = 1;</code>
@@ -1083,7 +1083,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * For people. Empty means none.
+     * Description for people. Empty means none.
      * </pre>
      *
      * <code>string description = 1;</code>
@@ -1994,7 +1994,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.CustomSecurity, io.github.protolink_grpc.v1.CustomSecurity.Builder, io.github.protolink_grpc.v1.CustomSecurityOrBuilder> customBuilder_;
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2006,7 +2006,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2028,7 +2028,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2048,7 +2048,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2066,7 +2066,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2093,7 +2093,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2116,7 +2116,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2126,7 +2126,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -2144,7 +2144,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Anything else.
+     * Any other scheme.
      * </pre>
      *
      * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>

@@ -12,7 +12,7 @@ public interface SecuritySchemeOrBuilder extends
 
   /**
    * <pre>
-   * For people. Empty means none.
+   * Description for people. Empty means none.
    * </pre>
    *
    * <code>string description = 1;</code>
@@ -21,7 +21,7 @@ public interface SecuritySchemeOrBuilder extends
   java.lang.String getDescription();
   /**
    * <pre>
-   * For people. Empty means none.
+   * Description for people. Empty means none.
    * </pre>
    *
    * <code>string description = 1;</code>
@@ -167,7 +167,7 @@ public interface SecuritySchemeOrBuilder extends
 
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -176,7 +176,7 @@ public interface SecuritySchemeOrBuilder extends
   boolean hasCustom();
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>
@@ -185,7 +185,7 @@ public interface SecuritySchemeOrBuilder extends
   io.github.protolink_grpc.v1.CustomSecurity getCustom();
   /**
    * <pre>
-   * Anything else.
+   * Any other scheme.
    * </pre>
    *
    * <code>.plgrpc.v1.CustomSecurity custom = 7;</code>

@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.TaskInput input_;
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -67,7 +67,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -79,7 +79,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -94,9 +94,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-   * most 128 bytes.
+   * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+   * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+   * new request. At most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -117,9 +117,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-   * most 128 bytes.
+   * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+   * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+   * new request. At most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -144,7 +144,7 @@ private static final long serialVersionUID = 0L;
   private int view_ = 0;
   /**
    * <pre>
-   * How much of the task to return. Set by the caller. Default: turn.
+   * View of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -155,7 +155,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How much of the task to return. Set by the caller. Default: turn.
+   * View of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -170,7 +170,7 @@ private static final long serialVersionUID = 0L;
   private int waitFor_ = 0;
   /**
    * <pre>
-   * When to answer. Set by the caller. Default: settled.
+   * When to respond. Set by the caller. Default: settled.
    * </pre>
    *
    * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -181,7 +181,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When to answer. Set by the caller. Default: settled.
+   * When to respond. Set by the caller. Default: settled.
    * </pre>
    *
    * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -584,7 +584,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.TaskInput, io.github.protolink_grpc.v1.TaskInput.Builder, io.github.protolink_grpc.v1.TaskInputOrBuilder> inputBuilder_;
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -595,7 +595,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -610,7 +610,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -630,7 +630,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -648,7 +648,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -673,7 +673,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -690,7 +690,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -702,7 +702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -717,7 +717,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to begin, or to add. Set by the caller. Required.
+     * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -739,9 +739,9 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-     * most 128 bytes.
+     * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+     * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+     * new request. At most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -761,9 +761,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-     * most 128 bytes.
+     * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+     * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+     * new request. At most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -784,9 +784,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-     * most 128 bytes.
+     * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+     * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+     * new request. At most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -803,9 +803,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-     * most 128 bytes.
+     * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+     * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+     * new request. At most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -819,9 +819,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-     * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-     * most 128 bytes.
+     * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+     * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+     * new request. At most 128 bytes.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -841,7 +841,7 @@ private static final long serialVersionUID = 0L;
     private int view_ = 0;
     /**
      * <pre>
-     * How much of the task to return. Set by the caller. Default: turn.
+     * View of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -852,7 +852,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of the task to return. Set by the caller. Default: turn.
+     * View of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -867,7 +867,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of the task to return. Set by the caller. Default: turn.
+     * View of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -880,7 +880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of the task to return. Set by the caller. Default: turn.
+     * View of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -896,7 +896,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How much of the task to return. Set by the caller. Default: turn.
+     * View of the task to return. Set by the caller. Default: turn.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -912,7 +912,7 @@ private static final long serialVersionUID = 0L;
     private int waitFor_ = 0;
     /**
      * <pre>
-     * When to answer. Set by the caller. Default: settled.
+     * When to respond. Set by the caller. Default: settled.
      * </pre>
      *
      * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -923,7 +923,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When to answer. Set by the caller. Default: settled.
+     * When to respond. Set by the caller. Default: settled.
      * </pre>
      *
      * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -938,7 +938,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When to answer. Set by the caller. Default: settled.
+     * When to respond. Set by the caller. Default: settled.
      * </pre>
      *
      * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -951,7 +951,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When to answer. Set by the caller. Default: settled.
+     * When to respond. Set by the caller. Default: settled.
      * </pre>
      *
      * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -967,7 +967,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When to answer. Set by the caller. Default: settled.
+     * When to respond. Set by the caller. Default: settled.
      * </pre>
      *
      * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>

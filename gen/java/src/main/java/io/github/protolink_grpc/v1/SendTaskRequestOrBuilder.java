@@ -12,7 +12,7 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -21,7 +21,7 @@ public interface SendTaskRequestOrBuilder extends
   boolean hasInput();
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -30,7 +30,7 @@ public interface SendTaskRequestOrBuilder extends
   io.github.protolink_grpc.v1.TaskInput getInput();
   /**
    * <pre>
-   * What to begin, or to add. Set by the caller. Required.
+   * Input of the new task, or of the next turn of an existing one. Set by the caller. Required.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskInput input = 1;</code>
@@ -39,9 +39,9 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-   * most 128 bytes.
+   * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+   * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+   * new request. At most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -50,9 +50,9 @@ public interface SendTaskRequestOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Identifies the request: the same id from the same principal is the same request, for at least 24 hours, and is answered with the
-   * task of the first one, whatever else the repetition says. Set by the caller; empty means that a repetition is a new request. At
-   * most 128 bytes.
+   * Idempotency key of the request. For at least 24 hours, a request of the same principal with the same id is a repetition: it
+   * returns the task of the first request, and its other fields are ignored. Set by the caller. Empty means that a repetition is a
+   * new request. At most 128 bytes.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -63,7 +63,7 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * How much of the task to return. Set by the caller. Default: turn.
+   * View of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -72,7 +72,7 @@ public interface SendTaskRequestOrBuilder extends
   int getViewValue();
   /**
    * <pre>
-   * How much of the task to return. Set by the caller. Default: turn.
+   * View of the task to return. Set by the caller. Default: turn.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskView view = 3;</code>
@@ -82,7 +82,7 @@ public interface SendTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * When to answer. Set by the caller. Default: settled.
+   * When to respond. Set by the caller. Default: settled.
    * </pre>
    *
    * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>
@@ -91,7 +91,7 @@ public interface SendTaskRequestOrBuilder extends
   int getWaitForValue();
   /**
    * <pre>
-   * When to answer. Set by the caller. Default: settled.
+   * When to respond. Set by the caller. Default: settled.
    * </pre>
    *
    * <code>.plgrpc.v1.WaitFor wait_for = 4;</code>

@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Task task_;
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -410,7 +410,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> taskBuilder_;
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -421,7 +421,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -436,7 +436,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -456,7 +456,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -474,7 +474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -499,7 +499,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -516,7 +516,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -528,7 +528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -543,7 +543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task in the view that was asked for. Set by the server.
+     * The task in the requested view. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>

@@ -12,7 +12,7 @@ public interface SendTaskResponseOrBuilder extends
 
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -21,7 +21,7 @@ public interface SendTaskResponseOrBuilder extends
   boolean hasTask();
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -30,7 +30,7 @@ public interface SendTaskResponseOrBuilder extends
   io.github.protolink_grpc.v1.Task getTask();
   /**
    * <pre>
-   * The task in the view that was asked for. Set by the server.
+   * The task in the requested view. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>

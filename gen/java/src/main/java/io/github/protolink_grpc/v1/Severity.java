@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Severity ranks events for display and logs. Open: may gain values; an unknown one is read as info.
+ * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.Severity}
@@ -25,7 +25,7 @@ public enum Severity
   SEVERITY_UNSPECIFIED(0),
   /**
    * <pre>
-   * The usual course of things.
+   * Normal operation.
    * </pre>
    *
    * <code>SEVERITY_INFO = 1;</code>
@@ -33,7 +33,7 @@ public enum Severity
   SEVERITY_INFO(1),
   /**
    * <pre>
-   * Something to look at.
+   * A possible problem.
    * </pre>
    *
    * <code>SEVERITY_WARNING = 2;</code>
@@ -41,7 +41,7 @@ public enum Severity
   SEVERITY_WARNING(2),
   /**
    * <pre>
-   * Something went wrong.
+   * An error.
    * </pre>
    *
    * <code>SEVERITY_ERROR = 3;</code>
@@ -69,7 +69,7 @@ public enum Severity
   public static final int SEVERITY_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * The usual course of things.
+   * Normal operation.
    * </pre>
    *
    * <code>SEVERITY_INFO = 1;</code>
@@ -77,7 +77,7 @@ public enum Severity
   public static final int SEVERITY_INFO_VALUE = 1;
   /**
    * <pre>
-   * Something to look at.
+   * A possible problem.
    * </pre>
    *
    * <code>SEVERITY_WARNING = 2;</code>
@@ -85,7 +85,7 @@ public enum Severity
   public static final int SEVERITY_WARNING_VALUE = 2;
   /**
    * <pre>
-   * Something went wrong.
+   * An error.
    * </pre>
    *
    * <code>SEVERITY_ERROR = 3;</code>

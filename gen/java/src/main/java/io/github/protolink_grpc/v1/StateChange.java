@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * StateChange is one step of a task's lifecycle.
+ * StateChange is one change of a task's state.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.StateChange}
@@ -106,7 +106,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp changeTime_;
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -118,7 +118,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -130,7 +130,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -324,7 +324,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * StateChange is one step of a task's lifecycle.
+   * StateChange is one change of a task's state.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.StateChange}
@@ -650,7 +650,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> changeTimeBuilder_;
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -661,7 +661,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -676,7 +676,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -696,7 +696,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -714,7 +714,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -739,7 +739,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -756,7 +756,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -768,7 +768,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -783,7 +783,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When, UTC, microseconds. Set by the server.
+     * Time of the change, UTC, microseconds. Set by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp change_time = 3;</code>

@@ -50,7 +50,7 @@ public interface StateChangeOrBuilder extends
 
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -59,7 +59,7 @@ public interface StateChangeOrBuilder extends
   boolean hasChangeTime();
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>
@@ -68,7 +68,7 @@ public interface StateChangeOrBuilder extends
   com.google.protobuf.Timestamp getChangeTime();
   /**
    * <pre>
-   * When, UTC, microseconds. Set by the server.
+   * Time of the change, UTC, microseconds. Set by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp change_time = 3;</code>

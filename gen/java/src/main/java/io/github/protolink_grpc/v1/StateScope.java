@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * StateScope says which part of an agent's memory is meant.
+ * StateScope selects a part of an agent's stored state.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.StateScope}
@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object sessionId_ = "";
   /**
    * <pre>
-   * Session. Set by the caller. Empty means all sessions where the method allows it.
+   * Session. Set by the caller. Empty means all sessions, if the method allows it.
    * </pre>
    *
    * <code>string session_id = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Session. Set by the caller. Empty means all sessions where the method allows it.
+   * Session. Set by the caller. Empty means all sessions, if the method allows it.
    * </pre>
    *
    * <code>string session_id = 1;</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * StateScope says which part of an agent's memory is meant.
+   * StateScope selects a part of an agent's stored state.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.StateScope}
@@ -490,7 +490,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object sessionId_ = "";
     /**
      * <pre>
-     * Session. Set by the caller. Empty means all sessions where the method allows it.
+     * Session. Set by the caller. Empty means all sessions, if the method allows it.
      * </pre>
      *
      * <code>string session_id = 1;</code>
@@ -510,7 +510,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session. Set by the caller. Empty means all sessions where the method allows it.
+     * Session. Set by the caller. Empty means all sessions, if the method allows it.
      * </pre>
      *
      * <code>string session_id = 1;</code>
@@ -531,7 +531,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session. Set by the caller. Empty means all sessions where the method allows it.
+     * Session. Set by the caller. Empty means all sessions, if the method allows it.
      * </pre>
      *
      * <code>string session_id = 1;</code>
@@ -548,7 +548,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session. Set by the caller. Empty means all sessions where the method allows it.
+     * Session. Set by the caller. Empty means all sessions, if the method allows it.
      * </pre>
      *
      * <code>string session_id = 1;</code>
@@ -562,7 +562,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Session. Set by the caller. Empty means all sessions where the method allows it.
+     * Session. Set by the caller. Empty means all sessions, if the method allows it.
      * </pre>
      *
      * <code>string session_id = 1;</code>

@@ -12,7 +12,7 @@ public interface StateScopeOrBuilder extends
 
   /**
    * <pre>
-   * Session. Set by the caller. Empty means all sessions where the method allows it.
+   * Session. Set by the caller. Empty means all sessions, if the method allows it.
    * </pre>
    *
    * <code>string session_id = 1;</code>
@@ -21,7 +21,7 @@ public interface StateScopeOrBuilder extends
   java.lang.String getSessionId();
   /**
    * <pre>
-   * Session. Set by the caller. Empty means all sessions where the method allows it.
+   * Session. Set by the caller. Empty means all sessions, if the method allows it.
    * </pre>
    *
    * <code>string session_id = 1;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * StateStoreReport is what happened to one store.
+ * StateStoreReport describes one store after the call.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.StateStoreReport}
@@ -101,7 +101,7 @@ private static final long serialVersionUID = 0L;
   private boolean enabled_ = false;
   /**
    * <pre>
-   * Whether it is switched on. Set by the server.
+   * Whether the store is enabled. Set by the server.
    * </pre>
    *
    * <code>bool enabled = 2;</code>
@@ -116,7 +116,7 @@ private static final long serialVersionUID = 0L;
   private boolean exists_ = false;
   /**
    * <pre>
-   * Whether it holds anything in this scope. Set by the server.
+   * Whether the store has content in this scope. Set by the server.
    * </pre>
    *
    * <code>bool exists = 3;</code>
@@ -161,7 +161,7 @@ private static final long serialVersionUID = 0L;
   private boolean cleared_ = false;
   /**
    * <pre>
-   * Whether it was emptied. Set by the server.
+   * Whether the content was deleted. Set by the server.
    * </pre>
    *
    * <code>bool cleared = 6;</code>
@@ -176,7 +176,7 @@ private static final long serialVersionUID = 0L;
   private boolean compacted_ = false;
   /**
    * <pre>
-   * Whether it was made smaller. Set by the server.
+   * Whether the content was compacted. Set by the server.
    * </pre>
    *
    * <code>bool compacted = 7;</code>
@@ -191,7 +191,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Payload data_;
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -203,7 +203,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -215,7 +215,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -276,7 +276,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -288,7 +288,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -300,7 +300,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -314,8 +314,8 @@ private static final long serialVersionUID = 0L;
   private long omittedBytes_ = 0L;
   /**
    * <pre>
-   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-   * out.
+   * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+   * left out.
    * </pre>
    *
    * <code>int64 omitted_bytes = 11;</code>
@@ -610,7 +610,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * StateStoreReport is what happened to one store.
+   * StateStoreReport describes one store after the call.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.StateStoreReport}
@@ -994,7 +994,7 @@ private static final long serialVersionUID = 0L;
     private boolean enabled_ ;
     /**
      * <pre>
-     * Whether it is switched on. Set by the server.
+     * Whether the store is enabled. Set by the server.
      * </pre>
      *
      * <code>bool enabled = 2;</code>
@@ -1006,7 +1006,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it is switched on. Set by the server.
+     * Whether the store is enabled. Set by the server.
      * </pre>
      *
      * <code>bool enabled = 2;</code>
@@ -1022,7 +1022,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it is switched on. Set by the server.
+     * Whether the store is enabled. Set by the server.
      * </pre>
      *
      * <code>bool enabled = 2;</code>
@@ -1038,7 +1038,7 @@ private static final long serialVersionUID = 0L;
     private boolean exists_ ;
     /**
      * <pre>
-     * Whether it holds anything in this scope. Set by the server.
+     * Whether the store has content in this scope. Set by the server.
      * </pre>
      *
      * <code>bool exists = 3;</code>
@@ -1050,7 +1050,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it holds anything in this scope. Set by the server.
+     * Whether the store has content in this scope. Set by the server.
      * </pre>
      *
      * <code>bool exists = 3;</code>
@@ -1066,7 +1066,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it holds anything in this scope. Set by the server.
+     * Whether the store has content in this scope. Set by the server.
      * </pre>
      *
      * <code>bool exists = 3;</code>
@@ -1170,7 +1170,7 @@ private static final long serialVersionUID = 0L;
     private boolean cleared_ ;
     /**
      * <pre>
-     * Whether it was emptied. Set by the server.
+     * Whether the content was deleted. Set by the server.
      * </pre>
      *
      * <code>bool cleared = 6;</code>
@@ -1182,7 +1182,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it was emptied. Set by the server.
+     * Whether the content was deleted. Set by the server.
      * </pre>
      *
      * <code>bool cleared = 6;</code>
@@ -1198,7 +1198,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it was emptied. Set by the server.
+     * Whether the content was deleted. Set by the server.
      * </pre>
      *
      * <code>bool cleared = 6;</code>
@@ -1214,7 +1214,7 @@ private static final long serialVersionUID = 0L;
     private boolean compacted_ ;
     /**
      * <pre>
-     * Whether it was made smaller. Set by the server.
+     * Whether the content was compacted. Set by the server.
      * </pre>
      *
      * <code>bool compacted = 7;</code>
@@ -1226,7 +1226,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it was made smaller. Set by the server.
+     * Whether the content was compacted. Set by the server.
      * </pre>
      *
      * <code>bool compacted = 7;</code>
@@ -1242,7 +1242,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether it was made smaller. Set by the server.
+     * Whether the content was compacted. Set by the server.
      * </pre>
      *
      * <code>bool compacted = 7;</code>
@@ -1260,7 +1260,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> dataBuilder_;
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1271,7 +1271,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1286,7 +1286,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1306,7 +1306,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1324,7 +1324,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1349,7 +1349,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1366,7 +1366,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1378,7 +1378,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1393,7 +1393,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+     * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
      * </pre>
      *
      * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -1509,7 +1509,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1520,7 +1520,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1535,7 +1535,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1555,7 +1555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1573,7 +1573,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1598,7 +1598,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1615,7 +1615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1627,7 +1627,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1642,7 +1642,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What went wrong. Set by the server. Unset means nothing.
+     * The failure of this store. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -1664,8 +1664,8 @@ private static final long serialVersionUID = 0L;
     private long omittedBytes_ ;
     /**
      * <pre>
-     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-     * out.
+     * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+     * left out.
      * </pre>
      *
      * <code>int64 omitted_bytes = 11;</code>
@@ -1677,8 +1677,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-     * out.
+     * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+     * left out.
      * </pre>
      *
      * <code>int64 omitted_bytes = 11;</code>
@@ -1694,8 +1694,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-     * out.
+     * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+     * left out.
      * </pre>
      *
      * <code>int64 omitted_bytes = 11;</code>

@@ -32,7 +32,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Whether it is switched on. Set by the server.
+   * Whether the store is enabled. Set by the server.
    * </pre>
    *
    * <code>bool enabled = 2;</code>
@@ -42,7 +42,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Whether it holds anything in this scope. Set by the server.
+   * Whether the store has content in this scope. Set by the server.
    * </pre>
    *
    * <code>bool exists = 3;</code>
@@ -72,7 +72,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Whether it was emptied. Set by the server.
+   * Whether the content was deleted. Set by the server.
    * </pre>
    *
    * <code>bool cleared = 6;</code>
@@ -82,7 +82,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Whether it was made smaller. Set by the server.
+   * Whether the content was compacted. Set by the server.
    * </pre>
    *
    * <code>bool compacted = 7;</code>
@@ -92,7 +92,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -101,7 +101,7 @@ public interface StateStoreReportOrBuilder extends
   boolean hasData();
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -110,7 +110,7 @@ public interface StateStoreReportOrBuilder extends
   io.github.protolink_grpc.v1.Payload getData();
   /**
    * <pre>
-   * Its content. Set by the server when asked for. Unset means not asked for, or left out: see `omitted_bytes`.
+   * Content of the store. Set by the server if `include_data` is set. Unset means not requested, or left out: see `omitted_bytes`.
    * </pre>
    *
    * <code>.plgrpc.v1.Payload data = 8;</code>
@@ -139,7 +139,7 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -148,7 +148,7 @@ public interface StateStoreReportOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -157,7 +157,7 @@ public interface StateStoreReportOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * What went wrong. Set by the server. Unset means nothing.
+   * The failure of this store. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 10;</code>
@@ -166,8 +166,8 @@ public interface StateStoreReportOrBuilder extends
 
   /**
    * <pre>
-   * Size of the content where it is left out because it does not fit into the answer. Set by the server. 0 means that nothing is left
-   * out.
+   * Size in bytes of content that was left out because it does not fit into the response. Set by the server. 0 means that nothing was
+   * left out.
    * </pre>
    *
    * <code>int64 omitted_bytes = 11;</code>

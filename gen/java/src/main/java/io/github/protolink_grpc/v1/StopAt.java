@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * StopAt says where a subscription ends by itself.
+ * StopAt selects the point at which a subscription ends by itself. A server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.StopAt}
@@ -33,7 +33,7 @@ public enum StopAt
   STOP_AT_TERMINAL(1),
   /**
    * <pre>
-   * At the first event, after `after_sequence`, that ends the task or makes it wait for someone.
+   * At the first event after `after_sequence` that ends the task or makes it wait for input.
    * </pre>
    *
    * <code>STOP_AT_INTERRUPTED = 2;</code>
@@ -41,7 +41,7 @@ public enum StopAt
   STOP_AT_INTERRUPTED(2),
   /**
    * <pre>
-   * At the end of what is stored now.
+   * At the current end of the log.
    * </pre>
    *
    * <code>STOP_AT_CURRENT = 3;</code>
@@ -77,7 +77,7 @@ public enum StopAt
   public static final int STOP_AT_TERMINAL_VALUE = 1;
   /**
    * <pre>
-   * At the first event, after `after_sequence`, that ends the task or makes it wait for someone.
+   * At the first event after `after_sequence` that ends the task or makes it wait for input.
    * </pre>
    *
    * <code>STOP_AT_INTERRUPTED = 2;</code>
@@ -85,7 +85,7 @@ public enum StopAt
   public static final int STOP_AT_INTERRUPTED_VALUE = 2;
   /**
    * <pre>
-   * At the end of what is stored now.
+   * At the current end of the log.
    * </pre>
    *
    * <code>STOP_AT_CURRENT = 3;</code>

@@ -93,7 +93,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+   * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -114,7 +114,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+   * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -686,7 +686,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+     * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -706,7 +706,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+     * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -727,7 +727,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+     * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -744,7 +744,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+     * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -758,7 +758,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+     * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
      * </pre>
      *
      * <code>string request_id = 2;</code>

@@ -39,7 +39,7 @@ public interface StreamTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+   * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -48,7 +48,7 @@ public interface StreamTaskRequestOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * As in SendTaskRequest. A repetition shows the events of the first request's turn again.
+   * As in SendTaskRequest. A repetition streams the events of the first request's turn again.
    * </pre>
    *
    * <code>string request_id = 2;</code>

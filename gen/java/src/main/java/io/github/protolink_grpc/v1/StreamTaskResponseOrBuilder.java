@@ -56,7 +56,7 @@ public interface StreamTaskResponseOrBuilder extends
 
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -65,7 +65,7 @@ public interface StreamTaskResponseOrBuilder extends
       getDeltasList();
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -73,7 +73,7 @@ public interface StreamTaskResponseOrBuilder extends
   io.github.protolink_grpc.v1.Delta getDeltas(int index);
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -81,7 +81,7 @@ public interface StreamTaskResponseOrBuilder extends
   int getDeltasCount();
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -90,7 +90,7 @@ public interface StreamTaskResponseOrBuilder extends
       getDeltasOrBuilderList();
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -100,8 +100,8 @@ public interface StreamTaskResponseOrBuilder extends
 
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -110,8 +110,8 @@ public interface StreamTaskResponseOrBuilder extends
   boolean hasPosition();
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -120,8 +120,8 @@ public interface StreamTaskResponseOrBuilder extends
   io.github.protolink_grpc.v1.WatchPosition getPosition();
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>

@@ -101,7 +101,7 @@ private static final long serialVersionUID = 0L;
   private long afterSequence_ = 0L;
   /**
    * <pre>
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
    * `Task.first_sequence` - 1.
    * </pre>
    *
@@ -117,7 +117,7 @@ private static final long serialVersionUID = 0L;
   private int stopAt_ = 0;
   /**
    * <pre>
-   * Where to end. Set by the caller. Default: terminal.
+   * Point at which the stream ends. Set by the caller. Default: terminal.
    * </pre>
    *
    * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -128,7 +128,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where to end. Set by the caller. Default: terminal.
+   * Point at which the stream ends. Set by the caller. Default: terminal.
    * </pre>
    *
    * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -626,7 +626,7 @@ private static final long serialVersionUID = 0L;
     private long afterSequence_ ;
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
      * `Task.first_sequence` - 1.
      * </pre>
      *
@@ -639,7 +639,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
      * `Task.first_sequence` - 1.
      * </pre>
      *
@@ -656,7 +656,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+     * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
      * `Task.first_sequence` - 1.
      * </pre>
      *
@@ -673,7 +673,7 @@ private static final long serialVersionUID = 0L;
     private int stopAt_ = 0;
     /**
      * <pre>
-     * Where to end. Set by the caller. Default: terminal.
+     * Point at which the stream ends. Set by the caller. Default: terminal.
      * </pre>
      *
      * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -684,7 +684,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to end. Set by the caller. Default: terminal.
+     * Point at which the stream ends. Set by the caller. Default: terminal.
      * </pre>
      *
      * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -699,7 +699,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to end. Set by the caller. Default: terminal.
+     * Point at which the stream ends. Set by the caller. Default: terminal.
      * </pre>
      *
      * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -712,7 +712,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to end. Set by the caller. Default: terminal.
+     * Point at which the stream ends. Set by the caller. Default: terminal.
      * </pre>
      *
      * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -728,7 +728,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where to end. Set by the caller. Default: terminal.
+     * Point at which the stream ends. Set by the caller. Default: terminal.
      * </pre>
      *
      * <code>.plgrpc.v1.StopAt stop_at = 3;</code>

@@ -32,7 +32,7 @@ public interface SubscribeTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Last sequence that the caller has seen. Set by the caller. 0, the default, means from the beginning. At least
+   * Sequence of the last event that the caller has received. Set by the caller. 0, the default, means from the beginning. At least
    * `Task.first_sequence` - 1.
    * </pre>
    *
@@ -43,7 +43,7 @@ public interface SubscribeTaskRequestOrBuilder extends
 
   /**
    * <pre>
-   * Where to end. Set by the caller. Default: terminal.
+   * Point at which the stream ends. Set by the caller. Default: terminal.
    * </pre>
    *
    * <code>.plgrpc.v1.StopAt stop_at = 3;</code>
@@ -52,7 +52,7 @@ public interface SubscribeTaskRequestOrBuilder extends
   int getStopAtValue();
   /**
    * <pre>
-   * Where to end. Set by the caller. Default: terminal.
+   * Point at which the stream ends. Set by the caller. Default: terminal.
    * </pre>
    *
    * <code>.plgrpc.v1.StopAt stop_at = 3;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SubscribeTaskResponse carries whatever was ready.
+ * SubscribeTaskResponse carries the next events and deltas of a stream.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SubscribeTaskResponse}
@@ -116,7 +116,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Delta> deltas_;
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -127,7 +127,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -139,7 +139,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -150,7 +150,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -161,7 +161,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Text that is being produced; volatile. Set by the server.
+   * Pieces of output that is being produced. Volatile: not stored. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -176,8 +176,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.WatchPosition position_;
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -189,8 +189,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -202,8 +202,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-   * others: the position is the sequence of the last event.
+   * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+   * others, where the position is the sequence of the last event.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -403,7 +403,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SubscribeTaskResponse carries whatever was ready.
+   * SubscribeTaskResponse carries the next events and deltas of a stream.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SubscribeTaskResponse}
@@ -1000,7 +1000,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1014,7 +1014,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1028,7 +1028,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1042,7 +1042,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1063,7 +1063,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1081,7 +1081,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1101,7 +1101,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1122,7 +1122,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1140,7 +1140,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1158,7 +1158,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1177,7 +1177,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1194,7 +1194,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1211,7 +1211,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1222,7 +1222,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1236,7 +1236,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1251,7 +1251,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1262,7 +1262,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1274,7 +1274,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Text that is being produced; volatile. Set by the server.
+     * Pieces of output that is being produced. Volatile: not stored. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Delta deltas = 2;</code>
@@ -1303,8 +1303,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1315,8 +1315,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1331,8 +1331,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1352,8 +1352,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1371,8 +1371,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1397,8 +1397,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1415,8 +1415,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1428,8 +1428,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -1444,8 +1444,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is, with the first response of a long log and with the one that catches up. Set by the server. Unset in all
-     * others: the position is the sequence of the last event.
+     * Position of the reader. Set by the server in the first response of a long log and in the response that catches up; unset in all
+     * others, where the position is the sequence of the last event.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>

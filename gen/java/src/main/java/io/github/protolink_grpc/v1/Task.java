@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
+ * Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Task}
@@ -113,7 +113,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * Where it stands. Set by the server.
+   * State in the lifecycle. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -124,7 +124,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where it stands. Set by the server.
+   * State in the lifecycle. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -140,7 +140,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Message> messages_;
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -151,7 +151,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -163,7 +163,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -174,7 +174,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -185,7 +185,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -201,7 +201,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Artifact> artifacts_;
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -212,7 +212,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -224,7 +224,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -235,7 +235,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -246,7 +246,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -262,7 +262,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+   * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -283,7 +283,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+   * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -355,7 +355,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -367,7 +367,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -379,7 +379,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -525,7 +525,7 @@ private static final long serialVersionUID = 0L;
   private long sequence_ = 0L;
   /**
    * <pre>
-   * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+   * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
    * </pre>
    *
    * <code>int64 sequence = 11;</code>
@@ -541,7 +541,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object agentName_ = "";
   /**
    * <pre>
-   * Agent that owns the task. Set by the server.
+   * Name of the agent that executes the task. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 12;</code>
@@ -562,7 +562,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agent that owns the task. Set by the server.
+   * Name of the agent that executes the task. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 12;</code>
@@ -587,7 +587,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunContext context_;
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -599,7 +599,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -611,7 +611,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -716,8 +716,8 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -729,8 +729,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -742,8 +742,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -758,7 +758,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object cancelReason_ = "";
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 18;</code>
@@ -779,7 +779,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 18;</code>
@@ -804,7 +804,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -816,7 +816,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -828,7 +828,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -843,9 +843,9 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object outputId_ = "";
   /**
    * <pre>
-   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-   * the server. Empty means that there is none, or that the view has no messages.
+   * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+   * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+   * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
    * </pre>
    *
    * <code>string output_id = 20;</code>
@@ -866,9 +866,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-   * the server. Empty means that there is none, or that the view has no messages.
+   * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+   * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+   * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
    * </pre>
    *
    * <code>string output_id = 20;</code>
@@ -893,9 +893,9 @@ private static final long serialVersionUID = 0L;
   private long firstSequence_ = 0L;
   /**
    * <pre>
-   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-   * reading still has what they said.
+   * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+   * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+   * still includes their effects.
    * </pre>
    *
    * <code>int64 first_sequence = 21;</code>
@@ -910,8 +910,8 @@ private static final long serialVersionUID = 0L;
   private int firstArtifact_ = 0;
   /**
    * <pre>
-   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+   * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
    * </pre>
    *
    * <code>int32 first_artifact = 22;</code>
@@ -926,7 +926,7 @@ private static final long serialVersionUID = 0L;
   private int firstMessage_ = 0;
   /**
    * <pre>
-   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
    * </pre>
    *
    * <code>int32 first_message = 23;</code>
@@ -943,8 +943,9 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -956,8 +957,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -968,8 +970,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -981,8 +984,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -1436,7 +1440,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task is a reading of a task's log: the state that its events add up to. What a caller contributes to one is TaskInput.
+   * Task is the state of a task, computed from the events of its log. Callers send TaskInput, not Task.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Task}
@@ -2164,7 +2168,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * Where it stands. Set by the server.
+     * State in the lifecycle. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -2175,7 +2179,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands. Set by the server.
+     * State in the lifecycle. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -2190,7 +2194,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands. Set by the server.
+     * State in the lifecycle. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -2203,7 +2207,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands. Set by the server.
+     * State in the lifecycle. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -2219,7 +2223,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where it stands. Set by the server.
+     * State in the lifecycle. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -2246,7 +2250,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2260,7 +2264,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2274,7 +2278,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2288,7 +2292,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2309,7 +2313,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2327,7 +2331,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2347,7 +2351,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2368,7 +2372,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2386,7 +2390,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2404,7 +2408,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2423,7 +2427,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2440,7 +2444,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2457,7 +2461,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2468,7 +2472,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2482,7 +2486,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2497,7 +2501,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2508,7 +2512,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2520,7 +2524,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Communication, oldest first. Set by callers and the agent.
+     * Messages, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -2558,7 +2562,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2572,7 +2576,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2586,7 +2590,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2600,7 +2604,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2621,7 +2625,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2639,7 +2643,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2659,7 +2663,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2680,7 +2684,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2698,7 +2702,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2716,7 +2720,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2735,7 +2739,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2752,7 +2756,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2769,7 +2773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2780,7 +2784,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2794,7 +2798,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2809,7 +2813,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2820,7 +2824,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2832,7 +2836,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+     * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -2859,7 +2863,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+     * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -2879,7 +2883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+     * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -2900,7 +2904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+     * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -2917,7 +2921,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+     * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -2931,7 +2935,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+     * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 5;</code>
@@ -3045,7 +3049,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3056,7 +3060,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3071,7 +3075,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3091,7 +3095,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3109,7 +3113,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3134,7 +3138,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3151,7 +3155,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3163,7 +3167,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3178,7 +3182,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+     * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -3541,7 +3545,7 @@ private static final long serialVersionUID = 0L;
     private long sequence_ ;
     /**
      * <pre>
-     * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+     * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
      * </pre>
      *
      * <code>int64 sequence = 11;</code>
@@ -3553,7 +3557,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+     * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
      * </pre>
      *
      * <code>int64 sequence = 11;</code>
@@ -3569,7 +3573,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+     * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
      * </pre>
      *
      * <code>int64 sequence = 11;</code>
@@ -3585,7 +3589,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object agentName_ = "";
     /**
      * <pre>
-     * Agent that owns the task. Set by the server.
+     * Name of the agent that executes the task. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 12;</code>
@@ -3605,7 +3609,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that owns the task. Set by the server.
+     * Name of the agent that executes the task. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 12;</code>
@@ -3626,7 +3630,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that owns the task. Set by the server.
+     * Name of the agent that executes the task. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 12;</code>
@@ -3643,7 +3647,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that owns the task. Set by the server.
+     * Name of the agent that executes the task. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 12;</code>
@@ -3657,7 +3661,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent that owns the task. Set by the server.
+     * Name of the agent that executes the task. Set by the server.
      * </pre>
      *
      * <code>string agent_name = 12;</code>
@@ -3679,7 +3683,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunContext, io.github.protolink_grpc.v1.RunContext.Builder, io.github.protolink_grpc.v1.RunContextOrBuilder> contextBuilder_;
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3690,7 +3694,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3705,7 +3709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3725,7 +3729,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3743,7 +3747,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3768,7 +3772,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3785,7 +3789,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3797,7 +3801,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -3812,7 +3816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+     * Context of the latest run. Set by the server, from the caller's RunOptions.
      * </pre>
      *
      * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -4236,8 +4240,8 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4248,8 +4252,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4264,8 +4268,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4285,8 +4289,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4304,8 +4308,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4330,8 +4334,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4348,8 +4352,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4361,8 +4365,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4377,8 +4381,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-     * Lists of tasks carry its `message` alone.
+     * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+     * Unset otherwise. Lists of tasks carry only its `message`.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -4400,7 +4404,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object cancelReason_ = "";
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 18;</code>
@@ -4420,7 +4424,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 18;</code>
@@ -4441,7 +4445,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 18;</code>
@@ -4458,7 +4462,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 18;</code>
@@ -4472,7 +4476,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 18;</code>
@@ -4494,7 +4498,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4505,7 +4509,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4520,7 +4524,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4540,7 +4544,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4558,7 +4562,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4583,7 +4587,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4600,7 +4604,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4612,7 +4616,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4627,7 +4631,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+     * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -4649,9 +4653,9 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object outputId_ = "";
     /**
      * <pre>
-     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-     * the server. Empty means that there is none, or that the view has no messages.
+     * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+     * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+     * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
      * </pre>
      *
      * <code>string output_id = 20;</code>
@@ -4671,9 +4675,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-     * the server. Empty means that there is none, or that the view has no messages.
+     * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+     * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+     * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
      * </pre>
      *
      * <code>string output_id = 20;</code>
@@ -4694,9 +4698,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-     * the server. Empty means that there is none, or that the view has no messages.
+     * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+     * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+     * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
      * </pre>
      *
      * <code>string output_id = 20;</code>
@@ -4713,9 +4717,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-     * the server. Empty means that there is none, or that the view has no messages.
+     * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+     * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+     * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
      * </pre>
      *
      * <code>string output_id = 20;</code>
@@ -4729,9 +4733,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-     * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-     * the server. Empty means that there is none, or that the view has no messages.
+     * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+     * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+     * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
      * </pre>
      *
      * <code>string output_id = 20;</code>
@@ -4751,9 +4755,9 @@ private static final long serialVersionUID = 0L;
     private long firstSequence_ ;
     /**
      * <pre>
-     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-     * reading still has what they said.
+     * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+     * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+     * still includes their effects.
      * </pre>
      *
      * <code>int64 first_sequence = 21;</code>
@@ -4765,9 +4769,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-     * reading still has what they said.
+     * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+     * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+     * still includes their effects.
      * </pre>
      *
      * <code>int64 first_sequence = 21;</code>
@@ -4783,9 +4787,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-     * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-     * reading still has what they said.
+     * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+     * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+     * still includes their effects.
      * </pre>
      *
      * <code>int64 first_sequence = 21;</code>
@@ -4801,8 +4805,8 @@ private static final long serialVersionUID = 0L;
     private int firstArtifact_ ;
     /**
      * <pre>
-     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+     * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
      * </pre>
      *
      * <code>int32 first_artifact = 22;</code>
@@ -4814,8 +4818,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+     * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
      * </pre>
      *
      * <code>int32 first_artifact = 22;</code>
@@ -4831,8 +4835,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-     * large: see `GetTaskRequest.before_artifact`. Set by the server.
+     * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+     * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
      * </pre>
      *
      * <code>int32 first_artifact = 22;</code>
@@ -4848,7 +4852,7 @@ private static final long serialVersionUID = 0L;
     private int firstMessage_ ;
     /**
      * <pre>
-     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
      * </pre>
      *
      * <code>int32 first_message = 23;</code>
@@ -4860,7 +4864,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
      * </pre>
      *
      * <code>int32 first_message = 23;</code>
@@ -4876,7 +4880,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+     * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
      * </pre>
      *
      * <code>int32 first_message = 23;</code>
@@ -4899,8 +4903,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4913,8 +4918,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4925,8 +4931,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4938,8 +4945,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4952,8 +4960,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4972,8 +4981,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -4991,8 +5001,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -5010,8 +5021,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>
@@ -5026,8 +5038,9 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-     * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+     * Paths of fields that were left out because their value alone would have made the response too large, for instance
+     * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+     * server.
      * </pre>
      *
      * <code>repeated string omitted = 24;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskArtifactUpdated adds an artifact or a chunk of one. Type `task.artifact`.
+ * TaskArtifactUpdated adds an artifact, or appends a chunk to one. Type `task.artifact`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskArtifactUpdated}
@@ -90,7 +90,8 @@ private static final long serialVersionUID = 0L;
   private boolean append_ = false;
   /**
    * <pre>
-   * Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+   * Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+   * one with the same id.
    * </pre>
    *
    * <code>bool append = 2;</code>
@@ -304,7 +305,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskArtifactUpdated adds an artifact or a chunk of one. Type `task.artifact`.
+   * TaskArtifactUpdated adds an artifact, or appends a chunk to one. Type `task.artifact`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskArtifactUpdated}
@@ -643,7 +644,8 @@ private static final long serialVersionUID = 0L;
     private boolean append_ ;
     /**
      * <pre>
-     * Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+     * Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+     * one with the same id.
      * </pre>
      *
      * <code>bool append = 2;</code>
@@ -655,7 +657,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+     * Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+     * one with the same id.
      * </pre>
      *
      * <code>bool append = 2;</code>
@@ -671,7 +674,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+     * Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+     * one with the same id.
      * </pre>
      *
      * <code>bool append = 2;</code>

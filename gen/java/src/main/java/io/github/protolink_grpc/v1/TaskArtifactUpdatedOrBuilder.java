@@ -39,7 +39,8 @@ public interface TaskArtifactUpdatedOrBuilder extends
 
   /**
    * <pre>
-   * Whether the parts go to the end of the artifact with the same id. Set by the agent. Default: a new or replaced artifact.
+   * Whether the parts are appended to the artifact with the same id. Set by the agent. Default: the artifact is added, or replaces
+   * one with the same id.
    * </pre>
    *
    * <code>bool append = 2;</code>

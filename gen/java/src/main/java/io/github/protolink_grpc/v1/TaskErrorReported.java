@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskErrorReported is a failure, recovered from or not. Type `task.error`.
+ * TaskErrorReported is a failure, whether the run recovered from it or not. Type `task.error`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskErrorReported}
@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -91,7 +91,7 @@ private static final long serialVersionUID = 0L;
   private int effect_ = 0;
   /**
    * <pre>
-   * What it does to the run. Set by the server.
+   * Effect on the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -102,7 +102,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it does to the run. Set by the server.
+   * Effect on the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -287,7 +287,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskErrorReported is a failure, recovered from or not. Type `task.error`.
+   * TaskErrorReported is a failure, whether the run recovered from it or not. Type `task.error`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskErrorReported}
@@ -459,7 +459,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -470,7 +470,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -485,7 +485,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -505,7 +505,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -523,7 +523,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -548,7 +548,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -565,7 +565,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -577,7 +577,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -592,7 +592,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What failed, and why. Set by the server.
+     * The failure. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -614,7 +614,7 @@ private static final long serialVersionUID = 0L;
     private int effect_ = 0;
     /**
      * <pre>
-     * What it does to the run. Set by the server.
+     * Effect on the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -625,7 +625,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does to the run. Set by the server.
+     * Effect on the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -640,7 +640,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does to the run. Set by the server.
+     * Effect on the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -653,7 +653,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does to the run. Set by the server.
+     * Effect on the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -669,7 +669,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does to the run. Set by the server.
+     * Effect on the run. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>

@@ -12,7 +12,7 @@ public interface TaskErrorReportedOrBuilder extends
 
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -21,7 +21,7 @@ public interface TaskErrorReportedOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -30,7 +30,7 @@ public interface TaskErrorReportedOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * What failed, and why. Set by the server.
+   * The failure. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 1;</code>
@@ -39,7 +39,7 @@ public interface TaskErrorReportedOrBuilder extends
 
   /**
    * <pre>
-   * What it does to the run. Set by the server.
+   * Effect on the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>
@@ -48,7 +48,7 @@ public interface TaskErrorReportedOrBuilder extends
   int getEffectValue();
   /**
    * <pre>
-   * What it does to the run. Set by the server.
+   * Effect on the run. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.ErrorEffect effect = 2;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
+ * TaskInput is the input of a new task or of the next turn of an existing one. All fields are set by the caller.
  * Next free number: 11.
  * </pre>
  *
@@ -61,8 +61,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object taskId_ = "";
   /**
    * <pre>
-   * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-   * Format: UUIDv7 by default.
+   * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+   * generates the id. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -83,8 +83,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-   * Format: UUIDv7 by default.
+   * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+   * generates the id. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -135,8 +135,8 @@ private static final long serialVersionUID = 0L;
   private long expectedSequence_ = 0L;
   /**
    * <pre>
-   * Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-   * with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+   * Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+   * the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
    * </pre>
    *
    * <code>int64 expected_sequence = 3;</code>
@@ -152,8 +152,8 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Message> messages_;
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -164,8 +164,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -177,8 +177,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -189,8 +189,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -201,8 +201,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -218,7 +218,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Artifact> artifacts_;
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -229,7 +229,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -241,7 +241,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -252,7 +252,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -263,7 +263,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -279,7 +279,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object sessionId_ = "";
   /**
    * <pre>
-   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
    * </pre>
    *
    * <code>string session_id = 6;</code>
@@ -300,7 +300,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
    * </pre>
    *
    * <code>string session_id = 6;</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunOptions options_;
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -337,7 +337,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -349,7 +349,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -364,7 +364,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+   * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -385,7 +385,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+   * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -411,7 +411,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object flowStateJson_ = "";
   /**
    * <pre>
-   * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+   * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
    * </pre>
    *
    * <code>string flow_state_json = 9;</code>
@@ -432,7 +432,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+   * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
    * </pre>
    *
    * <code>string flow_state_json = 9;</code>
@@ -457,7 +457,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Timestamp createTime_;
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -469,7 +469,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -481,7 +481,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -759,7 +759,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskInput is what a caller contributes: a new task, or the next turn of one. Everything is set by the caller.
+   * TaskInput is the input of a new task or of the next turn of an existing one. All fields are set by the caller.
    * Next free number: 11.
    * </pre>
    *
@@ -1136,8 +1136,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object taskId_ = "";
     /**
      * <pre>
-     * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-     * Format: UUIDv7 by default.
+     * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+     * generates the id. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1157,8 +1157,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-     * Format: UUIDv7 by default.
+     * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+     * generates the id. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1179,8 +1179,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-     * Format: UUIDv7 by default.
+     * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+     * generates the id. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1197,8 +1197,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-     * Format: UUIDv7 by default.
+     * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+     * generates the id. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1212,8 +1212,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-     * Format: UUIDv7 by default.
+     * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+     * generates the id. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string task_id = 1;</code>
@@ -1304,8 +1304,8 @@ private static final long serialVersionUID = 0L;
     private long expectedSequence_ ;
     /**
      * <pre>
-     * Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-     * with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+     * Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+     * the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
      * </pre>
      *
      * <code>int64 expected_sequence = 3;</code>
@@ -1317,8 +1317,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-     * with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+     * Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+     * the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
      * </pre>
      *
      * <code>int64 expected_sequence = 3;</code>
@@ -1334,8 +1334,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-     * with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+     * Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+     * the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
      * </pre>
      *
      * <code>int64 expected_sequence = 3;</code>
@@ -1362,8 +1362,8 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1377,8 +1377,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1392,8 +1392,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1407,8 +1407,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1429,8 +1429,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1448,8 +1448,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1469,8 +1469,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1491,8 +1491,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1510,8 +1510,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1529,8 +1529,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1549,8 +1549,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1567,8 +1567,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1585,8 +1585,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1597,8 +1597,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1612,8 +1612,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1628,8 +1628,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1640,8 +1640,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1653,8 +1653,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-     * or an artifact; a task may be continued without.
+     * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+     * or an artifact; continuing a task needs neither.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -1692,7 +1692,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1706,7 +1706,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1720,7 +1720,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1734,7 +1734,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1755,7 +1755,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1773,7 +1773,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1793,7 +1793,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1814,7 +1814,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1832,7 +1832,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1850,7 +1850,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1869,7 +1869,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1886,7 +1886,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1903,7 +1903,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1914,7 +1914,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1928,7 +1928,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1943,7 +1943,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1954,7 +1954,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1966,7 +1966,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+     * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -1993,7 +1993,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object sessionId_ = "";
     /**
      * <pre>
-     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
      * </pre>
      *
      * <code>string session_id = 6;</code>
@@ -2013,7 +2013,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
      * </pre>
      *
      * <code>string session_id = 6;</code>
@@ -2034,7 +2034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
      * </pre>
      *
      * <code>string session_id = 6;</code>
@@ -2051,7 +2051,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
      * </pre>
      *
      * <code>string session_id = 6;</code>
@@ -2065,7 +2065,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+     * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
      * </pre>
      *
      * <code>string session_id = 6;</code>
@@ -2087,7 +2087,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunOptions, io.github.protolink_grpc.v1.RunOptions.Builder, io.github.protolink_grpc.v1.RunOptionsOrBuilder> optionsBuilder_;
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2098,7 +2098,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2113,7 +2113,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2133,7 +2133,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2151,7 +2151,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2176,7 +2176,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2193,7 +2193,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2205,7 +2205,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2220,7 +2220,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+     * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
      * </pre>
      *
      * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -2242,7 +2242,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+     * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2262,7 +2262,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+     * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2283,7 +2283,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+     * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2300,7 +2300,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+     * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2314,7 +2314,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+     * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 8;</code>
@@ -2334,7 +2334,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object flowStateJson_ = "";
     /**
      * <pre>
-     * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+     * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
      * </pre>
      *
      * <code>string flow_state_json = 9;</code>
@@ -2354,7 +2354,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+     * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
      * </pre>
      *
      * <code>string flow_state_json = 9;</code>
@@ -2375,7 +2375,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+     * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
      * </pre>
      *
      * <code>string flow_state_json = 9;</code>
@@ -2392,7 +2392,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+     * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
      * </pre>
      *
      * <code>string flow_state_json = 9;</code>
@@ -2406,7 +2406,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+     * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
      * </pre>
      *
      * <code>string flow_state_json = 9;</code>
@@ -2428,7 +2428,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Timestamp, com.google.protobuf.Timestamp.Builder, com.google.protobuf.TimestampOrBuilder> createTimeBuilder_;
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2439,7 +2439,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2454,7 +2454,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2474,7 +2474,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2492,7 +2492,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2517,7 +2517,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2534,7 +2534,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2546,7 +2546,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -2561,7 +2561,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+     * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
      * </pre>
      *
      * <code>.google.protobuf.Timestamp create_time = 10;</code>

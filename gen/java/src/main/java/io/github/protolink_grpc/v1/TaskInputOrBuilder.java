@@ -12,8 +12,8 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-   * Format: UUIDv7 by default.
+   * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+   * generates the id. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -22,8 +22,8 @@ public interface TaskInputOrBuilder extends
   java.lang.String getTaskId();
   /**
    * <pre>
-   * Task to create or to continue, as `target` says. 1 to 128 bytes, printable. Empty for a new task means that the server makes the id.
-   * Format: UUIDv7 by default.
+   * Task to create or to continue, depending on `target`. 1 to 128 bytes, printable. Empty for a new task means that the server
+   * generates the id. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string task_id = 1;</code>
@@ -53,8 +53,8 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Sequence of the task's last event that the caller has seen: where the task has another one, nothing is added, and the request fails
-   * with ABORTED/SEQUENCE_CONFLICT. 0, the default, means any. Only for a task that is continued; at least 0.
+   * Sequence of the last event of the task as known to the caller. If the task has a different last sequence, nothing is added and
+   * the request fails with ABORTED/SEQUENCE_CONFLICT. 0, the default, skips the check. Only for continuing a task; at least 0.
    * </pre>
    *
    * <code>int64 expected_sequence = 3;</code>
@@ -64,8 +64,8 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -74,8 +74,8 @@ public interface TaskInputOrBuilder extends
       getMessagesList();
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -83,8 +83,8 @@ public interface TaskInputOrBuilder extends
   io.github.protolink_grpc.v1.Message getMessages(int index);
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -92,8 +92,8 @@ public interface TaskInputOrBuilder extends
   int getMessagesCount();
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -102,8 +102,8 @@ public interface TaskInputOrBuilder extends
       getMessagesOrBuilderList();
   /**
    * <pre>
-   * Messages to add, in order, at most 1,000. Messages whose id is in the log already are not added again. A new task needs a message
-   * or an artifact; a task may be continued without.
+   * Messages to add, in order, at most 1,000. Messages whose id is already in the log are not added again. A new task needs a message
+   * or an artifact; continuing a task needs neither.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 4;</code>
@@ -113,7 +113,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -122,7 +122,7 @@ public interface TaskInputOrBuilder extends
       getArtifactsList();
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -130,7 +130,7 @@ public interface TaskInputOrBuilder extends
   io.github.protolink_grpc.v1.Artifact getArtifacts(int index);
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -138,7 +138,7 @@ public interface TaskInputOrBuilder extends
   int getArtifactsCount();
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -147,7 +147,7 @@ public interface TaskInputOrBuilder extends
       getArtifactsOrBuilderList();
   /**
    * <pre>
-   * Artifacts of an earlier task that this one builds on, at most 1,000. Artifacts whose id is in the log already are not added again.
+   * Artifacts of earlier tasks as input, at most 1,000. Artifacts whose id is already in the log are not added again.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 5;</code>
@@ -157,7 +157,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
    * </pre>
    *
    * <code>string session_id = 6;</code>
@@ -166,7 +166,7 @@ public interface TaskInputOrBuilder extends
   java.lang.String getSessionId();
   /**
    * <pre>
-   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Only a new task takes it.
+   * Groups tasks of one conversation. 1 to 128 bytes. Empty means the id of the task. Ignored when continuing a task.
    * </pre>
    *
    * <code>string session_id = 6;</code>
@@ -177,7 +177,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -186,7 +186,7 @@ public interface TaskInputOrBuilder extends
   boolean hasOptions();
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -195,7 +195,7 @@ public interface TaskInputOrBuilder extends
   io.github.protolink_grpc.v1.RunOptions getOptions();
   /**
    * <pre>
-   * How to run the task. Unset means nothing in particular. Only a new task takes them, except `run_id`.
+   * Options of the run. Unset means the defaults. When continuing a task, all options except `run_id` are ignored.
    * </pre>
    *
    * <code>.plgrpc.v1.RunOptions options = 7;</code>
@@ -204,7 +204,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+   * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -213,7 +213,7 @@ public interface TaskInputOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts about the task, a JSON object. Of a task that is continued, the keys that differ are changed. Empty means none.
+   * Metadata of the task, a JSON object. When continuing a task, keys with different values are changed. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 8;</code>
@@ -224,7 +224,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+   * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
    * </pre>
    *
    * <code>string flow_state_json = 9;</code>
@@ -233,7 +233,7 @@ public interface TaskInputOrBuilder extends
   java.lang.String getFlowStateJson();
   /**
    * <pre>
-   * State of the flow that the task moves through, a JSON object; as `metadata_json`. Empty means none.
+   * State of the flow that the task moves through, a JSON object; merged as `metadata_json`. Empty means none.
    * </pre>
    *
    * <code>string flow_state_json = 9;</code>
@@ -244,7 +244,7 @@ public interface TaskInputOrBuilder extends
 
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -253,7 +253,7 @@ public interface TaskInputOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>
@@ -262,7 +262,7 @@ public interface TaskInputOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When the caller made the task, UTC, microseconds. Unset means now. Only a new task takes it.
+   * Creation time of the task, UTC, microseconds. Unset means now. Ignored when continuing a task.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 10;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskMessagesAdded appends to the communication. Type `task.message`.
+ * TaskMessagesAdded appends messages to the task. Type `task.message`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskMessagesAdded}
@@ -115,7 +115,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestId_ = "";
   /**
    * <pre>
-   * Request that sent them. Set by the caller. Empty when the agent speaks.
+   * Request that sent them. Set by the caller. Empty for messages of the agent.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -136,7 +136,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Request that sent them. Set by the caller. Empty when the agent speaks.
+   * Request that sent them. Set by the caller. Empty for messages of the agent.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -328,7 +328,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskMessagesAdded appends to the communication. Type `task.message`.
+   * TaskMessagesAdded appends messages to the task. Type `task.message`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskMessagesAdded}
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestId_ = "";
     /**
      * <pre>
-     * Request that sent them. Set by the caller. Empty when the agent speaks.
+     * Request that sent them. Set by the caller. Empty for messages of the agent.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -862,7 +862,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that sent them. Set by the caller. Empty when the agent speaks.
+     * Request that sent them. Set by the caller. Empty for messages of the agent.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -883,7 +883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that sent them. Set by the caller. Empty when the agent speaks.
+     * Request that sent them. Set by the caller. Empty for messages of the agent.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -900,7 +900,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that sent them. Set by the caller. Empty when the agent speaks.
+     * Request that sent them. Set by the caller. Empty for messages of the agent.
      * </pre>
      *
      * <code>string request_id = 2;</code>
@@ -914,7 +914,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Request that sent them. Set by the caller. Empty when the agent speaks.
+     * Request that sent them. Set by the caller. Empty for messages of the agent.
      * </pre>
      *
      * <code>string request_id = 2;</code>

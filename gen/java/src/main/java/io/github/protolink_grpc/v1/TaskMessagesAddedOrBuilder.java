@@ -56,7 +56,7 @@ public interface TaskMessagesAddedOrBuilder extends
 
   /**
    * <pre>
-   * Request that sent them. Set by the caller. Empty when the agent speaks.
+   * Request that sent them. Set by the caller. Empty for messages of the agent.
    * </pre>
    *
    * <code>string request_id = 2;</code>
@@ -65,7 +65,7 @@ public interface TaskMessagesAddedOrBuilder extends
   java.lang.String getRequestId();
   /**
    * <pre>
-   * Request that sent them. Set by the caller. Empty when the agent speaks.
+   * Request that sent them. Set by the caller. Empty for messages of the agent.
    * </pre>
    *
    * <code>string request_id = 2;</code>

@@ -32,7 +32,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Where it stands. Set by the server.
+   * State in the lifecycle. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -41,7 +41,7 @@ public interface TaskOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * Where it stands. Set by the server.
+   * State in the lifecycle. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.TaskState state = 2;</code>
@@ -51,7 +51,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -60,7 +60,7 @@ public interface TaskOrBuilder extends
       getMessagesList();
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -68,7 +68,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Message getMessages(int index);
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -76,7 +76,7 @@ public interface TaskOrBuilder extends
   int getMessagesCount();
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -85,7 +85,7 @@ public interface TaskOrBuilder extends
       getMessagesOrBuilderList();
   /**
    * <pre>
-   * Communication, oldest first. Set by callers and the agent.
+   * Messages, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Message messages = 3;</code>
@@ -95,7 +95,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -104,7 +104,7 @@ public interface TaskOrBuilder extends
       getArtifactsList();
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -112,7 +112,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Artifact getArtifacts(int index);
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -120,7 +120,7 @@ public interface TaskOrBuilder extends
   int getArtifactsCount();
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -129,7 +129,7 @@ public interface TaskOrBuilder extends
       getArtifactsOrBuilderList();
   /**
    * <pre>
-   * Results, oldest first, after those that callers have brought along. Set by callers and the agent.
+   * Artifacts: first those sent by callers, then results, oldest first. Set by callers and the agent.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Artifact artifacts = 4;</code>
@@ -139,7 +139,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+   * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -148,7 +148,7 @@ public interface TaskOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Facts about the task, a JSON object. Set by the caller and the agent. Empty means none.
+   * Metadata of the task, a JSON object. Set by the caller and the agent. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 5;</code>
@@ -179,7 +179,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -188,7 +188,7 @@ public interface TaskOrBuilder extends
   boolean hasCreateTime();
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -197,7 +197,7 @@ public interface TaskOrBuilder extends
   com.google.protobuf.Timestamp getCreateTime();
   /**
    * <pre>
-   * When the task came into being, UTC, microseconds. Set by the caller, else by the server.
+   * Creation time of the task, UTC, microseconds. Set by the caller, else by the server.
    * </pre>
    *
    * <code>.google.protobuf.Timestamp create_time = 7;</code>
@@ -273,7 +273,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Sequence of the last event in this reading; grows by one with each change. Set by the server.
+   * Sequence of the last event that this state includes; each event increases it by one. Set by the server.
    * </pre>
    *
    * <code>int64 sequence = 11;</code>
@@ -283,7 +283,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Agent that owns the task. Set by the server.
+   * Name of the agent that executes the task. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 12;</code>
@@ -292,7 +292,7 @@ public interface TaskOrBuilder extends
   java.lang.String getAgentName();
   /**
    * <pre>
-   * Agent that owns the task. Set by the server.
+   * Name of the agent that executes the task. Set by the server.
    * </pre>
    *
    * <code>string agent_name = 12;</code>
@@ -303,7 +303,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -312,7 +312,7 @@ public interface TaskOrBuilder extends
   boolean hasContext();
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -321,7 +321,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.RunContext getContext();
   /**
    * <pre>
-   * Envelope of the latest run. Set by the server, from the caller's RunOptions.
+   * Context of the latest run. Set by the server, from the caller's RunOptions.
    * </pre>
    *
    * <code>.plgrpc.v1.RunContext context = 13;</code>
@@ -394,8 +394,8 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -404,8 +404,8 @@ public interface TaskOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -414,8 +414,8 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why the task failed or was rejected; of a peer's failure, what the peer said is its `cause`. Set by the server. Unset otherwise.
-   * Lists of tasks carry its `message` alone.
+   * Failure of a failed or rejected task. For a failure of a peer, `cause` is the failure that the peer reported. Set by the server.
+   * Unset otherwise. Lists of tasks carry only its `message`.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 17;</code>
@@ -424,7 +424,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 18;</code>
@@ -433,7 +433,7 @@ public interface TaskOrBuilder extends
   java.lang.String getCancelReason();
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 18;</code>
@@ -444,7 +444,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -453,7 +453,7 @@ public interface TaskOrBuilder extends
   boolean hasUsage();
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -462,7 +462,7 @@ public interface TaskOrBuilder extends
   io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server. Unset means nothing.
+   * Total usage of the task so far, including delegated work. Set by the server. Unset means none.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 19;</code>
@@ -471,9 +471,9 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-   * the server. Empty means that there is none, or that the view has no messages.
+   * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+   * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+   * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
    * </pre>
    *
    * <code>string output_id = 20;</code>
@@ -482,9 +482,9 @@ public interface TaskOrBuilder extends
   java.lang.String getOutputId();
   /**
    * <pre>
-   * Message or artifact of this view that is the answer: the newest that has output, among the agent's messages and the artifacts of
-   * kind `result`. Its answer is its last part that is text, data, a model's answer, or the output of a tool that succeeded. Set by
-   * the server. Empty means that there is none, or that the view has no messages.
+   * Id of the message or artifact of this view that is the output of the task: the newest with output among the agent's messages and
+   * the artifacts of kind `result`. Its output is its last part that is text, data, a model's response, or the output of a successful
+   * tool call. Set by the server. Empty means that there is no output, or that the view has no messages.
    * </pre>
    *
    * <code>string output_id = 20;</code>
@@ -495,9 +495,9 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Sequence of the first event that the log still has: a reader of the log begins after `first_sequence` - 1 or later. Set by the
-   * server. 0 means 1, the whole log: today's servers keep every event. A later one may drop the oldest events of a long log; this
-   * reading still has what they said.
+   * Sequence of the first event that is still in the log: a reader starts after `first_sequence` - 1 or later. Set by the server. 0
+   * means 1, the whole log. Current servers keep every event; a later version may delete the oldest events of a long log. The Task
+   * still includes their effects.
    * </pre>
    *
    * <code>int64 first_sequence = 21;</code>
@@ -507,8 +507,8 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Index, in the whole task, of the first of `artifacts`. Those before it are not part of the view, or would have made the answer too
-   * large: see `GetTaskRequest.before_artifact`. Set by the server.
+   * Index, in the whole task, of the first entry of `artifacts`. Earlier artifacts are not part of the view, or would have made the
+   * response too large: see `GetTaskRequest.before_artifact`. Set by the server.
    * </pre>
    *
    * <code>int32 first_artifact = 22;</code>
@@ -518,7 +518,7 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * The same of `messages`: see `GetTaskRequest.before_message`. Set by the server.
+   * Index, in the whole task, of the first entry of `messages`: see `GetTaskRequest.before_message`. Set by the server.
    * </pre>
    *
    * <code>int32 first_message = 23;</code>
@@ -528,8 +528,9 @@ public interface TaskOrBuilder extends
 
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -539,8 +540,9 @@ public interface TaskOrBuilder extends
       getOmittedList();
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -549,8 +551,9 @@ public interface TaskOrBuilder extends
   int getOmittedCount();
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>
@@ -560,8 +563,9 @@ public interface TaskOrBuilder extends
   java.lang.String getOmitted(int index);
   /**
    * <pre>
-   * Fields that are left out because their value alone would have made the answer too large, for instance `messages[7].parts` or
-   * `metadata_json`; indexes are those of the whole task. The events of the task have them. Set by the server.
+   * Paths of fields that were left out because their value alone would have made the response too large, for instance
+   * `messages[7].parts` or `metadata_json`; indexes are those of the whole task. The task's events have the values. Set by the
+   * server.
    * </pre>
    *
    * <code>repeated string omitted = 24;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskPatched changes free facts. Type `task.patched`.
+ * TaskPatched changes metadata or the flow state. Type `task.patched`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskPatched}
@@ -311,7 +311,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskPatched changes free facts. Type `task.patched`.
+   * TaskPatched changes metadata or the flow state. Type `task.patched`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskPatched}

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskProgress says how far the work is. Type `task.progress`.
+ * TaskProgress reports progress. Type `task.progress`.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskProgress}
@@ -53,7 +53,7 @@ private static final long serialVersionUID = 0L;
   private double progress_ = 0D;
   /**
    * <pre>
-   * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+   * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
    * </pre>
    *
    * <code>optional double progress = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+   * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
    * </pre>
    *
    * <code>optional double progress = 1;</code>
@@ -299,7 +299,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskProgress says how far the work is. Type `task.progress`.
+   * TaskProgress reports progress. Type `task.progress`.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskProgress}
@@ -457,7 +457,7 @@ private static final long serialVersionUID = 0L;
     private double progress_ ;
     /**
      * <pre>
-     * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+     * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
      * </pre>
      *
      * <code>optional double progress = 1;</code>
@@ -469,7 +469,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+     * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
      * </pre>
      *
      * <code>optional double progress = 1;</code>
@@ -481,7 +481,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+     * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
      * </pre>
      *
      * <code>optional double progress = 1;</code>
@@ -497,7 +497,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+     * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
      * </pre>
      *
      * <code>optional double progress = 1;</code>

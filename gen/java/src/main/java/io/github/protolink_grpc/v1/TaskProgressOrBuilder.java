@@ -12,7 +12,7 @@ public interface TaskProgressOrBuilder extends
 
   /**
    * <pre>
-   * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+   * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
    * </pre>
    *
    * <code>optional double progress = 1;</code>
@@ -21,7 +21,7 @@ public interface TaskProgressOrBuilder extends
   boolean hasProgress();
   /**
    * <pre>
-   * Percent done, from 0 to 100. Set by the agent. Unset means unknown.
+   * Progress in percent, from 0 to 100. Set by the agent. Unset means unknown.
    * </pre>
    *
    * <code>optional double progress = 1;</code>

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskState is where a task stands in its life. Open: a later version may add values; a reader keeps, shows and passes on one
- * that it does not know, and a server refuses it in a request.
+ * TaskState is the state of a task in its lifecycle. Open: a later version may add values; a reader keeps, shows and passes on an
+ * unknown value, and a server rejects it in a request.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.TaskState}
@@ -26,7 +26,7 @@ public enum TaskState
   TASK_STATE_UNSPECIFIED(0),
   /**
    * <pre>
-   * Accepted, not begun.
+   * Accepted, not started.
    * </pre>
    *
    * <code>TASK_STATE_SUBMITTED = 1;</code>
@@ -34,7 +34,7 @@ public enum TaskState
   TASK_STATE_SUBMITTED(1),
   /**
    * <pre>
-   * The agent works on it.
+   * The agent is working on the task.
    * </pre>
    *
    * <code>TASK_STATE_WORKING = 2;</code>
@@ -50,7 +50,7 @@ public enum TaskState
   TASK_STATE_INPUT_REQUIRED(3),
   /**
    * <pre>
-   * The agent waits for an authorisation that comes from elsewhere.
+   * The agent waits for an authorization outside of this task.
    * </pre>
    *
    * <code>TASK_STATE_AUTH_REQUIRED = 4;</code>
@@ -66,7 +66,7 @@ public enum TaskState
   TASK_STATE_COMPLETED(5),
   /**
    * <pre>
-   * Ended because someone asked for it. Terminal.
+   * Canceled on request. Terminal.
    * </pre>
    *
    * <code>TASK_STATE_CANCELED = 6;</code>
@@ -82,7 +82,7 @@ public enum TaskState
   TASK_STATE_FAILED(7),
   /**
    * <pre>
-   * The agent declined to do it. Terminal.
+   * Rejected by the agent. Terminal.
    * </pre>
    *
    * <code>TASK_STATE_REJECTED = 8;</code>
@@ -110,7 +110,7 @@ public enum TaskState
   public static final int TASK_STATE_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Accepted, not begun.
+   * Accepted, not started.
    * </pre>
    *
    * <code>TASK_STATE_SUBMITTED = 1;</code>
@@ -118,7 +118,7 @@ public enum TaskState
   public static final int TASK_STATE_SUBMITTED_VALUE = 1;
   /**
    * <pre>
-   * The agent works on it.
+   * The agent is working on the task.
    * </pre>
    *
    * <code>TASK_STATE_WORKING = 2;</code>
@@ -134,7 +134,7 @@ public enum TaskState
   public static final int TASK_STATE_INPUT_REQUIRED_VALUE = 3;
   /**
    * <pre>
-   * The agent waits for an authorisation that comes from elsewhere.
+   * The agent waits for an authorization outside of this task.
    * </pre>
    *
    * <code>TASK_STATE_AUTH_REQUIRED = 4;</code>
@@ -150,7 +150,7 @@ public enum TaskState
   public static final int TASK_STATE_COMPLETED_VALUE = 5;
   /**
    * <pre>
-   * Ended because someone asked for it. Terminal.
+   * Canceled on request. Terminal.
    * </pre>
    *
    * <code>TASK_STATE_CANCELED = 6;</code>
@@ -166,7 +166,7 @@ public enum TaskState
   public static final int TASK_STATE_FAILED_VALUE = 7;
   /**
    * <pre>
-   * The agent declined to do it. Terminal.
+   * Rejected by the agent. Terminal.
    * </pre>
    *
    * <code>TASK_STATE_REJECTED = 8;</code>

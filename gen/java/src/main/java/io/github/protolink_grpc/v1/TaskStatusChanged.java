@@ -9,7 +9,7 @@ package io.github.protolink_grpc.v1;
  * <pre>
  * TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
  *
- * Moving to working begins a run (attempt). A run that takes over from a lost one moves from working to working.
+ * A change to working begins a run (attempt). A run that replaces a lost run changes from working to working.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TaskStatusChanged}
@@ -109,7 +109,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Failure failure_;
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -121,7 +121,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -133,7 +133,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -148,7 +148,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object cancelReason_ = "";
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 4;</code>
@@ -169,7 +169,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 4;</code>
@@ -194,7 +194,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.RunStart run_;
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -206,7 +206,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -218,7 +218,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -232,7 +232,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Usage usage_;
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -244,7 +244,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -256,7 +256,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -494,7 +494,7 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
    *
-   * Moving to working begins a run (attempt). A run that takes over from a lost one moves from working to working.
+   * A change to working begins a run (attempt). A run that replaces a lost run changes from working to working.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TaskStatusChanged}
@@ -878,7 +878,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -889,7 +889,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -904,7 +904,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -924,7 +924,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -942,7 +942,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -967,7 +967,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -984,7 +984,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -996,7 +996,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -1011,7 +1011,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task failed or was rejected. Set by the server. Unset otherwise.
+     * Failure of a failed or rejected task. Set by the server. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -1033,7 +1033,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object cancelReason_ = "";
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 4;</code>
@@ -1053,7 +1053,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 4;</code>
@@ -1074,7 +1074,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 4;</code>
@@ -1091,7 +1091,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 4;</code>
@@ -1105,7 +1105,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+     * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
      * </pre>
      *
      * <code>string cancel_reason = 4;</code>
@@ -1127,7 +1127,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.RunStart, io.github.protolink_grpc.v1.RunStart.Builder, io.github.protolink_grpc.v1.RunStartOrBuilder> runBuilder_;
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1138,7 +1138,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1153,7 +1153,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1173,7 +1173,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1191,7 +1191,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1216,7 +1216,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1233,7 +1233,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1245,7 +1245,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1260,7 +1260,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+     * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
      * </pre>
      *
      * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -1284,7 +1284,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Usage, io.github.protolink_grpc.v1.Usage.Builder, io.github.protolink_grpc.v1.UsageOrBuilder> usageBuilder_;
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1295,7 +1295,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1310,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1330,7 +1330,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1348,7 +1348,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1373,7 +1373,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1390,7 +1390,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1402,7 +1402,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1417,7 +1417,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+     * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>

@@ -50,7 +50,7 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -59,7 +59,7 @@ public interface TaskStatusChangedOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -68,7 +68,7 @@ public interface TaskStatusChangedOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why the task failed or was rejected. Set by the server. Unset otherwise.
+   * Failure of a failed or rejected task. Set by the server. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -77,7 +77,7 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 4;</code>
@@ -86,7 +86,7 @@ public interface TaskStatusChangedOrBuilder extends
   java.lang.String getCancelReason();
   /**
    * <pre>
-   * Why the task was canceled. Set by whoever canceled it. Empty otherwise.
+   * Reason of the cancellation. Set by the caller that canceled the task. Empty otherwise.
    * </pre>
    *
    * <code>string cancel_reason = 4;</code>
@@ -97,7 +97,7 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -106,7 +106,7 @@ public interface TaskStatusChangedOrBuilder extends
   boolean hasRun();
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -115,7 +115,7 @@ public interface TaskStatusChangedOrBuilder extends
   io.github.protolink_grpc.v1.RunStart getRun();
   /**
    * <pre>
-   * The run that begins here. Set by the server when the new state is working. Unset otherwise.
+   * The run that begins with this change. Set by the server when the new state is working. Unset otherwise.
    * </pre>
    *
    * <code>.plgrpc.v1.RunStart run = 5;</code>
@@ -124,7 +124,7 @@ public interface TaskStatusChangedOrBuilder extends
 
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -133,7 +133,7 @@ public interface TaskStatusChangedOrBuilder extends
   boolean hasUsage();
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -142,7 +142,7 @@ public interface TaskStatusChangedOrBuilder extends
   io.github.protolink_grpc.v1.Usage getUsage();
   /**
    * <pre>
-   * What the task has used up so far, its delegated work included. Set by the server when a run ends that used anything.
+   * Total usage of the task so far, including delegated work. Set by the server when a run with any usage ends.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>

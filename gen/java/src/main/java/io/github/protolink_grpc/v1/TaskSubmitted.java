@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Task task_;
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -66,7 +66,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -78,7 +78,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -93,8 +93,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object principal_ = "";
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-   * a version for each reader.
+   * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+   * the reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -115,8 +115,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-   * a version for each reader.
+   * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+   * the reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -556,7 +556,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Task, io.github.protolink_grpc.v1.Task.Builder, io.github.protolink_grpc.v1.TaskOrBuilder> taskBuilder_;
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -567,7 +567,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -582,7 +582,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -602,7 +602,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -620,7 +620,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -645,7 +645,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -662,7 +662,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -674,7 +674,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -689,7 +689,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The task as it was submitted, its messages and artifacts included. Set by the server.
+     * The task as submitted, including its messages and artifacts. Set by the server.
      * </pre>
      *
      * <code>.plgrpc.v1.Task task = 1;</code>
@@ -711,8 +711,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object principal_ = "";
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-     * a version for each reader.
+     * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+     * the reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -732,8 +732,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-     * a version for each reader.
+     * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+     * the reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -754,8 +754,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-     * a version for each reader.
+     * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+     * the reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -772,8 +772,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-     * a version for each reader.
+     * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+     * the reader.
      * </pre>
      *
      * <code>string principal = 2;</code>
@@ -787,8 +787,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-     * a version for each reader.
+     * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+     * the reader.
      * </pre>
      *
      * <code>string principal = 2;</code>

@@ -12,7 +12,7 @@ public interface TaskSubmittedOrBuilder extends
 
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -21,7 +21,7 @@ public interface TaskSubmittedOrBuilder extends
   boolean hasTask();
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -30,7 +30,7 @@ public interface TaskSubmittedOrBuilder extends
   io.github.protolink_grpc.v1.Task getTask();
   /**
    * <pre>
-   * The task as it was submitted, its messages and artifacts included. Set by the server.
+   * The task as submitted, including its messages and artifacts. Set by the server.
    * </pre>
    *
    * <code>.plgrpc.v1.Task task = 1;</code>
@@ -39,8 +39,8 @@ public interface TaskSubmittedOrBuilder extends
 
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-   * a version for each reader.
+   * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+   * the reader.
    * </pre>
    *
    * <code>string principal = 2;</code>
@@ -49,8 +49,8 @@ public interface TaskSubmittedOrBuilder extends
   java.lang.String getPrincipal();
   /**
    * <pre>
-   * Principal that owns the task. Set by the server. Everybody who may read the log sees it: events are sent as they are stored, without
-   * a version for each reader.
+   * Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
+   * the reader.
    * </pre>
    *
    * <code>string principal = 2;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskTarget says whether an input begins a task or continues one. A server refuses a value that it does not know.
+ * TaskTarget selects whether an input creates a task or continues one. A server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.TaskTarget}
@@ -17,7 +17,7 @@ public enum TaskTarget
     implements com.google.protobuf.ProtocolMessageEnum {
   /**
    * <pre>
-   * Not set: create a task where `task_id` is empty, else continue the task of that id.
+   * Not set: create a task if `task_id` is empty, else continue the task with that id.
    * </pre>
    *
    * <code>TASK_TARGET_UNSPECIFIED = 0;</code>
@@ -25,9 +25,9 @@ public enum TaskTarget
   TASK_TARGET_UNSPECIFIED(0),
   /**
    * <pre>
-   * Begin a task, under `task_id` or, where that is empty, under an id that the server makes. Where the id is taken, the request fails
-   * with ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent, whoever owns the task: so the answer is the same for a task of
-   * another principal, and says nothing but that the id is taken. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
+   * Create a task with the id `task_id`, or with a generated id if that is empty. If the id exists, the request fails with
+   * ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent across all principals, so the error is the same for a task of
+   * another principal and reveals only that the id exists. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
    * </pre>
    *
    * <code>TASK_TARGET_CREATE = 1;</code>
@@ -35,8 +35,7 @@ public enum TaskTarget
   TASK_TARGET_CREATE(1),
   /**
    * <pre>
-   * Continue the task `task_id`, which is required. Where the caller has no such task, the request fails with
-   * NOT_FOUND/TASK_NOT_FOUND.
+   * Continue the task `task_id`, which is required. If the caller has no such task, the request fails with NOT_FOUND/TASK_NOT_FOUND.
    * </pre>
    *
    * <code>TASK_TARGET_CONTINUE = 2;</code>
@@ -44,7 +43,7 @@ public enum TaskTarget
   TASK_TARGET_CONTINUE(2),
   /**
    * <pre>
-   * Continue the task `task_id` where the caller has it, else begin it. Where another principal has it, the request fails with
+   * Continue the task `task_id` if the caller owns it, else create it. If another principal owns it, the request fails with
    * NOT_FOUND/TASK_NOT_FOUND.
    * </pre>
    *
@@ -65,7 +64,7 @@ public enum TaskTarget
   }
   /**
    * <pre>
-   * Not set: create a task where `task_id` is empty, else continue the task of that id.
+   * Not set: create a task if `task_id` is empty, else continue the task with that id.
    * </pre>
    *
    * <code>TASK_TARGET_UNSPECIFIED = 0;</code>
@@ -73,9 +72,9 @@ public enum TaskTarget
   public static final int TASK_TARGET_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Begin a task, under `task_id` or, where that is empty, under an id that the server makes. Where the id is taken, the request fails
-   * with ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent, whoever owns the task: so the answer is the same for a task of
-   * another principal, and says nothing but that the id is taken. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
+   * Create a task with the id `task_id`, or with a generated id if that is empty. If the id exists, the request fails with
+   * ALREADY_EXISTS/TASK_ALREADY_EXISTS. Ids are unique in an agent across all principals, so the error is the same for a task of
+   * another principal and reveals only that the id exists. Ids that cannot be guessed, such as random UUIDs, reveal nothing.
    * </pre>
    *
    * <code>TASK_TARGET_CREATE = 1;</code>
@@ -83,8 +82,7 @@ public enum TaskTarget
   public static final int TASK_TARGET_CREATE_VALUE = 1;
   /**
    * <pre>
-   * Continue the task `task_id`, which is required. Where the caller has no such task, the request fails with
-   * NOT_FOUND/TASK_NOT_FOUND.
+   * Continue the task `task_id`, which is required. If the caller has no such task, the request fails with NOT_FOUND/TASK_NOT_FOUND.
    * </pre>
    *
    * <code>TASK_TARGET_CONTINUE = 2;</code>
@@ -92,7 +90,7 @@ public enum TaskTarget
   public static final int TASK_TARGET_CONTINUE_VALUE = 2;
   /**
    * <pre>
-   * Continue the task `task_id` where the caller has it, else begin it. Where another principal has it, the request fails with
+   * Continue the task `task_id` if the caller owns it, else create it. If another principal owns it, the request fails with
    * NOT_FOUND/TASK_NOT_FOUND.
    * </pre>
    *

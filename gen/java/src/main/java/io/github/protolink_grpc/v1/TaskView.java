@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TaskView says how much of a task an answer carries.
+ * TaskView selects how much of a task a response carries. A server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.TaskView}
@@ -25,7 +25,7 @@ public enum TaskView
   TASK_VIEW_UNSPECIFIED(0),
   /**
    * <pre>
-   * Identity, state, times, counts and reasons; no metadata, context, messages or artifacts.
+   * Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts.
    * </pre>
    *
    * <code>TASK_VIEW_HEADER = 1;</code>
@@ -33,7 +33,7 @@ public enum TaskView
   TASK_VIEW_HEADER(1),
   /**
    * <pre>
-   * Everything, of messages, artifacts and state changes those of the latest turn.
+   * Everything, but only the messages, artifacts and state changes of the latest turn.
    * </pre>
    *
    * <code>TASK_VIEW_TURN = 2;</code>
@@ -69,7 +69,7 @@ public enum TaskView
   public static final int TASK_VIEW_UNSPECIFIED_VALUE = 0;
   /**
    * <pre>
-   * Identity, state, times, counts and reasons; no metadata, context, messages or artifacts.
+   * Identity, state, times, counts and failure or cancel reason; no metadata, context, messages or artifacts.
    * </pre>
    *
    * <code>TASK_VIEW_HEADER = 1;</code>
@@ -77,7 +77,7 @@ public enum TaskView
   public static final int TASK_VIEW_HEADER_VALUE = 1;
   /**
    * <pre>
-   * Everything, of messages, artifacts and state changes those of the latest turn.
+   * Everything, but only the messages, artifacts and state changes of the latest turn.
    * </pre>
    *
    * <code>TASK_VIEW_TURN = 2;</code>

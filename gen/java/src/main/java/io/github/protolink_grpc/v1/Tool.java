@@ -7,10 +7,10 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+ * Tool is a function of an agent that callers run by its name. All fields are set by the agent.
  *
- * `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
- * must not decide whether a call is allowed.
+ * `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+ * whether a call is allowed.
  * Next free number: 16.
  * </pre>
  *
@@ -163,7 +163,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object description_ = "";
   /**
    * <pre>
-   * What it does.
+   * Description of the tool.
    * </pre>
    *
    * <code>string description = 3;</code>
@@ -184,7 +184,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What it does.
+   * Description of the tool.
    * </pre>
    *
    * <code>string description = 3;</code>
@@ -304,8 +304,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object requestType_ = "";
   /**
    * <pre>
-   * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-   * JSON.
+   * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
    * </pre>
    *
    * <code>string request_type = 6;</code>
@@ -326,8 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-   * JSON.
+   * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
    * </pre>
    *
    * <code>string request_type = 6;</code>
@@ -353,7 +351,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object responseType_ = "";
   /**
    * <pre>
-   * Full name of the protobuf message that its result is. Empty means that it is JSON.
+   * Full name of the protobuf message of the result. Empty means JSON.
    * </pre>
    *
    * <code>string response_type = 7;</code>
@@ -374,7 +372,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Full name of the protobuf message that its result is. Empty means that it is JSON.
+   * Full name of the protobuf message of the result. Empty means JSON.
    * </pre>
    *
    * <code>string response_type = 7;</code>
@@ -399,7 +397,7 @@ private static final long serialVersionUID = 0L;
   private boolean readOnly_ = false;
   /**
    * <pre>
-   * A call changes nothing. False means that it may, or that it is not known.
+   * Whether a call is free of changes. False also means unknown.
    * </pre>
    *
    * <code>bool read_only = 8;</code>
@@ -414,7 +412,7 @@ private static final long serialVersionUID = 0L;
   private boolean idempotent_ = false;
   /**
    * <pre>
-   * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+   * Whether repeating the same call has no further effect. False also means unknown.
    * </pre>
    *
    * <code>bool idempotent = 9;</code>
@@ -429,7 +427,7 @@ private static final long serialVersionUID = 0L;
   private boolean destructive_ = false;
   /**
    * <pre>
-   * A call may delete or overwrite something. False means that it does not, or that it is not known.
+   * Whether a call may delete or overwrite something. False also means unknown.
    * </pre>
    *
    * <code>bool destructive = 10;</code>
@@ -444,7 +442,7 @@ private static final long serialVersionUID = 0L;
   private boolean streaming_ = false;
   /**
    * <pre>
-   * It reports output while it runs. False means that it does not, or that it is not known.
+   * Whether the tool reports output while it runs. False also means unknown.
    * </pre>
    *
    * <code>bool streaming = 11;</code>
@@ -461,7 +459,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -473,7 +471,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -484,7 +482,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -496,7 +494,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -512,8 +510,7 @@ private static final long serialVersionUID = 0L;
   private int effect_ = 0;
   /**
    * <pre>
-   * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-   * call is made.
+   * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -524,8 +521,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-   * call is made.
+   * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -540,7 +536,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration timeout_;
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -552,7 +548,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -564,7 +560,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -580,7 +576,7 @@ private static final long serialVersionUID = 0L;
       com.google.protobuf.LazyStringArrayList.emptyList();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -592,7 +588,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -603,7 +599,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -615,7 +611,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -953,10 +949,10 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Tool is a function of an agent that callers run by its name. Everything is set by the agent.
+   * Tool is a function of an agent that callers run by its name. All fields are set by the agent.
    *
-   * `read_only`, `idempotent` and `destructive` are statements of the tool's author. Nobody checks them: they help to show a tool, and
-   * must not decide whether a call is allowed.
+   * `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+   * whether a call is allowed.
    * Next free number: 16.
    * </pre>
    *
@@ -1501,7 +1497,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object description_ = "";
     /**
      * <pre>
-     * What it does.
+     * Description of the tool.
      * </pre>
      *
      * <code>string description = 3;</code>
@@ -1521,7 +1517,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the tool.
      * </pre>
      *
      * <code>string description = 3;</code>
@@ -1542,7 +1538,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the tool.
      * </pre>
      *
      * <code>string description = 3;</code>
@@ -1559,7 +1555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the tool.
      * </pre>
      *
      * <code>string description = 3;</code>
@@ -1573,7 +1569,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What it does.
+     * Description of the tool.
      * </pre>
      *
      * <code>string description = 3;</code>
@@ -1777,8 +1773,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object requestType_ = "";
     /**
      * <pre>
-     * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-     * JSON.
+     * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
      * </pre>
      *
      * <code>string request_type = 6;</code>
@@ -1798,8 +1793,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-     * JSON.
+     * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
      * </pre>
      *
      * <code>string request_type = 6;</code>
@@ -1820,8 +1814,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-     * JSON.
+     * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
      * </pre>
      *
      * <code>string request_type = 6;</code>
@@ -1838,8 +1831,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-     * JSON.
+     * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
      * </pre>
      *
      * <code>string request_type = 6;</code>
@@ -1853,8 +1845,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-     * JSON.
+     * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
      * </pre>
      *
      * <code>string request_type = 6;</code>
@@ -1874,7 +1865,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object responseType_ = "";
     /**
      * <pre>
-     * Full name of the protobuf message that its result is. Empty means that it is JSON.
+     * Full name of the protobuf message of the result. Empty means JSON.
      * </pre>
      *
      * <code>string response_type = 7;</code>
@@ -1894,7 +1885,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its result is. Empty means that it is JSON.
+     * Full name of the protobuf message of the result. Empty means JSON.
      * </pre>
      *
      * <code>string response_type = 7;</code>
@@ -1915,7 +1906,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its result is. Empty means that it is JSON.
+     * Full name of the protobuf message of the result. Empty means JSON.
      * </pre>
      *
      * <code>string response_type = 7;</code>
@@ -1932,7 +1923,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its result is. Empty means that it is JSON.
+     * Full name of the protobuf message of the result. Empty means JSON.
      * </pre>
      *
      * <code>string response_type = 7;</code>
@@ -1946,7 +1937,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Full name of the protobuf message that its result is. Empty means that it is JSON.
+     * Full name of the protobuf message of the result. Empty means JSON.
      * </pre>
      *
      * <code>string response_type = 7;</code>
@@ -1966,7 +1957,7 @@ private static final long serialVersionUID = 0L;
     private boolean readOnly_ ;
     /**
      * <pre>
-     * A call changes nothing. False means that it may, or that it is not known.
+     * Whether a call is free of changes. False also means unknown.
      * </pre>
      *
      * <code>bool read_only = 8;</code>
@@ -1978,7 +1969,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A call changes nothing. False means that it may, or that it is not known.
+     * Whether a call is free of changes. False also means unknown.
      * </pre>
      *
      * <code>bool read_only = 8;</code>
@@ -1994,7 +1985,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A call changes nothing. False means that it may, or that it is not known.
+     * Whether a call is free of changes. False also means unknown.
      * </pre>
      *
      * <code>bool read_only = 8;</code>
@@ -2010,7 +2001,7 @@ private static final long serialVersionUID = 0L;
     private boolean idempotent_ ;
     /**
      * <pre>
-     * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+     * Whether repeating the same call has no further effect. False also means unknown.
      * </pre>
      *
      * <code>bool idempotent = 9;</code>
@@ -2022,7 +2013,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+     * Whether repeating the same call has no further effect. False also means unknown.
      * </pre>
      *
      * <code>bool idempotent = 9;</code>
@@ -2038,7 +2029,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+     * Whether repeating the same call has no further effect. False also means unknown.
      * </pre>
      *
      * <code>bool idempotent = 9;</code>
@@ -2054,7 +2045,7 @@ private static final long serialVersionUID = 0L;
     private boolean destructive_ ;
     /**
      * <pre>
-     * A call may delete or overwrite something. False means that it does not, or that it is not known.
+     * Whether a call may delete or overwrite something. False also means unknown.
      * </pre>
      *
      * <code>bool destructive = 10;</code>
@@ -2066,7 +2057,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A call may delete or overwrite something. False means that it does not, or that it is not known.
+     * Whether a call may delete or overwrite something. False also means unknown.
      * </pre>
      *
      * <code>bool destructive = 10;</code>
@@ -2082,7 +2073,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * A call may delete or overwrite something. False means that it does not, or that it is not known.
+     * Whether a call may delete or overwrite something. False also means unknown.
      * </pre>
      *
      * <code>bool destructive = 10;</code>
@@ -2098,7 +2089,7 @@ private static final long serialVersionUID = 0L;
     private boolean streaming_ ;
     /**
      * <pre>
-     * It reports output while it runs. False means that it does not, or that it is not known.
+     * Whether the tool reports output while it runs. False also means unknown.
      * </pre>
      *
      * <code>bool streaming = 11;</code>
@@ -2110,7 +2101,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * It reports output while it runs. False means that it does not, or that it is not known.
+     * Whether the tool reports output while it runs. False also means unknown.
      * </pre>
      *
      * <code>bool streaming = 11;</code>
@@ -2126,7 +2117,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * It reports output while it runs. False means that it does not, or that it is not known.
+     * Whether the tool reports output while it runs. False also means unknown.
      * </pre>
      *
      * <code>bool streaming = 11;</code>
@@ -2149,7 +2140,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2162,7 +2153,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2173,7 +2164,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2185,7 +2176,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2198,7 +2189,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2217,7 +2208,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2235,7 +2226,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2253,7 +2244,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2268,7 +2259,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Permissions that a call needs, for instance `calendar.write`; ordered.
+     * Capabilities that a call needs, for instance `calendar.write`; sorted.
      * </pre>
      *
      * <code>repeated string capabilities = 12;</code>
@@ -2289,8 +2280,7 @@ private static final long serialVersionUID = 0L;
     private int effect_ = 0;
     /**
      * <pre>
-     * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-     * call is made.
+     * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -2301,8 +2291,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-     * call is made.
+     * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -2317,8 +2306,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-     * call is made.
+     * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -2331,8 +2319,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-     * call is made.
+     * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -2348,8 +2335,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-     * call is made.
+     * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
      * </pre>
      *
      * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -2367,7 +2353,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> timeoutBuilder_;
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2378,7 +2364,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2393,7 +2379,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2413,7 +2399,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2431,7 +2417,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2456,7 +2442,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2473,7 +2459,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2485,7 +2471,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2500,7 +2486,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+     * Timeout of a call, including its time in the queue. Unset means not stated.
      * </pre>
      *
      * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -2529,7 +2515,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2542,7 +2528,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2553,7 +2539,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2565,7 +2551,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2578,7 +2564,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2597,7 +2583,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2615,7 +2601,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2633,7 +2619,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>
@@ -2648,7 +2634,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Words to be found by.
+     * Search tags.
      * </pre>
      *
      * <code>repeated string tags = 15;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * ToolCall asks for one run of a named tool.
+ * ToolCall requests one run of a named tool.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ToolCall}
@@ -140,7 +140,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object callId_ = "";
   /**
    * <pre>
-   * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -161,7 +161,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -366,7 +366,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * ToolCall asks for one run of a named tool.
+   * ToolCall requests one run of a named tool.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ToolCall}
@@ -801,7 +801,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object callId_ = "";
     /**
      * <pre>
-     * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -821,7 +821,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -842,7 +842,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -859,7 +859,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string call_id = 3;</code>
@@ -873,7 +873,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+     * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
      * </pre>
      *
      * <code>string call_id = 3;</code>

@@ -59,7 +59,7 @@ public interface ToolCallOrBuilder extends
 
   /**
    * <pre>
-   * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string call_id = 3;</code>
@@ -68,7 +68,7 @@ public interface ToolCallOrBuilder extends
   java.lang.String getCallId();
   /**
    * <pre>
-   * Identifies the call; its output repeats it. Set by the caller, else by the server. Format: UUIDv7 by default.
+   * Identifies the call; the ToolOutput has the same id. Set by the caller, else by the server. Format: UUIDv7 by default.
    * </pre>
    *
    * <code>string call_id = 3;</code>

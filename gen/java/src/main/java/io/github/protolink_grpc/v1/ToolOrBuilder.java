@@ -52,7 +52,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * What it does.
+   * Description of the tool.
    * </pre>
    *
    * <code>string description = 3;</code>
@@ -61,7 +61,7 @@ public interface ToolOrBuilder extends
   java.lang.String getDescription();
   /**
    * <pre>
-   * What it does.
+   * Description of the tool.
    * </pre>
    *
    * <code>string description = 3;</code>
@@ -112,8 +112,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-   * JSON.
+   * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
    * </pre>
    *
    * <code>string request_type = 6;</code>
@@ -122,8 +121,7 @@ public interface ToolOrBuilder extends
   java.lang.String getRequestType();
   /**
    * <pre>
-   * Full name of the protobuf message that its arguments are, for instance `acme.calculator.v1.AddRequest`. Empty means that they are
-   * JSON.
+   * Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
    * </pre>
    *
    * <code>string request_type = 6;</code>
@@ -134,7 +132,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * Full name of the protobuf message that its result is. Empty means that it is JSON.
+   * Full name of the protobuf message of the result. Empty means JSON.
    * </pre>
    *
    * <code>string response_type = 7;</code>
@@ -143,7 +141,7 @@ public interface ToolOrBuilder extends
   java.lang.String getResponseType();
   /**
    * <pre>
-   * Full name of the protobuf message that its result is. Empty means that it is JSON.
+   * Full name of the protobuf message of the result. Empty means JSON.
    * </pre>
    *
    * <code>string response_type = 7;</code>
@@ -154,7 +152,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * A call changes nothing. False means that it may, or that it is not known.
+   * Whether a call is free of changes. False also means unknown.
    * </pre>
    *
    * <code>bool read_only = 8;</code>
@@ -164,7 +162,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * The same call twice has the same effect as once. False means that it may not, or that it is not known.
+   * Whether repeating the same call has no further effect. False also means unknown.
    * </pre>
    *
    * <code>bool idempotent = 9;</code>
@@ -174,7 +172,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * A call may delete or overwrite something. False means that it does not, or that it is not known.
+   * Whether a call may delete or overwrite something. False also means unknown.
    * </pre>
    *
    * <code>bool destructive = 10;</code>
@@ -184,7 +182,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * It reports output while it runs. False means that it does not, or that it is not known.
+   * Whether the tool reports output while it runs. False also means unknown.
    * </pre>
    *
    * <code>bool streaming = 11;</code>
@@ -194,7 +192,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -204,7 +202,7 @@ public interface ToolOrBuilder extends
       getCapabilitiesList();
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -213,7 +211,7 @@ public interface ToolOrBuilder extends
   int getCapabilitiesCount();
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -223,7 +221,7 @@ public interface ToolOrBuilder extends
   java.lang.String getCapabilities(int index);
   /**
    * <pre>
-   * Permissions that a call needs, for instance `calendar.write`; ordered.
+   * Capabilities that a call needs, for instance `calendar.write`; sorted.
    * </pre>
    *
    * <code>repeated string capabilities = 12;</code>
@@ -235,8 +233,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-   * call is made.
+   * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -245,8 +242,7 @@ public interface ToolOrBuilder extends
   int getEffectValue();
   /**
    * <pre>
-   * What the agent's policy says about a call by this caller, whatever the arguments. Unspecified means that it is decided when the
-   * call is made.
+   * Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
    * </pre>
    *
    * <code>.plgrpc.v1.PolicyEffect effect = 13;</code>
@@ -256,7 +252,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -265,7 +261,7 @@ public interface ToolOrBuilder extends
   boolean hasTimeout();
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -274,7 +270,7 @@ public interface ToolOrBuilder extends
   com.google.protobuf.Duration getTimeout();
   /**
    * <pre>
-   * How long a call may take, waiting for its turn included. Unset means that the agent states none.
+   * Timeout of a call, including its time in the queue. Unset means not stated.
    * </pre>
    *
    * <code>.google.protobuf.Duration timeout = 14;</code>
@@ -283,7 +279,7 @@ public interface ToolOrBuilder extends
 
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -293,7 +289,7 @@ public interface ToolOrBuilder extends
       getTagsList();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -302,7 +298,7 @@ public interface ToolOrBuilder extends
   int getTagsCount();
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>
@@ -312,7 +308,7 @@ public interface ToolOrBuilder extends
   java.lang.String getTags(int index);
   /**
    * <pre>
-   * Words to be found by.
+   * Search tags.
    * </pre>
    *
    * <code>repeated string tags = 15;</code>

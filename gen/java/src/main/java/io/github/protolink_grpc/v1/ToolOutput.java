@@ -95,7 +95,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object callId_ = "";
   /**
    * <pre>
-   * The call that this answers. Set by the agent.
+   * Id of the ToolCall. Set by the agent.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -116,7 +116,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The call that this answers. Set by the agent.
+   * Id of the ToolCall. Set by the agent.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -183,7 +183,7 @@ private static final long serialVersionUID = 0L;
   public static final int FAILURE_FIELD_NUMBER = 3;
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -195,7 +195,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -210,7 +210,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -627,7 +627,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object callId_ = "";
     /**
      * <pre>
-     * The call that this answers. Set by the agent.
+     * Id of the ToolCall. Set by the agent.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -647,7 +647,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The call that this answers. Set by the agent.
+     * Id of the ToolCall. Set by the agent.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -668,7 +668,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The call that this answers. Set by the agent.
+     * Id of the ToolCall. Set by the agent.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -685,7 +685,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The call that this answers. Set by the agent.
+     * Id of the ToolCall. Set by the agent.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -699,7 +699,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The call that this answers. Set by the agent.
+     * Id of the ToolCall. Set by the agent.
      * </pre>
      *
      * <code>string call_id = 1;</code>
@@ -898,7 +898,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Failure, io.github.protolink_grpc.v1.Failure.Builder, io.github.protolink_grpc.v1.FailureOrBuilder> failureBuilder_;
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -910,7 +910,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -932,7 +932,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -952,7 +952,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -970,7 +970,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -997,7 +997,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -1020,7 +1020,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -1030,7 +1030,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -1048,7 +1048,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why the call failed or was rejected. Set by the agent.
+     * Failure of a failed or rejected call. Set by the agent.
      * </pre>
      *
      * <code>.plgrpc.v1.Failure failure = 3;</code>

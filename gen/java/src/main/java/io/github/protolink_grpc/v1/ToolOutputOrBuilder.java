@@ -12,7 +12,7 @@ public interface ToolOutputOrBuilder extends
 
   /**
    * <pre>
-   * The call that this answers. Set by the agent.
+   * Id of the ToolCall. Set by the agent.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -21,7 +21,7 @@ public interface ToolOutputOrBuilder extends
   java.lang.String getCallId();
   /**
    * <pre>
-   * The call that this answers. Set by the agent.
+   * Id of the ToolCall. Set by the agent.
    * </pre>
    *
    * <code>string call_id = 1;</code>
@@ -59,7 +59,7 @@ public interface ToolOutputOrBuilder extends
 
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -68,7 +68,7 @@ public interface ToolOutputOrBuilder extends
   boolean hasFailure();
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>
@@ -77,7 +77,7 @@ public interface ToolOutputOrBuilder extends
   io.github.protolink_grpc.v1.Failure getFailure();
   /**
    * <pre>
-   * Why the call failed or was rejected. Set by the agent.
+   * Failure of a failed or rejected call. Set by the agent.
    * </pre>
    *
    * <code>.plgrpc.v1.Failure failure = 3;</code>

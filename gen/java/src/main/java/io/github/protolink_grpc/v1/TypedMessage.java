@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * TypedMessage is a protobuf message that can be passed on without knowing its type.
+ * TypedMessage is a protobuf message that can be forwarded without its descriptor.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.TypedMessage}
@@ -100,7 +100,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.ByteString value_ = com.google.protobuf.ByteString.EMPTY;
   /**
    * <pre>
-   * The message, serialised. Set by the author.
+   * The serialized message. Set by the author.
    * </pre>
    *
    * <code>bytes value = 2;</code>
@@ -280,7 +280,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TypedMessage is a protobuf message that can be passed on without knowing its type.
+   * TypedMessage is a protobuf message that can be forwarded without its descriptor.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.TypedMessage}
@@ -527,7 +527,7 @@ private static final long serialVersionUID = 0L;
     private com.google.protobuf.ByteString value_ = com.google.protobuf.ByteString.EMPTY;
     /**
      * <pre>
-     * The message, serialised. Set by the author.
+     * The serialized message. Set by the author.
      * </pre>
      *
      * <code>bytes value = 2;</code>
@@ -539,7 +539,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The message, serialised. Set by the author.
+     * The serialized message. Set by the author.
      * </pre>
      *
      * <code>bytes value = 2;</code>
@@ -555,7 +555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The message, serialised. Set by the author.
+     * The serialized message. Set by the author.
      * </pre>
      *
      * <code>bytes value = 2;</code>

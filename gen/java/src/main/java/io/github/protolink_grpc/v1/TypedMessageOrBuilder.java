@@ -32,7 +32,7 @@ public interface TypedMessageOrBuilder extends
 
   /**
    * <pre>
-   * The message, serialised. Set by the author.
+   * The serialized message. Set by the author.
    * </pre>
    *
    * <code>bytes value = 2;</code>

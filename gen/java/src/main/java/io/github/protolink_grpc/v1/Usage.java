@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Usage is what work has used up. Everything is set by the server.
+ * Usage is the amount of resources that work has used. All fields are set by the server.
  * Next free number: 11.
  * </pre>
  *
@@ -100,7 +100,7 @@ private static final long serialVersionUID = 0L;
   private long inputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens put into models, the cached ones included.
+   * Input tokens of models, including cached tokens.
    * </pre>
    *
    * <code>int64 input_tokens = 4;</code>
@@ -115,7 +115,7 @@ private static final long serialVersionUID = 0L;
   private long outputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens that came out of models, those of the reasoning included.
+   * Output tokens of models, including reasoning tokens.
    * </pre>
    *
    * <code>int64 output_tokens = 5;</code>
@@ -130,7 +130,7 @@ private static final long serialVersionUID = 0L;
   private long cachedInputTokens_ = 0L;
   /**
    * <pre>
-   * Tokens among `input_tokens` that the provider took from its cache.
+   * Tokens of `input_tokens` that were read from the provider's cache.
    * </pre>
    *
    * <code>int64 cached_input_tokens = 6;</code>
@@ -145,7 +145,7 @@ private static final long serialVersionUID = 0L;
   private long reasoningTokens_ = 0L;
   /**
    * <pre>
-   * Tokens among `output_tokens` that the model used to reason.
+   * Tokens of `output_tokens` that the model used for reasoning.
    * </pre>
    *
    * <code>int64 reasoning_tokens = 7;</code>
@@ -160,7 +160,7 @@ private static final long serialVersionUID = 0L;
   private com.google.protobuf.Duration runtime_;
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -172,7 +172,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -184,7 +184,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -199,7 +199,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Cost> costs_;
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -210,7 +210,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -222,7 +222,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -233,7 +233,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -244,7 +244,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -573,7 +573,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Usage is what work has used up. Everything is set by the server.
+   * Usage is the amount of resources that work has used. All fields are set by the server.
    * Next free number: 11.
    * </pre>
    *
@@ -1022,7 +1022,7 @@ private static final long serialVersionUID = 0L;
     private long inputTokens_ ;
     /**
      * <pre>
-     * Tokens put into models, the cached ones included.
+     * Input tokens of models, including cached tokens.
      * </pre>
      *
      * <code>int64 input_tokens = 4;</code>
@@ -1034,7 +1034,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens put into models, the cached ones included.
+     * Input tokens of models, including cached tokens.
      * </pre>
      *
      * <code>int64 input_tokens = 4;</code>
@@ -1050,7 +1050,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens put into models, the cached ones included.
+     * Input tokens of models, including cached tokens.
      * </pre>
      *
      * <code>int64 input_tokens = 4;</code>
@@ -1066,7 +1066,7 @@ private static final long serialVersionUID = 0L;
     private long outputTokens_ ;
     /**
      * <pre>
-     * Tokens that came out of models, those of the reasoning included.
+     * Output tokens of models, including reasoning tokens.
      * </pre>
      *
      * <code>int64 output_tokens = 5;</code>
@@ -1078,7 +1078,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens that came out of models, those of the reasoning included.
+     * Output tokens of models, including reasoning tokens.
      * </pre>
      *
      * <code>int64 output_tokens = 5;</code>
@@ -1094,7 +1094,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens that came out of models, those of the reasoning included.
+     * Output tokens of models, including reasoning tokens.
      * </pre>
      *
      * <code>int64 output_tokens = 5;</code>
@@ -1110,7 +1110,7 @@ private static final long serialVersionUID = 0L;
     private long cachedInputTokens_ ;
     /**
      * <pre>
-     * Tokens among `input_tokens` that the provider took from its cache.
+     * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
      * <code>int64 cached_input_tokens = 6;</code>
@@ -1122,7 +1122,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens among `input_tokens` that the provider took from its cache.
+     * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
      * <code>int64 cached_input_tokens = 6;</code>
@@ -1138,7 +1138,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens among `input_tokens` that the provider took from its cache.
+     * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
      * <code>int64 cached_input_tokens = 6;</code>
@@ -1154,7 +1154,7 @@ private static final long serialVersionUID = 0L;
     private long reasoningTokens_ ;
     /**
      * <pre>
-     * Tokens among `output_tokens` that the model used to reason.
+     * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
      * <code>int64 reasoning_tokens = 7;</code>
@@ -1166,7 +1166,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens among `output_tokens` that the model used to reason.
+     * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
      * <code>int64 reasoning_tokens = 7;</code>
@@ -1182,7 +1182,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Tokens among `output_tokens` that the model used to reason.
+     * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
      * <code>int64 reasoning_tokens = 7;</code>
@@ -1200,7 +1200,7 @@ private static final long serialVersionUID = 0L;
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> runtimeBuilder_;
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1211,7 +1211,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1226,7 +1226,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1246,7 +1246,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1264,7 +1264,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1289,7 +1289,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1306,7 +1306,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1318,7 +1318,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1333,7 +1333,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Time of work, without the time spent waiting for a person. Precision: microseconds.
+     * Working time, without the time spent waiting for approvals. Precision: microseconds.
      * </pre>
      *
      * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -1366,7 +1366,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1380,7 +1380,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1394,7 +1394,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1408,7 +1408,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1429,7 +1429,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1447,7 +1447,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1467,7 +1467,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1488,7 +1488,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1506,7 +1506,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1524,7 +1524,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1543,7 +1543,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1560,7 +1560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1577,7 +1577,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1588,7 +1588,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1602,7 +1602,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1617,7 +1617,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1628,7 +1628,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -1640,7 +1640,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+     * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Cost costs = 9;</code>

@@ -42,7 +42,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Tokens put into models, the cached ones included.
+   * Input tokens of models, including cached tokens.
    * </pre>
    *
    * <code>int64 input_tokens = 4;</code>
@@ -52,7 +52,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Tokens that came out of models, those of the reasoning included.
+   * Output tokens of models, including reasoning tokens.
    * </pre>
    *
    * <code>int64 output_tokens = 5;</code>
@@ -62,7 +62,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Tokens among `input_tokens` that the provider took from its cache.
+   * Tokens of `input_tokens` that were read from the provider's cache.
    * </pre>
    *
    * <code>int64 cached_input_tokens = 6;</code>
@@ -72,7 +72,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Tokens among `output_tokens` that the model used to reason.
+   * Tokens of `output_tokens` that the model used for reasoning.
    * </pre>
    *
    * <code>int64 reasoning_tokens = 7;</code>
@@ -82,7 +82,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -91,7 +91,7 @@ public interface UsageOrBuilder extends
   boolean hasRuntime();
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -100,7 +100,7 @@ public interface UsageOrBuilder extends
   com.google.protobuf.Duration getRuntime();
   /**
    * <pre>
-   * Time of work, without the time spent waiting for a person. Precision: microseconds.
+   * Working time, without the time spent waiting for approvals. Precision: microseconds.
    * </pre>
    *
    * <code>.google.protobuf.Duration runtime = 8;</code>
@@ -109,7 +109,7 @@ public interface UsageOrBuilder extends
 
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -118,7 +118,7 @@ public interface UsageOrBuilder extends
       getCostsList();
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -126,7 +126,7 @@ public interface UsageOrBuilder extends
   io.github.protolink_grpc.v1.Cost getCosts(int index);
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -134,7 +134,7 @@ public interface UsageOrBuilder extends
   int getCostsCount();
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>
@@ -143,7 +143,7 @@ public interface UsageOrBuilder extends
       getCostsOrBuilderList();
   /**
    * <pre>
-   * Money, one entry a currency, sorted by currency. Models whose price is not known add nothing.
+   * Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Cost costs = 9;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WaitFor says when SendTask answers. A server refuses a value that it does not know.
+ * WaitFor selects when SendTask responds. A server rejects an unknown value.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.WaitFor}
@@ -33,7 +33,7 @@ public enum WaitFor
   WAIT_FOR_ACCEPTED(1),
   /**
    * <pre>
-   * When the task is terminal, or waits for someone.
+   * When the task is terminal or waits for input.
    * </pre>
    *
    * <code>WAIT_FOR_SETTLED = 2;</code>
@@ -69,7 +69,7 @@ public enum WaitFor
   public static final int WAIT_FOR_ACCEPTED_VALUE = 1;
   /**
    * <pre>
-   * When the task is terminal, or waits for someone.
+   * When the task is terminal or waits for input.
    * </pre>
    *
    * <code>WAIT_FOR_SETTLED = 2;</code>

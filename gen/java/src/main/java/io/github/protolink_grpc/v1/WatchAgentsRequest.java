@@ -52,7 +52,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.AgentFilter filter_;
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -64,7 +64,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -90,7 +90,7 @@ private static final long serialVersionUID = 0L;
   private long afterRevision_ = 0L;
   /**
    * <pre>
-   * Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+   * Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
    * </pre>
    *
    * <code>int64 after_revision = 2;</code>
@@ -449,7 +449,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.AgentFilter, io.github.protolink_grpc.v1.AgentFilter.Builder, io.github.protolink_grpc.v1.AgentFilterOrBuilder> filterBuilder_;
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -460,7 +460,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -475,7 +475,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -495,7 +495,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -513,7 +513,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -538,7 +538,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -555,7 +555,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -567,7 +567,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -582,7 +582,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to look for. Set by the caller. Unset means all.
+     * Filter. Set by the caller. Unset means all.
      * </pre>
      *
      * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -604,7 +604,7 @@ private static final long serialVersionUID = 0L;
     private long afterRevision_ ;
     /**
      * <pre>
-     * Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+     * Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>
@@ -616,7 +616,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+     * Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>
@@ -632,7 +632,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+     * Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>

@@ -12,7 +12,7 @@ public interface WatchAgentsRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -21,7 +21,7 @@ public interface WatchAgentsRequestOrBuilder extends
   boolean hasFilter();
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -30,7 +30,7 @@ public interface WatchAgentsRequestOrBuilder extends
   io.github.protolink_grpc.v1.AgentFilter getFilter();
   /**
    * <pre>
-   * What to look for. Set by the caller. Unset means all.
+   * Filter. Set by the caller. Unset means all.
    * </pre>
    *
    * <code>.plgrpc.v1.AgentFilter filter = 1;</code>
@@ -39,7 +39,7 @@ public interface WatchAgentsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Last revision that the caller has seen. Set by the caller. 0, the default, means none: begin with a snapshot.
+   * Last revision that the caller has received. Set by the caller. 0, the default, means begin with a snapshot.
    * </pre>
    *
    * <code>int64 after_revision = 2;</code>

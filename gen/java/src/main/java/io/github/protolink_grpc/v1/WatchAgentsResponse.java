@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WatchAgentsResponse carries whatever was ready.
+ * WatchAgentsResponse carries the next changes.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.WatchAgentsResponse}
@@ -114,7 +114,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.WatchPosition position_;
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -126,7 +126,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -138,7 +138,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchAgentsResponse carries whatever was ready.
+   * WatchAgentsResponse carries the next changes.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.WatchAgentsResponse}
@@ -857,7 +857,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -868,7 +868,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -883,7 +883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -903,7 +903,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -921,7 +921,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -946,7 +946,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -963,7 +963,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -975,7 +975,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -990,7 +990,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the registry, always.
+     * Position of the reader. Set by the registry, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>

@@ -56,7 +56,7 @@ public interface WatchAgentsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -65,7 +65,7 @@ public interface WatchAgentsResponseOrBuilder extends
   boolean hasPosition();
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -74,7 +74,7 @@ public interface WatchAgentsResponseOrBuilder extends
   io.github.protolink_grpc.v1.WatchPosition getPosition();
   /**
    * <pre>
-   * Where the reader is. Set by the registry, always.
+   * Position of the reader. Set by the registry, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>

@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WatchApprovalsRequest filters what to watch.
+ * WatchApprovalsRequest carries a filter and a position.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.WatchApprovalsRequest}
@@ -99,8 +99,8 @@ private static final long serialVersionUID = 0L;
   private long afterRevision_ = 0L;
   /**
    * <pre>
-   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-   * begin with a snapshot.
+   * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+   * snapshot.
    * </pre>
    *
    * <code>int64 after_revision = 2;</code>
@@ -281,7 +281,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchApprovalsRequest filters what to watch.
+   * WatchApprovalsRequest carries a filter and a position.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.WatchApprovalsRequest}
@@ -528,8 +528,8 @@ private static final long serialVersionUID = 0L;
     private long afterRevision_ ;
     /**
      * <pre>
-     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-     * begin with a snapshot.
+     * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+     * snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>
@@ -541,8 +541,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-     * begin with a snapshot.
+     * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+     * snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>
@@ -558,8 +558,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-     * begin with a snapshot.
+     * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+     * snapshot.
      * </pre>
      *
      * <code>int64 after_revision = 2;</code>

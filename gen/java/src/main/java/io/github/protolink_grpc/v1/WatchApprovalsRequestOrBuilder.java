@@ -32,8 +32,8 @@ public interface WatchApprovalsRequestOrBuilder extends
 
   /**
    * <pre>
-   * Last revision that the caller has received, from a watch of the same agent. Set by the caller. 0, the default, means none:
-   * begin with a snapshot.
+   * Last revision that the caller has received from a watch of the same agent. Set by the caller. 0, the default, means begin with a
+   * snapshot.
    * </pre>
    *
    * <code>int64 after_revision = 2;</code>

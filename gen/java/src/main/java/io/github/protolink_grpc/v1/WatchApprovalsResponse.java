@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WatchApprovalsResponse carries whatever was ready.
+ * WatchApprovalsResponse carries the next changes.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.WatchApprovalsResponse}
@@ -54,7 +54,7 @@ private static final long serialVersionUID = 0L;
   private java.util.List<io.github.protolink_grpc.v1.Approval> approvals_;
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -65,7 +65,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -88,7 +88,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -99,7 +99,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -114,7 +114,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.WatchPosition position_;
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -126,7 +126,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -138,7 +138,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -325,7 +325,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchApprovalsResponse carries whatever was ready.
+   * WatchApprovalsResponse carries the next changes.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.WatchApprovalsResponse}
@@ -554,7 +554,7 @@ private static final long serialVersionUID = 0L;
 
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -568,7 +568,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -582,7 +582,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -596,7 +596,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -617,7 +617,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -635,7 +635,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -655,7 +655,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -676,7 +676,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -694,7 +694,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -712,7 +712,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -731,7 +731,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -748,7 +748,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -765,7 +765,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -776,7 +776,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -790,7 +790,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -805,7 +805,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -816,7 +816,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -828,7 +828,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+     * New and changed approvals, in the order of their latest changes. Set by the server.
      * </pre>
      *
      * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -857,7 +857,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.WatchPosition, io.github.protolink_grpc.v1.WatchPosition.Builder, io.github.protolink_grpc.v1.WatchPositionOrBuilder> positionBuilder_;
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -868,7 +868,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -883,7 +883,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -903,7 +903,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -921,7 +921,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -946,7 +946,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -963,7 +963,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -975,7 +975,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -990,7 +990,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Where the reader is. Set by the server, always.
+     * Position of the reader. Set by the server, always.
      * </pre>
      *
      * <code>.plgrpc.v1.WatchPosition position = 3;</code>

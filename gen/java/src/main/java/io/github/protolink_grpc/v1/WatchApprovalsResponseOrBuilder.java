@@ -12,7 +12,7 @@ public interface WatchApprovalsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -21,7 +21,7 @@ public interface WatchApprovalsResponseOrBuilder extends
       getApprovalsList();
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -29,7 +29,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   io.github.protolink_grpc.v1.Approval getApprovals(int index);
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -37,7 +37,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   int getApprovalsCount();
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -46,7 +46,7 @@ public interface WatchApprovalsResponseOrBuilder extends
       getApprovalsOrBuilderList();
   /**
    * <pre>
-   * Approvals that are new or changed, in the order of their latest changes. Set by the server.
+   * New and changed approvals, in the order of their latest changes. Set by the server.
    * </pre>
    *
    * <code>repeated .plgrpc.v1.Approval approvals = 1;</code>
@@ -56,7 +56,7 @@ public interface WatchApprovalsResponseOrBuilder extends
 
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -65,7 +65,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   boolean hasPosition();
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>
@@ -74,7 +74,7 @@ public interface WatchApprovalsResponseOrBuilder extends
   io.github.protolink_grpc.v1.WatchPosition getPosition();
   /**
    * <pre>
-   * Where the reader is. Set by the server, always.
+   * Position of the reader. Set by the server, always.
    * </pre>
    *
    * <code>.plgrpc.v1.WatchPosition position = 3;</code>

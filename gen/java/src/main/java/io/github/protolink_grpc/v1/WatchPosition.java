@@ -7,27 +7,28 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * WatchPosition says up to where a response of a watch informs its reader. StreamTask, SubscribeTask, WatchAgents and
- * WatchApprovals send it, by the same rules:
+ * WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
+ * send it by the same rules:
  *
  * 1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
- * WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a registry
- * or an agent need not begin at 1, nor be without gaps; only sequences are.
- * 2. To continue after a cut, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The next
- * stream begins with what changed since, and nothing is lost or repeated. In the streams of a task, the sequence of the last
- * event that was received is the same position, and always the newest one.
- * 3. A snapshot is what exists now, in place of what changed. WatchAgents and WatchApprovals begin with one where the reader sends
- * 0, or a revision that the server no longer knows; they may also send one later, to a reader that is too slow. `reset` is set in
- * its first response: discard everything that was received before. A snapshot may span several responses. `revision` is 0 in
- * all of them but the last, so a reader that was cut off before it begins again. The streams of a task send no snapshots.
- * 4. `caught_up` is set in exactly one response of a stream: the one with which everything that existed when the stream began has
- * been sent. What comes after it is new. A stream that ends before that point, because of `stop_at`, never sets it. In the
- * streams of a task, events that are appended while the stream begins may come before it.
- * 5. A response may carry a position alone: `caught_up` with nothing to show, or progress past changes that the reader's filter
- * or rights hide. Progress keeps the reader's position from growing old. It is not a reason for a client to believe that a
- * connection works: a client that counts responses for its retries leaves it out.
- * 6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response,
- * where the log is long, and with `caught_up`; every other response is its events alone.
+ * WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
+ * registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
+ * 2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
+ * next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+ * of the last received event is an equivalent position, and always the newest.
+ * 3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
+ * reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
+ * is set in its first response: discard everything received before. A snapshot may span several responses. `revision` is 0 in all
+ * of them except the last, so a reader that is interrupted before the last one starts over. The streams of a task send no
+ * snapshots.
+ * 4. `caught_up` is set in exactly one response of a stream: the one that completes everything that existed when the stream began.
+ * All later responses are new changes. A stream that ends before that point, because of `stop_at`, never sets it. In the streams
+ * of a task, events that are appended while the stream begins may come before it.
+ * 5. A response may carry only a position: `caught_up` without changes, or progress past changes that the reader's filter or
+ * permissions hide. Progress keeps the reader's position recent. It does not prove that a connection works: a client that resets
+ * its retry counter on responses must ignore it.
+ * 6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response of a
+ * long log and with `caught_up`; all other responses carry only events.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.WatchPosition}
@@ -71,7 +72,7 @@ private static final long serialVersionUID = 0L;
   private long revision_ = 0L;
   /**
    * <pre>
-   * Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+   * Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
    * </pre>
    *
    * <code>int64 revision = 1;</code>
@@ -86,8 +87,8 @@ private static final long serialVersionUID = 0L;
   private long head_ = 0L;
   /**
    * <pre>
-   * Last position that existed when the response was made, as far as the server knows without asking its store; at least
-   * `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+   * Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+   * Set by the server. It shows how much is still to be sent; do not continue from it.
    * </pre>
    *
    * <code>int64 head = 2;</code>
@@ -117,7 +118,7 @@ private static final long serialVersionUID = 0L;
   private boolean reset_ = false;
   /**
    * <pre>
-   * Whether a snapshot begins: discard what was received before. Set by the server.
+   * Whether a snapshot begins: discard everything received before. Set by the server.
    * </pre>
    *
    * <code>bool reset = 4;</code>
@@ -324,27 +325,28 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * WatchPosition says up to where a response of a watch informs its reader. StreamTask, SubscribeTask, WatchAgents and
-   * WatchApprovals send it, by the same rules:
+   * WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
+   * send it by the same rules:
    *
    * 1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
-   * WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a registry
-   * or an agent need not begin at 1, nor be without gaps; only sequences are.
-   * 2. To continue after a cut, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The next
-   * stream begins with what changed since, and nothing is lost or repeated. In the streams of a task, the sequence of the last
-   * event that was received is the same position, and always the newest one.
-   * 3. A snapshot is what exists now, in place of what changed. WatchAgents and WatchApprovals begin with one where the reader sends
-   * 0, or a revision that the server no longer knows; they may also send one later, to a reader that is too slow. `reset` is set in
-   * its first response: discard everything that was received before. A snapshot may span several responses. `revision` is 0 in
-   * all of them but the last, so a reader that was cut off before it begins again. The streams of a task send no snapshots.
-   * 4. `caught_up` is set in exactly one response of a stream: the one with which everything that existed when the stream began has
-   * been sent. What comes after it is new. A stream that ends before that point, because of `stop_at`, never sets it. In the
-   * streams of a task, events that are appended while the stream begins may come before it.
-   * 5. A response may carry a position alone: `caught_up` with nothing to show, or progress past changes that the reader's filter
-   * or rights hide. Progress keeps the reader's position from growing old. It is not a reason for a client to believe that a
-   * connection works: a client that counts responses for its retries leaves it out.
-   * 6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response,
-   * where the log is long, and with `caught_up`; every other response is its events alone.
+   * WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
+   * registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
+   * 2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
+   * next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+   * of the last received event is an equivalent position, and always the newest.
+   * 3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
+   * reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
+   * is set in its first response: discard everything received before. A snapshot may span several responses. `revision` is 0 in all
+   * of them except the last, so a reader that is interrupted before the last one starts over. The streams of a task send no
+   * snapshots.
+   * 4. `caught_up` is set in exactly one response of a stream: the one that completes everything that existed when the stream began.
+   * All later responses are new changes. A stream that ends before that point, because of `stop_at`, never sets it. In the streams
+   * of a task, events that are appended while the stream begins may come before it.
+   * 5. A response may carry only a position: `caught_up` without changes, or progress past changes that the reader's filter or
+   * permissions hide. Progress keeps the reader's position recent. It does not prove that a connection works: a client that resets
+   * its retry counter on responses must ignore it.
+   * 6. WatchAgents and WatchApprovals send a position with every response. The streams of a task send it with the first response of a
+   * long log and with `caught_up`; all other responses carry only events.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.WatchPosition}
@@ -521,7 +523,7 @@ private static final long serialVersionUID = 0L;
     private long revision_ ;
     /**
      * <pre>
-     * Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+     * Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
      * </pre>
      *
      * <code>int64 revision = 1;</code>
@@ -533,7 +535,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+     * Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
      * </pre>
      *
      * <code>int64 revision = 1;</code>
@@ -549,7 +551,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+     * Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
      * </pre>
      *
      * <code>int64 revision = 1;</code>
@@ -565,8 +567,8 @@ private static final long serialVersionUID = 0L;
     private long head_ ;
     /**
      * <pre>
-     * Last position that existed when the response was made, as far as the server knows without asking its store; at least
-     * `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+     * Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+     * Set by the server. It shows how much is still to be sent; do not continue from it.
      * </pre>
      *
      * <code>int64 head = 2;</code>
@@ -578,8 +580,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last position that existed when the response was made, as far as the server knows without asking its store; at least
-     * `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+     * Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+     * Set by the server. It shows how much is still to be sent; do not continue from it.
      * </pre>
      *
      * <code>int64 head = 2;</code>
@@ -595,8 +597,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last position that existed when the response was made, as far as the server knows without asking its store; at least
-     * `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+     * Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+     * Set by the server. It shows how much is still to be sent; do not continue from it.
      * </pre>
      *
      * <code>int64 head = 2;</code>
@@ -656,7 +658,7 @@ private static final long serialVersionUID = 0L;
     private boolean reset_ ;
     /**
      * <pre>
-     * Whether a snapshot begins: discard what was received before. Set by the server.
+     * Whether a snapshot begins: discard everything received before. Set by the server.
      * </pre>
      *
      * <code>bool reset = 4;</code>
@@ -668,7 +670,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether a snapshot begins: discard what was received before. Set by the server.
+     * Whether a snapshot begins: discard everything received before. Set by the server.
      * </pre>
      *
      * <code>bool reset = 4;</code>
@@ -684,7 +686,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether a snapshot begins: discard what was received before. Set by the server.
+     * Whether a snapshot begins: discard everything received before. Set by the server.
      * </pre>
      *
      * <code>bool reset = 4;</code>

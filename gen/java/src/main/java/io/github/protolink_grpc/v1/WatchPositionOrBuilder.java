@@ -12,7 +12,7 @@ public interface WatchPositionOrBuilder extends
 
   /**
    * <pre>
-   * Position up to which the reader is informed. Set by the server. 0 means none yet: do not store it.
+   * Position of the reader after this response. Set by the server. 0 means none yet: do not store it.
    * </pre>
    *
    * <code>int64 revision = 1;</code>
@@ -22,8 +22,8 @@ public interface WatchPositionOrBuilder extends
 
   /**
    * <pre>
-   * Last position that existed when the response was made, as far as the server knows without asking its store; at least
-   * `revision`. Set by the server. It shows how much is still to come, and is no position to continue from.
+   * Last position that existed when the response was created, as known to the server without reading its store; at least `revision`.
+   * Set by the server. It shows how much is still to be sent; do not continue from it.
    * </pre>
    *
    * <code>int64 head = 2;</code>
@@ -43,7 +43,7 @@ public interface WatchPositionOrBuilder extends
 
   /**
    * <pre>
-   * Whether a snapshot begins: discard what was received before. Set by the server.
+   * Whether a snapshot begins: discard everything received before. Set by the server.
    * </pre>
    *
    * <code>bool reset = 4;</code>

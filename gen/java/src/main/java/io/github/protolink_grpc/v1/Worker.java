@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Worker is the process that works on a run. Everybody who may read the task sees it.
+ * Worker is the process that executes a run. Visible to every reader of the task.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Worker}
@@ -55,7 +55,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object name_ = "";
   /**
    * <pre>
-   * Agent instance: another one for each process. Set by the server. Empty means unknown.
+   * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -76,7 +76,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Agent instance: another one for each process. Set by the server. Empty means unknown.
+   * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -369,7 +369,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Worker is the process that works on a run. Everybody who may read the task sees it.
+   * Worker is the process that executes a run. Visible to every reader of the task.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Worker}
@@ -540,7 +540,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object name_ = "";
     /**
      * <pre>
-     * Agent instance: another one for each process. Set by the server. Empty means unknown.
+     * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -560,7 +560,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent instance: another one for each process. Set by the server. Empty means unknown.
+     * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -581,7 +581,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent instance: another one for each process. Set by the server. Empty means unknown.
+     * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -598,7 +598,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent instance: another one for each process. Set by the server. Empty means unknown.
+     * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string name = 1;</code>
@@ -612,7 +612,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Agent instance: another one for each process. Set by the server. Empty means unknown.
+     * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
      * </pre>
      *
      * <code>string name = 1;</code>

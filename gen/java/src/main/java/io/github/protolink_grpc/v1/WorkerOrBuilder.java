@@ -12,7 +12,7 @@ public interface WorkerOrBuilder extends
 
   /**
    * <pre>
-   * Agent instance: another one for each process. Set by the server. Empty means unknown.
+   * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string name = 1;</code>
@@ -21,7 +21,7 @@ public interface WorkerOrBuilder extends
   java.lang.String getName();
   /**
    * <pre>
-   * Agent instance: another one for each process. Set by the server. Empty means unknown.
+   * Name of the agent instance, different for each process. Set by the server. Empty means unknown.
    * </pre>
    *
    * <code>string name = 1;</code>

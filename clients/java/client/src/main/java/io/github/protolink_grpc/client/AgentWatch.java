@@ -79,7 +79,7 @@ final class AgentWatch extends ResumingStream<AgentChange> {
     return before == null || !shown(before).equals(shown(change.getAgent()));
   }
 
-  /** What a watcher is told about: load and lease do not count. */
+  /** The part of a registration whose changes a watch shows: load and lease do not count. */
   private static RegisteredAgent shown(RegisteredAgent agent) {
     return RegisteredAgent.newBuilder()
         .setCard(agent.getCard())

@@ -32,7 +32,7 @@ record Endpoint(String host, int port, boolean secure) {
     return new Endpoint(host, port, "grpcs".equals(found.group(1)));
   }
 
-  /** Whether nobody on the way can read along: TLS, or no way at all. */
+  /** Whether the traffic cannot be read on the network: it is encrypted, or stays on this machine. */
   boolean isConfidential() {
     return secure || LOOPBACK.matcher(host).matches();
   }

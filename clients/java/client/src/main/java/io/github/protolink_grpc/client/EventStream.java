@@ -22,7 +22,7 @@ import java.util.function.Consumer;
  * The events of a task in the order of their sequences, each exactly once, without a gap.
  *
  * <p>It ends after the event that ends the task or, where it was asked for so, makes it wait for
- * somebody. Close it when you leave earlier: {@code try (EventStream events = client.stream("..."))
+ * input. Close it when you leave earlier: {@code try (EventStream events = client.stream("..."))
  * { for (RunEvent event : events) ... }}.
  */
 public final class EventStream extends ResumingStream<RunEvent> {
@@ -31,6 +31,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
   private final SubscribeTaskRequest.Builder position;
   private final Deltas deltas;
   private final List<Delta> unshown = new ArrayList<>();
+  private final References references = new References();
   private boolean isPositioned;
   private boolean hasShown;
   private boolean isComplete;
@@ -138,6 +139,11 @@ public final class EventStream extends ResumingStream<RunEvent> {
     isComplete =
         event.getLast() || position.getStopAt() == StopAt.STOP_AT_INTERRUPTED && waits(event);
     return true;
+  }
+
+  @Override
+  RunEvent shown(RunEvent event) {
+    return references.resolve(event);
   }
 
   private static boolean waits(RunEvent event) {

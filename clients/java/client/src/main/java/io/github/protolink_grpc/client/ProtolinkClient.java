@@ -120,7 +120,7 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /**
-   * Starts or continues a task, and waits until it ends or waits for somebody. A task that fails is
+   * Starts or continues a task, and waits until it ends or waits for input. A task that fails is
    * returned, not thrown.
    *
    * @param request its input continues the task of its {@code task_id}, which must exist, unless
@@ -213,7 +213,7 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /**
    * Starts or continues a task, and shows the events of this turn as they come, until the task ends
-   * or waits for somebody. The request is sent now; the errors come with the reading.
+   * or waits for input. The request is sent now; the errors come with the reading.
    *
    * @param request as in {@link #send(SendTaskRequest)}; a repetition shows the events of the first
    *     request
@@ -462,7 +462,7 @@ public final class ProtolinkClient implements AutoCloseable {
    * for the answer of somebody else.
    *
    * @param reason why, one sentence; may be empty
-   * @return the approval afterwards, and whether somebody had answered before
+   * @return the approval afterwards, and whether it had an answer before
    * @throws ProtolinkException with {@link Reason#APPROVAL_NOT_FOUND} or {@link
    *     Reason#APPROVAL_CHANGED}
    */

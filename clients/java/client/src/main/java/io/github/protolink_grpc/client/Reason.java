@@ -5,8 +5,8 @@ package io.github.protolink_grpc.client;
 public final class Reason {
 
   /**
-   * The task does not exist, or belongs to another principal. Check the id; a repetition does not
-   * help. gRPC code: NOT_FOUND.
+   * The task does not exist, or belongs to another principal. Check the id; do not retry. gRPC
+   * code: NOT_FOUND.
    */
   public static final String TASK_NOT_FOUND = "TASK_NOT_FOUND";
 
@@ -17,19 +17,19 @@ public final class Reason {
   public static final String TASK_FINISHED = "TASK_FINISHED";
 
   /**
-   * The task is working and accepts no message now. Wait until it stops, or cancel it. gRPC code:
-   * FAILED_PRECONDITION.
+   * The task is working and accepts no message now. Wait until its turn ends, or cancel it. gRPC
+   * code: FAILED_PRECONDITION.
    */
   public static final String TASK_ALREADY_RUNNING = "TASK_ALREADY_RUNNING";
 
   /**
-   * The task has ended, so that there is nothing to cancel. Read its state. gRPC code:
+   * The task has already ended and cannot be canceled. Read its state. gRPC code:
    * FAILED_PRECONDITION.
    */
   public static final String TASK_NOT_CANCELABLE = "TASK_NOT_CANCELABLE";
 
   /**
-   * A task ended failed, canceled or rejected, and its result was needed. Read the task for the
+   * A task whose result was needed failed, was canceled or was rejected. Read the task for the
    * cause. gRPC code: ABORTED.
    */
   public static final String TASK_FAILED = "TASK_FAILED";
@@ -53,14 +53,14 @@ public final class Reason {
   public static final String SESSION_NOT_FOUND = "SESSION_NOT_FOUND";
 
   /**
-   * The work has passed through this agent before, or would wait for itself. Delegate to another
-   * agent. gRPC code: FAILED_PRECONDITION.
+   * The delegation would form a cycle: this agent is already in the delegation chain, or the run
+   * would wait for itself. Delegate to another agent. gRPC code: FAILED_PRECONDITION.
    */
   public static final String DELEGATION_CYCLE = "DELEGATION_CYCLE";
 
   /**
-   * The request is invalid; {@code google.rpc.BadRequest} names the fields. Correct it; a
-   * repetition does not help. gRPC code: INVALID_ARGUMENT.
+   * The request is invalid; {@code google.rpc.BadRequest} names the fields. Correct the request; do
+   * not retry it unchanged. gRPC code: INVALID_ARGUMENT.
    */
   public static final String INVALID_ARGUMENT = "INVALID_ARGUMENT";
 
@@ -75,73 +75,74 @@ public final class Reason {
   public static final String UNAUTHENTICATED = "UNAUTHENTICATED";
 
   /**
-   * The principal is known and may not do this. Ask the operator for access. gRPC code:
+   * The principal is authenticated but not authorized. Ask the operator for access. gRPC code:
    * PERMISSION_DENIED.
    */
   public static final String PERMISSION_DENIED = "PERMISSION_DENIED";
 
   /**
-   * A queue or quota is full. Repeat the request after the delay in {@code google.rpc.RetryInfo}.
-   * gRPC code: RESOURCE_EXHAUSTED.
+   * A queue or quota is full. Retry after the delay in {@code google.rpc.RetryInfo}. gRPC code:
+   * RESOURCE_EXHAUSTED.
    */
   public static final String RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED";
 
   /**
-   * The deadline passed before the work was done; the task goes on. Read it later by its id. gRPC
+   * The deadline passed before the work was done; the task continues. Read it later by its id. gRPC
    * code: DEADLINE_EXCEEDED.
    */
   public static final String DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED";
 
   /**
-   * The request did not arrive completely in time. Check the connection, then send it again. gRPC
-   * code: DEADLINE_EXCEEDED.
+   * The request was not received completely in time. Check the connection, then retry. gRPC code:
+   * DEADLINE_EXCEEDED.
    */
   public static final String REQUEST_TIMEOUT = "REQUEST_TIMEOUT";
 
   /**
-   * The agent cannot be reached or shuts down. Repeat the request, with the same request id, after
-   * a pause. gRPC code: UNAVAILABLE.
+   * The agent is unreachable or shutting down. Retry with the same request id and backoff. gRPC
+   * code: UNAVAILABLE.
    */
   public static final String UNAVAILABLE = "UNAVAILABLE";
 
   /**
-   * The agent does not implement this method or option. Do without it. gRPC code: UNIMPLEMENTED.
+   * The agent does not implement this method or option. Do not use it with this agent. gRPC code:
+   * UNIMPLEMENTED.
    */
   public static final String UNIMPLEMENTED = "UNIMPLEMENTED";
 
   /**
-   * The agent has a defect. Tell its operator the incident id, which is in the metadata. gRPC code:
-   * INTERNAL.
+   * Internal error of the agent. Report the incident id, which is in the metadata, to its operator.
+   * gRPC code: INTERNAL.
    */
   public static final String INTERNAL = "INTERNAL";
 
   /**
-   * Another service answered with an error that has no reason of this list. Read the message and
-   * the metadata. gRPC code: UNKNOWN.
+   * Another service returned an error without a reason of this list. Read the message and the
+   * metadata. gRPC code: UNKNOWN.
    */
   public static final String REMOTE_ERROR = "REMOTE_ERROR";
 
   /**
-   * The port to listen on is taken, or may not be used. Choose another port. gRPC code:
+   * The port to listen on is in use or not permitted. Choose another port. gRPC code:
    * FAILED_PRECONDITION.
    */
   public static final String ADDRESS_IN_USE = "ADDRESS_IN_USE";
 
   /**
-   * A tool call did not succeed, for a reason that is not told apart further. Read the message.
-   * gRPC code: ABORTED.
+   * A tool call failed for a reason without a more specific value. Read the message. gRPC code:
+   * ABORTED.
    */
   public static final String TOOL_ERROR = "TOOL_ERROR";
 
   /**
-   * The tool call was refused before anything happened: unknown tool, or wrong arguments. Correct
-   * the call. gRPC code: INVALID_ARGUMENT.
+   * The tool call was rejected before it started: unknown tool, or invalid arguments. Correct the
+   * call. gRPC code: INVALID_ARGUMENT.
    */
   public static final String TOOL_REJECTED = "TOOL_REJECTED";
 
   /**
-   * The tool did not answer in time; it may have had effects. Check them before the call is
-   * repeated. gRPC code: ABORTED.
+   * The tool timed out; it may have had effects. Check them before retrying the call. gRPC code:
+   * ABORTED.
    */
   public static final String TOOL_TIMEOUT = "TOOL_TIMEOUT";
 
@@ -158,37 +159,37 @@ public final class Reason {
   public static final String TOOL_CORRECTION_LIMIT = "TOOL_CORRECTION_LIMIT";
 
   /**
-   * The action may not run, and nothing of it has happened. Ask the operator for another policy.
-   * gRPC code: PERMISSION_DENIED.
+   * The action is forbidden and was not started. Ask the operator for another policy. gRPC code:
+   * PERMISSION_DENIED.
    */
   public static final String ACTION_FORBIDDEN = "ACTION_FORBIDDEN";
 
   /**
-   * A policy or a person denied the action, and nothing of it has happened. Do not repeat it
-   * unchanged. gRPC code: PERMISSION_DENIED.
+   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC
+   * code: PERMISSION_DENIED.
    */
   public static final String ACTION_DENIED = "ACTION_DENIED";
 
   /**
-   * A model repeated the same actions with the same results until it was stopped. Change the
+   * A model was stopped because it repeated the same actions with the same results. Change the
    * instructions or the tools. gRPC code: ABORTED.
    */
   public static final String ACTION_REPEATED = "ACTION_REPEATED";
 
   /**
-   * The action was started and its outcome is unknown. Check its effects before it is repeated.
-   * gRPC code: ABORTED.
+   * The action was started and its outcome is unknown. Check its effects before repeating it. gRPC
+   * code: ABORTED.
    */
   public static final String UNCERTAIN_EXECUTION = "UNCERTAIN_EXECUTION";
 
   /**
-   * A limit of the run is reached; the work that it protects has not begun. Raise the budget, or
-   * ask for less. gRPC code: FAILED_PRECONDITION.
+   * A limit of the run's budget is reached; the next step was not started. Raise the budget, or
+   * request less work. gRPC code: FAILED_PRECONDITION.
    */
   public static final String BUDGET_EXCEEDED = "BUDGET_EXCEEDED";
 
   /**
-   * The action needs an approval, and there is no way to ask for one. Configure approvals at the
+   * The action needs an approval, but the agent cannot request one. Configure approvals at the
    * agent. gRPC code: FAILED_PRECONDITION.
    */
   public static final String APPROVAL_REQUIRED = "APPROVAL_REQUIRED";
@@ -200,31 +201,29 @@ public final class Reason {
   public static final String APPROVAL_NOT_FOUND = "APPROVAL_NOT_FOUND";
 
   /**
-   * The answer is about another action than the one that waits. Read the approval again and decide
-   * anew. gRPC code: FAILED_PRECONDITION.
+   * The decision is about another version of the action than the one that waits. Read the approval
+   * again and decide again. gRPC code: FAILED_PRECONDITION.
    */
   public static final String APPROVAL_CHANGED = "APPROVAL_CHANGED";
 
   /**
-   * The language model could not answer. Read the message; a repetition rarely helps. gRPC code:
-   * ABORTED.
+   * The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
    */
   public static final String MODEL_FAILED = "MODEL_FAILED";
 
   /**
-   * The language model is unreachable, overloaded or rate limited. Repeat the request after a
-   * pause. gRPC code: UNAVAILABLE.
+   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code:
+   * UNAVAILABLE.
    */
   public static final String MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE";
 
   /**
-   * The language model did not answer in time. Repeat the request, or allow more time. gRPC code:
-   * ABORTED.
+   * The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
    */
   public static final String MODEL_TIMEOUT = "MODEL_TIMEOUT";
 
   /**
-   * The language model's answers did not have the required form. Use another model, or simpler
+   * The language model's responses did not have the required form. Use another model, or simpler
    * instructions. gRPC code: ABORTED.
    */
   public static final String INFER_PARSE_FAILED = "INFER_PARSE_FAILED";
@@ -236,8 +235,8 @@ public final class Reason {
   public static final String CONTEXT_LIMIT = "CONTEXT_LIMIT";
 
   /**
-   * No agent with that name or URL is registered. Check the name, or wait until the agent is up.
-   * gRPC code: NOT_FOUND.
+   * No agent with that name or URL is registered. Check the name, or wait until the agent is
+   * registered. gRPC code: NOT_FOUND.
    */
   public static final String AGENT_NOT_FOUND = "AGENT_NOT_FOUND";
 
@@ -258,19 +257,19 @@ public final class Reason {
   public static final String LEASE_NOT_FOUND = "LEASE_NOT_FOUND";
 
   /**
-   * The agent's store cannot be used now. Repeat the request after a pause. gRPC code: UNAVAILABLE.
+   * The agent's store is unavailable. Retry with backoff. gRPC code: UNAVAILABLE.
    */
   public static final String STORE_UNAVAILABLE = "STORE_UNAVAILABLE";
 
   /**
-   * The agent's store cannot be written to. Repeat the request after the operator has repaired it.
-   * gRPC code: UNAVAILABLE.
+   * The agent's store is read-only. Retry after the operator has repaired it. gRPC code:
+   * UNAVAILABLE.
    */
   public static final String STORE_READ_ONLY = "STORE_READ_ONLY";
 
   /**
-   * The agent's store has no space left. Repeat the request after the operator has made room. gRPC
-   * code: UNAVAILABLE.
+   * The agent's store has no space left. Retry after the operator has freed space. gRPC code:
+   * UNAVAILABLE.
    */
   public static final String STORE_FULL = "STORE_FULL";
 
@@ -281,31 +280,31 @@ public final class Reason {
   public static final String STORE_VERSION = "STORE_VERSION";
 
   /**
-   * The task's log has an event that only a later version understands. Upgrade the agent. gRPC
-   * code: FAILED_PRECONDITION.
+   * The task's log has an event of a later version that this agent cannot read. Upgrade the agent.
+   * gRPC code: FAILED_PRECONDITION.
    */
   public static final String LOG_TOO_NEW = "LOG_TOO_NEW";
 
   /**
-   * The task's log does not end where the request expects it: another writer appended first, or
-   * {@code expected_sequence} is not the last sequence. Read the task, then decide whether to send
-   * the request for what it is now. gRPC code: ABORTED.
+   * The last sequence of the task's log is not the expected one: another writer appended first, or
+   * {@code expected_sequence} is outdated. Read the task, then decide whether to send the request
+   * for its current state. gRPC code: ABORTED.
    */
   public static final String SEQUENCE_CONFLICT = "SEQUENCE_CONFLICT";
 
   /**
-   * Another process runs the task now. Repeat the request. gRPC code: ABORTED.
+   * Another process runs the task now. Retry. gRPC code: ABORTED.
    */
   public static final String LEASE_LOST = "LEASE_LOST";
 
   /**
-   * The agent, or the task in its state, does not support the operation. Read the agent's card.
-   * gRPC code: FAILED_PRECONDITION.
+   * The operation is not supported by the agent, or not in the task's current state. Read the
+   * agent's card. gRPC code: FAILED_PRECONDITION.
    */
   public static final String UNSUPPORTED_OPERATION = "UNSUPPORTED_OPERATION";
 
   /**
-   * The agent does not accept the media type. Use one that its card names. gRPC code:
+   * The agent does not accept the media type. Use one that its card lists. gRPC code:
    * INVALID_ARGUMENT.
    */
   public static final String CONTENT_TYPE_NOT_SUPPORTED = "CONTENT_TYPE_NOT_SUPPORTED";
@@ -322,34 +321,34 @@ public final class Reason {
   public static final String EXTENDED_AGENT_CARD_NOT_CONFIGURED = "EXTENDED_AGENT_CARD_NOT_CONFIGURED";
 
   /**
-   * The agent requires an extension that the request does not name. Support it and name it. gRPC
-   * code: FAILED_PRECONDITION.
+   * The agent requires an extension that the request does not declare. Implement and declare it.
+   * gRPC code: FAILED_PRECONDITION.
    */
   public static final String EXTENSION_SUPPORT_REQUIRED = "EXTENSION_SUPPORT_REQUIRED";
 
   /**
-   * The agent does not speak that version of A2A. Use one that its card names. gRPC code:
+   * The agent does not support that version of A2A. Use one that its card lists. gRPC code:
    * FAILED_PRECONDITION.
    */
   public static final String VERSION_NOT_SUPPORTED = "VERSION_NOT_SUPPORTED";
 
   /**
-   * Another agent's answer is invalid, or its card's signature is not trusted. Tell that agent's
-   * operator. gRPC code: INTERNAL.
+   * Another agent's response is invalid, or its card's signature is not trusted. Report it to that
+   * agent's operator. gRPC code: INTERNAL.
    */
   public static final String INVALID_AGENT_RESPONSE = "INVALID_AGENT_RESPONSE";
 
   /**
-   * The position to read from is before the beginning of the task's log, whose oldest events were
-   * dropped; no store does that yet. Read the task with GetTask and continue after its {@code
-   * sequence}, or read the rest of the log from the metadata's {@code first_sequence}. A repetition
-   * does not help. gRPC code: OUT_OF_RANGE.
+   * The position to read from is before the beginning of the task's log, because its oldest events
+   * were deleted. No store deletes events yet. Read the task with GetTask and continue after its
+   * {@code sequence}, or read the rest of the log from the metadata's {@code first_sequence}. Do
+   * not retry. gRPC code: OUT_OF_RANGE.
    */
   public static final String POSITION_COMPACTED = "POSITION_COMPACTED";
 
   /**
-   * A new task was asked for under an id that is taken, by whatever principal. Continue that task,
-   * or choose another id. gRPC code: ALREADY_EXISTS.
+   * A task with the id of the new task exists already; it may belong to any principal. Continue
+   * that task, or choose another id. gRPC code: ALREADY_EXISTS.
    */
   public static final String TASK_ALREADY_EXISTS = "TASK_ALREADY_EXISTS";
 

@@ -62,6 +62,11 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
   /** Remembers an item. Returns whether it is news: what was shown before a cut may come again. */
   abstract boolean accept(T item);
 
+  /** What the caller is shown of an item that was accepted. */
+  T shown(T item) {
+    return item;
+  }
+
   /** Whether nothing can follow what was accepted. */
   boolean isComplete() {
     return false;
@@ -145,7 +150,7 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
 
   private void take(T item) {
     if (accept(item)) {
-      next = item;
+      next = shown(item);
       operation.patience.progress();
     }
     if (isComplete()) {

@@ -61,7 +61,7 @@ class EndpointTest {
         "[::1]:1",
         "grpcs://agents.example:1"
       })
-  void nobodyReadsAlongOnThisMachineOrOverTls(String url) {
+  void trafficOnThisMachineOrOverTlsCannotBeRead(String url) {
     assertTrue(Endpoint.parse(url).isConfidential());
   }
 
@@ -74,7 +74,7 @@ class EndpointTest {
         "localhost.example:1",
         "[::2]:1"
       })
-  void anywhereElseSomebodyMay(String url) {
+  void trafficToOtherMachinesCanBeRead(String url) {
     assertFalse(Endpoint.parse(url).isConfidential());
   }
 }

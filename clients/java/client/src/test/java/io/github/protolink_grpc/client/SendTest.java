@@ -235,7 +235,7 @@ class SendTest {
   }
 
   @Test
-  void aClosedClientCallsNobody() {
+  void aClosedClientSendsNothing() {
     ProtolinkClient client = ProtolinkClient.connect("localhost:1");
     client.close();
     assertThrows(CancellationException.class, () -> client.send("hello"));

@@ -18,11 +18,18 @@ import io.github.protolink_grpc.client.ProtolinkClient;
 import io.github.protolink_grpc.client.ProtolinkException;
 import io.github.protolink_grpc.client.Reason;
 import io.github.protolink_grpc.client.Tasks;
+import io.github.protolink_grpc.v1.ActionOutcome;
+import io.github.protolink_grpc.v1.Approval;
+import io.github.protolink_grpc.v1.ApprovalState;
+import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.RunEvent;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -49,6 +56,7 @@ final class HostileCases {
     cases.put("flapping", this::flapping);
     cases.put("retry-bound", this::retryBound);
     cases.put("cancel-in-pause", this::cancelInPause);
+    cases.put("decision-in-cut", this::decisionInCut);
     cases.put("forgotten-task", this::forgottenTask);
     cases.put("mistyped", this::mistyped);
     cases.put("expected-sequence", this::expectedSequence);
@@ -155,6 +163,67 @@ final class HostileCases {
     } finally {
       agent.cancel(task.getTaskId(), "seen");
     }
+  }
+
+  private void decisionInCut() throws Exception {
+    try (ProtolinkClient client = hostile()) {
+      expectDecided(client, "undecided 5 approve it", agent, true, 0);
+      expectDecided(client, "outage 2000 5 approve it", client, false, 500);
+    }
+  }
+
+  /**
+   * Streams a task whose approval is answered while its stream is cut: by {@code approver}, a pause
+   * after the stream has shown the question. The stream must show the answer once, and what follows
+   * from it.
+   */
+  private void expectDecided(
+      ProtolinkClient client,
+      String text,
+      ProtolinkClient approver,
+      boolean approved,
+      long pauseMillis)
+      throws Exception {
+    List<RunEvent> events = new ArrayList<>();
+    try (EventStream stream = client.stream(text)) {
+      for (RunEvent event : stream) {
+        events.add(event);
+        expect("the sequence", event.getSequence(), (long) events.size());
+        if (event.hasApprovalRequired()) {
+          Thread.sleep(pauseMillis); // by then the connection is closed
+          ListApprovalsRequest own =
+              ListApprovalsRequest.newBuilder().setTaskId(stream.taskId()).build();
+          Approval waiting = agent.approvals(own).findFirst().orElseThrow();
+          boolean late = approver.respond(waiting, approved, "").getAlreadyDecided();
+          expect("whether another answer was first", late, false);
+        }
+      }
+      expect("the output", output(agent.get(stream.taskId())), approved ? "approved" : "refused");
+    }
+    List<ApprovalState> answers =
+        events.stream()
+            .filter(RunEvent::hasApprovalDecided)
+            .map(event -> event.getApprovalDecided().getState())
+            .toList();
+    List<ActionOutcome> ends =
+        events.stream()
+            .filter(RunEvent::hasActionEnded)
+            .map(event -> event.getActionEnded().getOutcome())
+            .toList();
+    expect(
+        "the answers",
+        answers,
+        List.of(
+            approved
+                ? ApprovalState.APPROVAL_STATE_APPROVED
+                : ApprovalState.APPROVAL_STATE_DENIED));
+    expect(
+        "the ends of the action",
+        ends,
+        List.of(
+            approved
+                ? ActionOutcome.ACTION_OUTCOME_COMPLETED
+                : ActionOutcome.ACTION_OUTCOME_DENIED));
   }
 
   private void forgottenTask() {

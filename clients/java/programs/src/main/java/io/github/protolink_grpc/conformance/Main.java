@@ -10,10 +10,15 @@ import static io.github.protolink_grpc.conformance.Checks.output;
 import static io.github.protolink_grpc.conformance.Checks.refused;
 import static io.github.protolink_grpc.conformance.Checks.word;
 
+import com.google.protobuf.Struct;
+import com.google.protobuf.util.Durations;
+import com.google.protobuf.util.JsonFormat;
 import io.github.protolink_grpc.client.EventStream;
+import io.github.protolink_grpc.client.Parts;
 import io.github.protolink_grpc.client.ProtolinkClient;
 import io.github.protolink_grpc.client.ProtolinkException;
 import io.github.protolink_grpc.client.Reason;
+import io.github.protolink_grpc.client.References;
 import io.github.protolink_grpc.client.RegistryClient;
 import io.github.protolink_grpc.client.ResumingStream;
 import io.github.protolink_grpc.client.Tasks;
@@ -23,20 +28,27 @@ import io.github.protolink_grpc.v1.AgentChangeKind;
 import io.github.protolink_grpc.v1.AgentFilter;
 import io.github.protolink_grpc.v1.AgentInterface;
 import io.github.protolink_grpc.v1.Approval;
+import io.github.protolink_grpc.v1.Budget;
 import io.github.protolink_grpc.v1.CallToolResponse;
+import io.github.protolink_grpc.v1.Cost;
 import io.github.protolink_grpc.v1.DeregisterAgentRequest;
+import io.github.protolink_grpc.v1.Failure;
+import io.github.protolink_grpc.v1.FailureCategory;
 import io.github.protolink_grpc.v1.InstanceState;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
 import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.PolicyEffect;
 import io.github.protolink_grpc.v1.RegisterAgentRequest;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc;
 import io.github.protolink_grpc.v1.RenewLeaseRequest;
 import io.github.protolink_grpc.v1.RunEvent;
+import io.github.protolink_grpc.v1.RunOptions;
 import io.github.protolink_grpc.v1.SendTaskRequest;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
 import io.github.protolink_grpc.v1.Tool;
+import io.github.protolink_grpc.v1.Usage;
 import io.github.protolink_grpc.v1.RegistryServiceGrpc.RegistryServiceBlockingStub;
 import io.grpc.Status;
 import java.io.PrintStream;
@@ -106,8 +118,10 @@ final class Main {
     cases.put("retry", this::retry);
     cases.put("large", this::large);
     cases.put("approval", this::approval);
+    cases.put("budget", this::budget);
     cases.put("registry", this::registry);
     cases.put("tool", this::tool);
+    cases.put("references", this::references);
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);
     cases.put("unknown-enum", this::unknownEnum);
@@ -198,15 +212,15 @@ final class Main {
     try (ProtolinkClient byKey = ProtolinkClient.builder(url).apiKey(given("API_KEY")).build();
         ProtolinkClient byToken =
             ProtolinkClient.builder(url).bearerToken(given("BEARER")).build();
-        ProtolinkClient nobody = ProtolinkClient.connect(url);
-        ProtolinkClient told =
+        ProtolinkClient anonymous = ProtolinkClient.connect(url);
+        ProtolinkClient withHeader =
             ProtolinkClient.builder(given("AGENT")).header("x-conformance", "hello").build()) {
       expect("the principal by key", output(byKey.send("whoami")), "conformance");
       expect("the principal by token", output(byToken.send("whoami")), "conformance");
-      ProtolinkException refused = refused(() -> nobody.send("whoami"));
+      ProtolinkException refused = refused(() -> anonymous.send("whoami"));
       expect("the code", refused.code(), Status.Code.UNAUTHENTICATED);
       expect("the reason", refused.reason(), Reason.UNAUTHENTICATED);
-      expect("what was received", output(told.send("header x-conformance")), "hello");
+      expect("what was received", output(withHeader.send("header x-conformance")), "hello");
     }
   }
 
@@ -242,6 +256,51 @@ final class Main {
     agent.cancel(late.taskId(), "seen");
   }
 
+  private void references() {
+    List<RunEvent> events = collected(agent.stream("cut 5 spend 3"));
+    String one = "{\"arguments\":{\"text\":\"1\"}}";
+    String two = "{\"arguments\":{\"text\":\"2\"}}";
+    expect("the arguments", argumentsOf(events), List.of(one, two));
+    RunEvent first = events.stream().filter(RunEvent::hasLlmCallCompleted).findFirst().orElseThrow();
+    List<RunEvent> rest = new ArrayList<>();
+    try (EventStream stream = agent.subscribe(first.getTaskId(), first.getSequence())) {
+      stream.forEachRemaining(rest::add);
+    }
+    expect("the arguments of a log from its middle", argumentsOf(rest), List.of("abridged", two));
+    CallToolResponse called = agent.callTool("echo", "{\"text\":\"hi\"}");
+    List<RunEvent> whole = collected(agent.subscribe(called.getTaskId()));
+    expect(
+        "the arguments of a tool that was called",
+        argumentsOf(whole),
+        List.of("{\"arguments\":{\"text\":\"hi\"}}"));
+
+    References known = new References();
+    try (EventStream stream = agent.stream("approve it")) {
+      for (RunEvent event : stream) {
+        known.resolve(event);
+        if (event.hasApprovalRequired()) {
+          String id = event.getActionId();
+          expect("the action", known.action(id).orElseThrow().getName(), "stamp");
+          PolicyEffect effect = known.verdict(id).orElseThrow().getEffect();
+          expect("the verdict", effect, PolicyEffect.POLICY_EFFECT_REQUIRE_APPROVAL);
+          agent.cancel(event.getTaskId(), "seen");
+        }
+      }
+    }
+  }
+
+  /** The payload of each action that is requested, or {@code abridged} where it is left out. */
+  private static List<String> argumentsOf(List<RunEvent> events) {
+    return events.stream()
+        .filter(RunEvent::hasActionRequested)
+        .map(
+            event ->
+                References.isAbridged(event)
+                    ? "abridged"
+                    : Parts.text(event.getActionRequested().getAction().getPayload()))
+        .toList();
+  }
+
   private void large() {
     String text = "0123456789".repeat(300_000);
     expect(
@@ -273,6 +332,50 @@ final class Main {
     }
   }
 
+  private void budget() throws Exception {
+    Cost price = Cost.newBuilder().setMicros(200_000).setCurrency("USD").build();
+    Budget money = Budget.newBuilder().setMaxCost(price).build();
+    Usage paid = spent("spend 9", money, "max_cost");
+    expect("the costs", paid.getCostsList(), List.of(price));
+    expect("the number of model calls", paid.getLlmCalls(), 2L);
+    Budget calls = Budget.newBuilder().setMaxToolCalls(2).build();
+    Usage called = spent("spend 9", calls, "max_tool_calls");
+    expect("the number of tool calls", called.getToolCalls(), 2L);
+    Budget time = Budget.newBuilder().setMaxRuntime(Durations.fromMillis(300)).build();
+    Usage used = spent("ponder", time, "max_runtime_seconds");
+    long tookMillis = Durations.toMillis(used.getRuntime());
+    expect("whether the run had its time", tookMillis >= 300 && tookMillis < 5_000, true);
+    expect("the output", output(agent.send(limited("spend 2", money))), "spent 2");
+  }
+
+  private static TaskInput limited(String text, Budget budget) {
+    RunOptions options = RunOptions.newBuilder().setBudget(budget).build();
+    return Tasks.of(text).toBuilder().setOptions(options).build();
+  }
+
+  /**
+   * Runs a text that must fail because of one limit of its budget.
+   *
+   * @return what the run has used, as its log and the task say
+   */
+  private Usage spent(String text, Budget budget, String limit) throws Exception {
+    List<RunEvent> events = collected(agent.stream(limited(text, budget)));
+    RunEvent last = events.get(events.size() - 1);
+    Task task = agent.get(last.getTaskId());
+    Failure failure = last.getTaskStatus().getFailure();
+    Usage usage = last.getTaskStatus().getUsage();
+    expect("the state", task.getState(), TaskState.TASK_STATE_FAILED);
+    expect("the failure of the task", task.getFailure(), failure);
+    expect("the usage of the task", task.getUsage(), usage);
+    expect("the reason", failure.getReason(), Reason.BUDGET_EXCEEDED);
+    expect("the category", failure.getCategory(), FailureCategory.FAILURE_CATEGORY_LIMIT);
+    expect("whether the same work may succeed later", failure.getRetryable(), false);
+    Struct.Builder details = Struct.newBuilder();
+    JsonFormat.parser().merge(Parts.text(failure.getDetails()), details);
+    expect("the limit", details.getFieldsOrThrow("limit_name").getStringValue(), limit);
+    return usage;
+  }
+
   private void registry() {
     expect(
         "the URL by name",
@@ -297,7 +400,7 @@ final class Main {
       String lease =
           stub.registerAgent(RegisterAgentRequest.newBuilder().setCard(card).build()).getLeaseId();
       expectChange(watch.next(), AgentChangeKind.AGENT_CHANGE_KIND_UP, name);
-      // The second heartbeat reports another load, which no watcher is told.
+      // The second heartbeat reports another load, which a watch does not show.
       for (int running = 0; running < 2; running++) {
         stub.renewLease(
             RenewLeaseRequest.newBuilder()

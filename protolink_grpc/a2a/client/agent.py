@@ -1,0 +1,470 @@
+"""An A2A agent as a peer: the agent port over the official A2A client, for every binding and version.
+
+An A2A peer assigns its own task ids, and its updates have no sequence. Here a task keeps its own id; the peer's id is in
+`metadata["a2a"]`, so that another process can continue the task. Streams are computed from the peer's snapshots and updates: after
+a reconnect, the next snapshot is compared with the events already shown.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+from a2a.types import a2a_pb2 as pb
+
+from protolink_grpc.a2a.client.messages import list_request_of, request_of, summary_of, tidied, tidied_task
+from protolink_grpc.a2a.client.peer import A2APeer, Link
+from protolink_grpc.a2a.client.remote_log import Reading, view_of_task
+from protolink_grpc.a2a.client.transport import Way, a2a_errors
+from protolink_grpc.a2a.pb_codec import push_config_from_pb, push_config_pb, task_from_pb, update_from_pb
+from protolink_grpc.a2a.values import MessageReply, TaskView, Update
+from protolink_grpc.client.backoff import Backoff
+from protolink_grpc.client.http_channel import SAFE_TO_REPEAT
+from protolink_grpc.client.no_control_service import NoControlService
+from protolink_grpc.client.port import CalledTool, ListFilter, Sent, TaskList
+from protolink_grpc.client.timeouts import limited_stream, time_limit
+from protolink_grpc.errors import (
+    DeadlineExceededError,
+    PermissionDeniedError,
+    ProtolinkError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnauthenticatedError,
+    UnavailableError,
+    UncertainExecutionError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget, finished_error
+from protolink_grpc.models.watch import StopAt
+
+KIND: Final = "an A2A agent"
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
+"""Shortest and longest polling interval for a task that cannot be subscribed to; the interval doubles."""
+
+OUTAGE_S = 60.0
+"""How long a peer may be unavailable while a response is awaited, in seconds."""
+
+LAST_WORD_S = 1.0
+"""How long a canceled call still waits for the first response, in seconds."""
+
+_SETTLED = TERMINAL | INTERRUPTED
+
+
+_Answer = tuple[Update, bool]
+_Configs = list[PushConfig]  # inside the class, `list` is a method
+
+
+class A2AAgent(NoControlService):
+    """The agent behind an A2A card. Cheap to create: the state of the peer is shared."""
+
+    def __init__(self, peer: A2APeer) -> None:
+        super().__init__(peer.url, KIND)
+        self._peer = peer
+        # The events that this port has shown; another port may have numbered the events of the same task differently.
+        self._seen: dict[str, Reading] = {}
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        async with time_limit(timeout_s, self.url):
+            return (await self._peer.card(asked=True)).own
+
+    # -- sending -------------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
+    ) -> Sent:
+        self._refuse_expected(expected)
+        must_exist = target is TaskTarget.CONTINUE
+        # The request has only the last item, and no reading is stored, so the rest of the task is not available.
+        partial = must_exist and self._peer.reading_of(task.id) is None
+        async with time_limit(timeout_s, self.url, task_id=task.id):
+            await self._sent(task, request_id, must_exist=must_exist, wait=wait)
+        fold = self._seen[task.id].fold
+        if partial:
+            return Sent(fold.to_task(turn=True), -1, -1)
+        return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
+
+    async def _sent(self, task: Task, request_id: str, *, must_exist: bool, wait: bool) -> None:
+        """Send a task. After an interruption, repeat the request with the same idempotency key if the peer supports these keys."""
+        backoff = Backoff(OUTAGE_S)
+        while True:
+            backoff.begin()
+            turn = self._turn(task, request_id, must_exist=must_exist, at_once=not wait)
+            try:
+                await (self._through(task.id, turn) if wait else _exhausted(turn))
+                return
+            except UnavailableError as error:
+                if task.id in self._seen or not self._peer.knows_keys:
+                    raise  # a task that has begun is watched, not sent again
+                await backoff.after(error)
+
+    async def _through(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
+        """Read the events to the end of the turn and reconnect after interruptions."""
+        backoff = Backoff(OUTAGE_S)
+        while True:
+            backoff.begin()
+            try:
+                async with aclosing(events):
+                    async for _ in events:
+                        backoff.reset()
+                return
+            except ProtolinkError as error:
+                seen = self._seen.get(task_id)
+                if seen is None or not error.rule.retryable:
+                    raise
+                await backoff.after(error)
+                events = self.watch(task_id, seen.sequence, StopAt.INTERRUPTED, timeout_s=None)
+
+    def stream(
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        deltas: bool = False,
+        timeout_s: float | None,
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        self._refuse_expected(expected)
+        turn = self._turn(task, request_id, must_exist=target is TaskTarget.CONTINUE)
+        return limited_stream(turn, timeout_s, self.url, task_id=task.id)
+
+    async def _turn(
+        self, task: Task, request_id: str, *, must_exist: bool, at_once: bool = False
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        """Send a task and yield the events of the turn, from the first response on.
+
+        Args:
+            at_once: Stop after the peer's first response; it need not wait for the end of the turn.
+
+        Raises:
+            UncertainExecutionError: Interrupted before the first response. Whether the turn began is unknown, and another
+                request might begin a second one.
+            UnavailableError: Interrupted after the first response, or the stream ended before the turn: watch the task. Or
+                interrupted before the first response of a peer that supports idempotency keys: send again with the same
+                request id.
+        """
+        link = self._peer.link_of(task)
+        if link is None and must_exist:
+            raise TaskNotFoundError(f"{self.url} was not given task {task.id} by this client", task_id=task.id)
+        if task.is_terminal and (link is None or not link.task_id):
+            raise finished_error(task.state)  # an A2A message does not contain the task's state
+        reading: Reading | None = None
+        try:
+            async with aclosing(self._answers(task, link or Link(), request_id, at_once)) as answers:
+                answer = await self._first(task.id, answers)
+                while answer is not None:
+                    update, stale = answer
+                    if reading is None:
+                        reading = await self._opened(task, link, update)
+                        for event in reading.begin(task, self._remote_names(reading)):
+                            yield [event]
+                    for event in self._events(reading, update, stale):
+                        yield [event]
+                        if event.state in _SETTLED:
+                            return
+                    answer = await anext(answers, None)
+        except (UnavailableError, DeadlineExceededError) as error:
+            can_repeat = isinstance(error, UnavailableError) and self._peer.knows_keys
+            if reading is None and not can_repeat and not _is_harmless(error):
+                raise UncertainExecutionError(
+                    f"{error}; whether it has begun task {task.id} is not known", task_id=task.id, url=self.url
+                ) from None
+            raise
+        finally:
+            if reading is not None:
+                self._left(reading)
+        if not at_once:
+            raise self._ended_early(task.id)
+
+    async def _first(self, task_id: str, answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
+        """Return the first response.
+
+        It contains the peer's task id, which a later cancel needs. So a canceled call still waits `LAST_WORD_S` for it.
+        """
+        coming: asyncio.Task[_Answer | None] = asyncio.ensure_future(_next(answers))
+        try:
+            return await asyncio.shield(coming)
+        except asyncio.CancelledError:
+            await asyncio.wait([coming], timeout=LAST_WORD_S)
+            answer = coming.result() if coming.done() and coming.exception() is None else None
+            if answer is not None:
+                self._peer.note(task_id, Link(*_names(answer[0])))
+            raise
+        finally:
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait([coming])
+
+    async def _answers(self, task: Task, link: Link, request_id: str, at_once: bool) -> AsyncGenerator[_Answer, None]:
+        """Send a message and yield the peer's updates, each with whether it may show the task before the message."""
+        way = await self._peer.way()
+        request = request_of(task, task_id=link.task_id, context_id=link.context_id, tenant=way.tenant, at_once=at_once)
+        if at_once or not way.streaming:
+            response = await self._peer.ask(way, "send_message", request, task.id, key=request_id)
+            with a2a_errors(self.url, way.grpc, task_id=task.id):
+                update = update_from_pb(tidied(response))
+            yield update, False
+            return
+        first = bool(link.task_id)
+        stream = self._peer.follow(way, "send_message_streaming", request, task.id, key=request_id)
+        async with aclosing(stream) as updates:
+            async for update in updates:
+                yield update, first
+                first = False
+
+    async def _opened(self, task: Task, link: Link | None, update: Update) -> Reading:
+        known = self._peer.reading_of(task.id) if link is not None else None
+        reading = known.free() if known is not None else Reading(task.id, (await self._peer.card()).own.name)
+        reading.busy = True
+        reading.remote_id, reading.context_id = _names(update)
+        self._peer.note(task.id, Link(reading.remote_id, reading.context_id))
+        self._seen[task.id] = reading
+        return reading
+
+    def _remote_names(self, reading: Reading) -> Mapping[str, Any]:
+        """Return the peer's ids of the task and its session, and the peer's URL."""
+        if not reading.remote_id and not reading.context_id:
+            return {}
+        names = {"task_id": reading.remote_id, "context_id": reading.context_id, "url": self.url}
+        return {key: value for key, value in names.items() if value}
+
+    def _events(self, reading: Reading, update: Update, stale: bool = False) -> Iterator[RunEvent]:
+        remote_id, context_id = _names(update)
+        reading.remote_id = reading.remote_id or remote_id
+        reading.context_id = reading.context_id or context_id
+        return reading.read(update, self._remote_names(reading), stale=stale)
+
+    def _left(self, reading: Reading) -> None:
+        reading.busy = False
+        self._peer.keep(reading)
+
+    def _ended_early(self, task_id: str) -> UnavailableError:
+        return UnavailableError(f"{self.url} ended a stream before its task", url=self.url, task_id=task_id)
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+
+    def watch(
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        return limited_stream(self._watched(task_id, after, stop_at), timeout_s, self.url, task_id=task_id)
+
+    async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
+        link = self._link(task_id)
+        if not link.task_id:
+            for event in self._told(task_id, after):
+                yield [event]
+            return
+        reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
+        reading.busy, self._seen[task_id] = True, reading
+        ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
+        try:
+            async with aclosing(self._updates(link, stop_at)) as updates:
+                async for update in updates:
+                    for event in self._events(reading, update):
+                        yield [event]
+                        if event.state in ends and stop_at is not StopAt.CURRENT:
+                            return
+                    if reading.fold.is_terminal:
+                        return
+        finally:
+            self._left(reading)
+        if stop_at is not StopAt.CURRENT:
+            raise self._ended_early(task_id)
+
+    def _told(self, task_id: str, after: int) -> list[RunEvent]:
+        """Return the events of a task that the peer answered with a message only: the peer has no such task to read."""
+        known = self._answered(task_id)
+        if after >= known.sequence:
+            return []
+        return list(
+            Reading(task_id, known.agent_name, after).read(
+                view_of_task(known.fold.to_task()), self._remote_names(known)
+            )
+        )
+
+    def _answered(self, task_id: str) -> Reading:
+        known = self._peer.reading_of(task_id)
+        if known is None:
+            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+        return known
+
+    def _resumed(self, task_id: str, after: int) -> Reading | None:
+        """Return a reading that ends exactly at `after`, or None if there is none and the reader has to begin again."""
+        for reading in (self._seen.get(task_id), self._peer.reading_of(task_id)):
+            if reading is not None and after and reading.sequence == after:
+                return reading.free()
+        return None
+
+    def _link(self, task_id: str) -> Link:
+        """Return the peer's ids for a task that this client has sent; for any other, the id itself is taken as the peer's."""
+        return self._peer.links.get(task_id) or Link(task_id)
+
+    async def _updates(self, link: Link, stop_at: StopAt) -> AsyncGenerator[Update, None]:
+        """Yield the current task, then its updates. A task that cannot be subscribed to is polled."""
+        way = await self._peer.way()
+        if stop_at is StopAt.CURRENT:
+            yield await self._view(way, link)
+            return
+        if way.can_subscribe:
+            request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=way.tenant)
+            try:
+                async with aclosing(self._peer.follow(way, "subscribe", request, link.task_id)) as updates:
+                    first = True
+                    async for update in updates:
+                        if first and not isinstance(update, TaskView):
+                            break  # without a snapshot, earlier changes are unknown
+                        yield update
+                        first = False
+                    else:
+                        return
+            except ProtolinkError as error:
+                if error.rule.retryable or isinstance(error, UnauthenticatedError | PermissionDeniedError):
+                    raise
+                # The task has ended, or the peer does not support subscriptions: reading the task tells which.
+        pause_s = FIRST_PAUSE_S
+        while True:
+            view = await self._view(way, link)
+            yield view
+            if view.status.state in TERMINAL:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _view(self, way: Way, link: Link) -> TaskView:
+        request = pb.GetTaskRequest(id=link.task_id, tenant=way.tenant)
+        task = await self._peer.ask(way, "get_task", request, link.task_id)
+        with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+            return task_from_pb(tidied_task(task))
+
+    async def get(self, task_id: str, timeout_s: float | None) -> Task:
+        link = self._link(task_id)
+        if not link.task_id:
+            return self._answered(task_id).fold.to_task()
+        async with time_limit(timeout_s, self.url, task_id=task_id):
+            return await self._shown(task_id, link, await self._view(await self._peer.way(), link))
+
+    async def _shown(self, task_id: str, link: Link, view: TaskView) -> Task:
+        reading = Reading(task_id, (await self._peer.card()).own.name)
+        for _ in self._events(reading, view):
+            pass
+        self._peer.note(task_id, Link(view.task_id, view.context_id or link.context_id))
+        return reading.fold.to_task()
+
+    async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
+        async with time_limit(timeout_s, self.url):
+            way = await self._peer.way()
+            page = await self._peer.ask(way, "list_tasks", list_request_of(wanted, way.tenant))
+            name = (await self._peer.card()).own.name
+        with a2a_errors(self.url, way.grpc):
+            views = [task_from_pb(tidied_task(task)) for task in page.tasks]
+        names = [self._peer.names.get(view.task_id) or view.task_id for view in views]
+        tasks = [summary_of(view, task_id, name) for view, task_id in zip(views, names, strict=True)]
+        return TaskList(tasks, page.next_page_token, page.total_size)
+
+    # -- doing ---------------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
+        link = self._link(task_id)
+        if not link.task_id:
+            raise TaskNotCancelableError(f"task {self._answered(task_id).fold.task_id} has ended", task_id=task_id)
+        async with time_limit(timeout_s, self.url, task_id=task_id):
+            way = await self._peer.way()
+            request = pb.CancelTaskRequest(id=link.task_id, tenant=way.tenant)
+            if reason:
+                request.metadata["reason"] = reason
+            task = await self._peer.ask(way, "cancel_task", request, link.task_id)
+            with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+                view = task_from_pb(tidied_task(task))
+            return await self._shown(task_id, link, view)
+
+    # -- webhooks ------------------------------------------------------------------------------------------------------------
+
+    async def set_push(self, config: PushConfig, timeout_s: float | None) -> PushConfig:
+        """Register a webhook for `config.task_id` and return it with its id."""
+        async with time_limit(timeout_s, self.url, task_id=config.task_id):
+            way, task_id = await self._peer.way(), self._remote_id(config.task_id)
+            request = push_config_pb(replace(config, task_id=task_id, tenant=way.tenant))
+            found = await self._peer.ask(way, "create_task_push_notification_config", request, task_id)
+        return self._push_config(found, way, config.task_id)
+
+    async def get_push(self, task_id: str, config_id: str, timeout_s: float | None) -> PushConfig:
+        async with time_limit(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.GetTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
+            found = await self._peer.ask(way, "get_task_push_notification_config", request, remote_id)
+        return self._push_config(found, way, task_id)
+
+    async def list_push(self, task_id: str, timeout_s: float | None) -> Sequence[PushConfig]:
+        """Return all webhooks of a task; they are read page by page."""
+        async with time_limit(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.ListTaskPushNotificationConfigsRequest(tenant=way.tenant, task_id=remote_id)
+            configs: _Configs = []
+            while True:
+                page = await self._peer.ask(way, "list_task_push_notification_configs", request, remote_id)
+                configs += [self._push_config(found, way, task_id) for found in page.configs]
+                if not page.next_page_token or page.next_page_token == request.page_token:
+                    return configs
+                request.page_token = page.next_page_token
+
+    async def delete_push(self, task_id: str, config_id: str, timeout_s: float | None) -> None:
+        async with time_limit(timeout_s, self.url, task_id=task_id):
+            way, remote_id = await self._peer.way(), self._remote_id(task_id)
+            request = pb.DeleteTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
+            await self._peer.ask(way, "delete_task_push_notification_config", request, remote_id)
+
+    def _remote_id(self, task_id: str) -> str:
+        """Return the peer's id of a task. Raises TaskNotFoundError: the peer answered with a message, without a task."""
+        link = self._link(task_id)
+        if not link.task_id:
+            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+        return link.task_id
+
+    def _push_config(self, found: pb.TaskPushNotificationConfig, way: Way, task_id: str) -> PushConfig:
+        with a2a_errors(self.url, way.grpc, task_id=task_id):
+            return replace(push_config_from_pb(found), task_id=task_id)
+
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
+        """Send a task whose message is the tool call. Agents of this package execute it; others read it as data."""
+        message = Message.tool_call(call.tool_name, call.args, call.call_id)
+        task = replace(Task.create(message, session_id=session_id or None), id=task_id)
+        done = (await self.send(task, request_id, wait=True, timeout_s=timeout_s)).task
+        part = done.get_last_part()
+        if part is not None and isinstance(part.content, ToolOutput):
+            return CalledTool(part.content, done.id)
+        return CalledTool(ToolOutput(call.call_id, done.raise_for_status().get_output()), done.id)
+
+
+async def _next(answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
+    return await anext(answers, None)
+
+
+async def _exhausted(events: AsyncGenerator[list[RunEvent], None]) -> None:
+    async with aclosing(events):
+        async for _ in events:
+            pass
+
+
+def _is_harmless(error: ProtolinkError) -> bool:
+    """Return whether the request did not arrive or was refused unread, so that it can be repeated."""
+    return "unreached" in error.metadata or SAFE_TO_REPEAT in error.metadata
+
+
+def _names(update: Update) -> tuple[str, str]:
+    return ("", update.context_id) if isinstance(update, MessageReply) else (update.task_id, update.context_id)

@@ -1,0 +1,157 @@
+"""The interfaces of a peer's card, and the check whether this process may connect to them.
+
+A peer controls the contents of its card, and this process connects to the URLs in it (a risk of SSRF). Therefore a card read over
+TLS cannot lead to a plaintext interface (unless `insecure_ok` allows it), and a card from a public address cannot lead to a private
+one: the addresses that a name resolves to are checked, and connections go to the checked addresses. Origins that the caller has
+named, as the peer or as a trusted origin, are not checked.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from a2a.types import a2a_pb2 as pb
+
+from protolink_grpc.a2a.values import V1
+from protolink_grpc.client.http_channel import Sender
+from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, UnavailableError
+from protolink_grpc.net.address import Address, WebAddress, is_loopback
+from protolink_grpc.net.allowed_addresses import Network, is_permitted, parse_networks
+from protolink_grpc.net.checked_resolution import ForbiddenAddressError, resolve_permitted
+from protolink_grpc.net.pinned_connections import AddressResolver
+
+GRPC = "GRPC"
+
+_ANYWHERE = parse_networks(("0.0.0.0/0", "::/0"))
+"""All addresses. `is_permitted` still refuses the metadata services of clouds, which hand out a machine's credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An interface of a card that can be called.
+
+    Args:
+        url: As the card spells it, because a slash at the end can matter.
+        web: Web address of the interface, used to select its headers; set for gRPC interfaces, too.
+        grpc: gRPC address of the interface; None for HTTP.
+    """
+
+    url: str
+    web: WebAddress
+    grpc: Address | None
+    binding: str
+    version: str
+    tenant: str
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """How to connect to a place.
+
+    Args:
+        judge: Resolves and checks the host for each new connection; None connects by name, without a check.
+        addresses: The checked addresses of the host, all of one address family.
+    """
+
+    judge: AddressResolver | None = None
+    addresses: tuple[str, ...] = ()
+
+
+def place_of(interface: pb.AgentInterface, sender: Sender) -> Place | None:
+    """Return the place of an interface, or None if its URL cannot be called."""
+    version = V1 if interface.protocol_version.startswith("1.") else ".".join(interface.protocol_version.split(".")[:2])
+    binding = interface.protocol_binding
+    try:
+        target = grpc_address(interface.url, sender.address) if binding == GRPC else None
+        web = WebAddress.parse(interface.url) if target is None else _web(target)
+    except InvalidArgumentError:
+        return None
+    return Place(interface.url, web, target, binding, version, interface.tenant)
+
+
+def _web(target: Address) -> WebAddress:
+    return WebAddress("https" if target.secure else "http", target.host, target.port)
+
+
+def grpc_address(url: str, named: WebAddress) -> Address:
+    """Return the address of a gRPC interface. A URL without a scheme, as in v1.0, uses TLS if the card's address does.
+
+    Raises:
+        InvalidArgumentError: The URL is not a valid address.
+    """
+    if "://" not in url:
+        return Address.parse(f"{'grpcs' if named.secure else 'grpc'}://{url}")
+    scheme, _, rest = url.partition("://")
+    if scheme in ("http", "https"):
+        web = WebAddress.parse(url)
+        return Address(web.host, web.port, web.secure)
+    return Address.parse(f"{scheme}://{rest}")
+
+
+# -- checks ------------------------------------------------------------------------------------------------------
+
+
+async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
+    """Check a place that a card names and return how to connect to it.
+
+    Args:
+        came_from: The numeric address that the card came from; empty if unknown, which counts as a public address.
+
+    Raises:
+        InvalidAgentResponseError: The card must not lead to this place.
+        UnavailableError: The host of a gRPC interface has no address now.
+    """
+    named = sender.address
+    if sender.may_have(place.web.origin):
+        return Guide()
+    if named.secure and not place.web.secure and not (sender.insecure_ok or is_loopback(named.host)):
+        raise InvalidAgentResponseError(
+            f"the card of {named.url} leads from TLS to {place.web.origin}, which is in the clear: "
+            "allow it with insecure_ok=True, or name that origin as a trusted one",
+            url=named.url,
+        )
+    if place.web.host == named.host or (is_loopback(place.web.host) and is_loopback(named.host)):
+        return Guide()
+    is_public = not came_from or is_permitted(ip_address(came_from), ())
+    judge = public_addresses if is_public else private_addresses_too
+    try:
+        found = await judge(place.web.host, place.web.port)
+    except UnavailableError:
+        if place.grpc is not None:
+            raise
+        found = []  # a proxy may resolve the name; without a proxy, each connection is checked again
+    return Guide(judge, tuple(each for each in found if (":" in each) == (":" in found[0])))
+
+
+async def public_addresses(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host that the card of a public peer may lead to; an `AddressResolver`."""
+    return await _judged(host, port, ())
+
+
+async def private_addresses_too(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of a host that the card of a peer on this machine or in a private network may lead to; an
+    `AddressResolver`."""
+    return await _judged(host, port, _ANYWHERE)
+
+
+async def _judged(host: str, port: int, allowed: Sequence[Network]) -> Sequence[str]:
+    try:
+        found = await resolve_permitted(look_up, host, port, allowed)
+    except ForbiddenAddressError:
+        raise InvalidAgentResponseError(
+            f"a card leads to {host}, which is on this machine or in a private network, while the card is not: "
+            "if that is meant, name its origin as a trusted one",
+            host=host,
+        ) from None
+    if not found:
+        url = f"{host}:{port}"
+        raise UnavailableError(f"{url}, which a card names, has no address", url=url, unreached="true")
+    return found
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """Resolve a name with the system's resolver. Raises OSError if it has no address."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(each[4][0]) for each in found))

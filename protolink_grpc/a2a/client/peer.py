@@ -1,0 +1,172 @@
+"""The state that a client stores about an A2A peer: its card, the peer's ids of tasks, and how far each task was read."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from protolink_grpc.a2a.client.card_interfaces import Guide, Place
+from protolink_grpc.a2a.client.messages import tidied
+from protolink_grpc.a2a.client.remote_log import Reading
+from protolink_grpc.a2a.client.transport import Card, Way, a2a_errors, chosen, fetch_card, grpc_way, way_to
+from protolink_grpc.a2a.pb_codec import update_from_pb
+from protolink_grpc.a2a.values import A2A_KEY, Update
+from protolink_grpc.client.http_channel import Sender
+from protolink_grpc.client.lru_map import LRUMap
+from protolink_grpc.errors import UnauthenticatedError, UnavailableError
+from protolink_grpc.models.task import Task
+from protolink_grpc.net.address import Address
+
+KNOWN_LINKS = 10_000
+"""Maximum number of tasks whose A2A ids are stored."""
+
+OPEN_READINGS, DONE_READINGS = 1_000, 100
+"""Maximum number of tasks whose content is stored, so that reading can continue: unfinished and finished ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The peer's ids of a task and its session; empty if unknown or absent."""
+
+    task_id: str = ""
+    context_id: str = ""
+
+
+@dataclass(slots=True)
+class A2APeer:
+    """The state of one peer, shared by all event loops of a client: its card and the tasks sent to it.
+
+    Attributes:
+        binding: The binding to use; empty prefers the order of the peer's card.
+        links: The peer's ids, by task id.
+        names: Task ids, by the peer's task id.
+        knows_keys: Whether the peer's latest card says that it supports idempotency keys.
+    """
+
+    sender: Sender
+    binding: str = ""
+    links: LRUMap[Link] = field(default_factory=lambda: LRUMap(KNOWN_LINKS))
+    names: LRUMap[str] = field(default_factory=lambda: LRUMap(KNOWN_LINKS))
+    _unfinished: LRUMap[Reading] = field(default_factory=lambda: LRUMap(OPEN_READINGS))
+    _finished: LRUMap[Reading] = field(default_factory=lambda: LRUMap(DONE_READINGS))
+    knows_keys: bool = False
+    _card: Card | None = None
+    _chosen: tuple[Card, Place, Guide] | None = None
+
+    @property
+    def url(self) -> str:
+        return self.sender.address.url
+
+    async def card(self, *, asked: bool = False) -> Card:
+        """Return the card. `asked` requests it from the peer even if the cached card is still fresh."""
+        known = self._card
+        if known is None or asked or time.monotonic() >= known.fresh_until:
+            known = self._card = await fetch_card(self.sender, known)
+            self.knows_keys = known.has_own_services
+        return known
+
+    async def way(self) -> Way:
+        """Return the chosen interface of the peer.
+
+        Raises:
+            UnimplementedError: The card has no interface that is supported here.
+            InvalidAgentResponseError: The card leads only to forbidden addresses.
+        """
+        card = await self.card()
+        known = self._chosen
+        if known is None or known[0] is not card:
+            known = self._chosen = (card, *await chosen(card, self.sender, self.binding))
+        return way_to(known[1], known[2], card, self.sender)
+
+    def note(self, task_id: str, link: Link) -> None:
+        self.links.put(task_id, link)
+        if link.task_id:
+            self.names.put(link.task_id, task_id)
+
+    def reading_of(self, task_id: str) -> Reading | None:
+        """Return the latest stored reading of a task, or None."""
+        return self._unfinished.get(task_id) or self._finished.get(task_id)
+
+    def keep(self, reading: Reading) -> None:
+        """Store a reading when its reader stops."""
+        task_id = reading.fold.task_id
+        if reading.fold.is_terminal:
+            self._unfinished.pop(task_id)
+            self._finished.put(task_id, reading)
+        elif reading.fold.sequence:
+            self._unfinished.put(task_id, reading)
+
+    def link_of(self, task: Task) -> Link | None:
+        """Return the peer's ids of a task, as stored here or in the task's metadata; None for a new task."""
+        known = self.links.get(task.id)
+        said = task.metadata.get(A2A_KEY)
+        if known is not None or not isinstance(said, dict) or said.get("url") != self.url:
+            return known
+        task_id, context_id = said.get("task_id"), said.get("context_id")
+        return Link(
+            task_id if isinstance(task_id, str) else "",
+            context_id if isinstance(context_id, str) else "",
+        )
+
+    async def ask(self, way: Way, verb: str, request: Any, task_id: str = "", *, key: str = "") -> Any:
+        """Send a unary request and return its response. If the peer refuses the credentials, refresh them and retry once.
+
+        Args:
+            key: Idempotency key, for a request that sends a message.
+        """
+        renewed = False
+        while True:
+            call = await way.call(self.sender, key)
+            try:
+                with a2a_errors(self.url, way.grpc, **_named(task_id)):
+                    return await getattr(way.transport, verb)(request, context=call)
+            except UnauthenticatedError:
+                if renewed or not await self.sender.refresh(call.service_parameters):
+                    raise
+                renewed = True
+            except UnavailableError:
+                self._card = None  # it may have moved
+                raise
+
+    async def follow(
+        self, way: Way, verb: str, request: Any, task_id: str, *, key: str = ""
+    ) -> AsyncGenerator[Update, None]:
+        """Send a request and yield the updates of its stream. Credentials are refreshed as in `ask`, but only before the first
+        response."""
+        renewed = begun = False
+        while True:
+            call = await way.call(self.sender, key)
+            try:
+                with a2a_errors(self.url, way.grpc, **_named(task_id)):
+                    async with aclosing(getattr(way.transport, verb)(request, context=call)) as responses:
+                        async for response in responses:
+                            begun = True
+                            answer = tidied(response)
+                            if answer.WhichOneof("payload") is not None:
+                                yield update_from_pb(answer)
+                return
+            except UnauthenticatedError:
+                if begun or renewed or not await self.sender.refresh(call.service_parameters):
+                    raise
+                renewed = True
+            except UnavailableError:
+                self._card = None  # it may have moved
+                raise
+
+
+class GrpcPeer(A2APeer):
+    """The A2A service on the gRPC port of an agent of this package, called without a card."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, sender: Sender, address: Address) -> None:
+        super().__init__(sender)
+        self.address = address
+
+    async def way(self) -> Way:
+        return grpc_way(self.address, self.sender)
+
+
+def _named(task_id: str) -> dict[str, str]:
+    return {"task_id": task_id} if task_id else {}

@@ -1,0 +1,63 @@
+"""The caller and the service parameters of an A2A request over HTTP. The HTTP port's guard decides who may call."""
+
+from dataclasses import replace
+
+from starlette.requests import HTTPConnection
+
+from protolink_grpc.a2a.values import Asked
+from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+
+_WAITING_RUNS = WAITING_RUNS.encode()
+_NO_EXTENSIONS: frozenset[str] = frozenset()
+
+
+async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: str = "") -> Asked:
+    """Return the caller and the service parameters of a request. With a method, also check that the caller may call it.
+
+    Raises:
+        UnauthenticatedError: No valid credentials.
+        PermissionDeniedError: The caller may not call `method`.
+        ResourceExhaustedError: The caller has reached a limit.
+        VersionNotSupportedError, InvalidArgumentError: A header occurs twice, with different values.
+    """
+    principal = await (guard.principal(request, method) if method else guard.identify(request))
+    version, named, key, waiting_runs = "", b"", "", ""
+    # The raw header bytes are read, because starlette decodes all headers to look up one.
+    for name, value in request.scope["headers"]:
+        if name == b"a2a-version":
+            text = value.decode("latin-1").strip()
+            if version and text != version:
+                raise VersionNotSupportedError("A2A-Version is there twice, with two values")
+            version = text
+        elif name in (b"a2a-extensions", b"x-a2a-extensions"):
+            named = b"%b,%b" % (named, value) if named else value
+        elif name == _WAITING_RUNS:
+            waiting_runs = value.decode("latin-1")
+        elif name == b"idempotency-key":
+            text = value.decode("latin-1").strip()
+            if key and text != key:
+                raise InvalidArgumentError("is there twice, with two values", field="Idempotency-Key")
+            key = text
+    receive_waiting_runs(waiting_runs)
+    if not version and request.scope["query_string"]:
+        version = request.query_params.get("A2A-Version", "")
+    extensions = _names(named) if named else _NO_EXTENSIONS
+    return Asked(principal, not guard.is_open, version, extensions, key)
+
+
+async def admit_caller(guard: RequestGuard, request: HTTPConnection, method: str, caller: Asked) -> Asked:
+    """Check that a caller may call `method`, if it was identified before the method was read from the body.
+
+    Raises as `identify_caller` with a method.
+    """
+    if guard.is_open:
+        guard.admit(method, caller.principal)
+        return caller
+    return replace(caller, principal=await guard.principal(request, method))
+
+
+def _names(header: bytes) -> frozenset[str]:
+    """Return the members of a comma-separated header."""
+    return frozenset(filter(None, (each.strip() for each in header.decode("latin-1").split(","))))

@@ -1,0 +1,42 @@
+"""A2A on the ports of an agent: its operations, and its services on the gRPC port.
+
+Loaded when an agent speaks A2A on a port: the official message classes take 0.2 s to import.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from a2a.types import a2a_pb2
+
+from protolink_grpc.a2a.edge.grpc_servicer import A2AServicer
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.options import A2AOptions
+from protolink_grpc.a2a.values import Binding, own_services
+from protolink_grpc.agent.edge_settings import EdgeSettings
+from protolink_grpc.agent.grpc_port import ServedAgent, Service, agent_services
+
+
+def a2a_operations(
+    served: ServedAgent, options: A2AOptions, settings: EdgeSettings, bindings: Callable[[], Sequence[Binding]]
+) -> Operations:
+    """The operations of A2A for one agent; its card lists `bindings`, and our own services where they are on an HTTP port."""
+    if settings.http is not None:
+        names = [service.full_name for service, _ in agent_services(served)]
+        options = replace(options, extensions=(*options.extensions, own_services(names)))
+    card = served.card
+    return Operations(
+        served.service, lambda: card, bindings, options, approvals=served.approvals, access=settings.access
+    )
+
+
+def a2a_services(operations: Operations) -> list[Service]:
+    """A2A's services on the gRPC port, v0.3 included unless the options turn it off."""
+    found: list[Service] = [(a2a_pb2.DESCRIPTOR.services_by_name["A2AService"], A2AServicer(operations))]
+    if operations.options.v03:
+        from a2a.compat.v0_3 import a2a_v0_3_pb2  # here: an agent without v0.3 loads none of it
+
+        from protolink_grpc.a2a.edge.grpc_servicer_v03 import A2AV03Servicer
+
+        service = a2a_v0_3_pb2.DESCRIPTOR.services_by_name["A2AService"]
+        found.append((service, A2AV03Servicer(operations)))
+    return found

@@ -1,0 +1,149 @@
+"""The components of an agent: tools, model, policy and memory, made from its configuration. Ports are made elsewhere."""
+
+from collections import OrderedDict
+from typing import Any
+
+from protolink_grpc.agent.config import AgentConfig, MemoryConfig
+from protolink_grpc.agent.local_agent import PRINCIPAL
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.loop_host import InferSettings
+from protolink_grpc.models.action import RunAction
+from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
+from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.runtime.actions.delegation import Actions
+from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
+from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
+from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
+from protolink_grpc.runtime.run import Controls, current_run
+from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
+from protolink_grpc.state.control import StateControl
+from protolink_grpc.tools.context import NO_MEMORY, Memory
+from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.toolbox import Toolbox
+
+BUDGETS = 1024
+"""Contexts of calls outside of tasks whose budgets are remembered."""
+
+
+class AgentComponents:
+    """The parts that work inside one agent, made from its configuration.
+
+    Attributes:
+        state: What it remembers; None for an agent that remembers nothing.
+    """
+
+    def __init__(self, name: str, config: AgentConfig, runner: ToolRunner) -> None:
+        model, safety = config.model, config.safety
+        self.toolbox = Toolbox(runner)
+        self.approvals = safety.approvals
+        self.redaction = safety.redaction or DEFAULT_REDACTION_POLICY
+        self.policy = safety.policy
+        self.llm = create_llm(model.llm) if isinstance(model.llm, str) else _check_model(model.llm)
+        self.state = _state(config.memory, name)
+        self.controls = Controls(
+            budget=safety.budget or RunBudget(),
+            approval_handler=safety.approval_handler,
+            remote_approvals=safety.approvals is not None and safety.approvals.remote,
+            expose_errors=safety.expose_errors,
+            redaction=self.redaction,
+        )
+        expires_s = safety.approvals.expires_s if safety.approvals is not None else None
+        self.actions = Actions(self.toolbox, Gate(safety.policy, expires_s), memory=self._tool_memory)
+        self.model = ModelSettings(
+            model=self.llm,
+            instructions=model.system_prompt or "",
+            settings=model.infer or InferSettings(),
+            conversations=self._conversations,
+        )
+        self.executor = DefaultHandler(self.actions, self.model)
+        self._budgets: OrderedDict[tuple[str, str], BudgetEnforcer] = OrderedDict()
+
+    def _conversations(self, principal: str) -> ConversationMemory | None:
+        return self.state.of(principal).conversation if self.state is not None else None
+
+    def _tool_memory(self, principal: str, session_id: str) -> Memory:
+        tools = self.state.of(principal).tools if self.state is not None else None
+        return tools.session(session_id) if tools is not None else NO_MEMORY
+
+    async def call_tool(self, agent_name: str, tool_name: str, context: RunContext | None, arguments: Any) -> Any:
+        """Run a tool for code of the application: as an action of the run that the code works for, else outside of any task."""
+        run = current_run()
+        if run is not None and run.agent_name == agent_name:
+            action_context: ActionContext = run
+            if context is not None:
+                action_context = NarrowedContext(run, context)
+                if context.budget != RunBudget():
+                    await charge_tool_call(action_context, self._budget_of(context, run.task_id))
+            position = run.position(TOOL_CALL, tool_name, arguments)
+            return (await self.actions.call_tool(action_context, tool_name, arguments, position=position)).value()
+        context = (context or RunContext()).with_agent(agent_name)
+        action_context = StandaloneContext(context, self._budget_of(context), self.controls, PRINCIPAL)
+        return (await self.actions.call_tool(action_context, tool_name, arguments, position="")).value()
+
+    def _budget_of(self, context: RunContext, task_id: str = "") -> BudgetEnforcer:
+        """One budget for all calls in one context of one task. Callers choose run ids, so two tasks may have the same one."""
+        key = task_id, context.run_id
+        known = self._budgets.get(key)
+        if known is None:
+            known = self._budgets[key] = BudgetEnforcer(effective(self.controls.budget, context.budget))
+            if len(self._budgets) > BUDGETS:
+                self._budgets.popitem(last=False)
+        return known
+
+    async def open(self) -> None:
+        """Make sure that what is remembered can be reached; raises StoreError."""
+        if self.state is not None:
+            await self.state.open()
+
+    async def aclose(self) -> None:
+        if self.state is not None:
+            await self.state.close()
+        if isinstance(self.llm, LLM):
+            await self.llm.aclose()
+
+    @property
+    def control(self) -> StateControl | None:
+        """The control plane of what the agent remembers, None where it remembers nothing."""
+        if self.state is None:
+            return None
+        summarize = self.llm.summarize if isinstance(self.llm, LLM) else None
+        return StateControl(self.state, self._authorize, summarize=summarize)
+
+    async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
+        """Raises ActionDeniedError, ApprovalRequiredError: policy does not let this be done to the agent's memory."""
+        action = RunAction(operation, operation, {"session_id": session_id}, frozenset({operation}))
+        context = RunContext(session_id=session_id or None, metadata={"principal": principal})
+        await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
+
+    def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
+        """Whether a waiting tool call could run with other arguments.
+
+        Raises:
+            InvalidArgumentError: It could not.
+        """
+        tool = str(action.metadata.get("tool", action.name))
+        if tool in self.toolbox:
+            try:
+                self.toolbox.get(tool).validate(arguments)
+            except Exception as error:
+                raise InvalidArgumentError(str(error)) from error
+
+
+def _check_model(llm: Any) -> Any:
+    if llm is not None and not callable(getattr(llm, "generate", None)):
+        raise TypeError(f"llm must be a model, such as create_llm('mock') makes, not {type(llm).__name__}")
+    return llm
+
+
+def _state(memory: MemoryConfig, name: str) -> State | None:
+    if isinstance(memory.state, State):
+        if memory.storage is not None:
+            memory.state.storage = memory.storage
+        return memory.state.bind(name)
+    if memory.state is None and memory.storage is None:
+        return None
+    modules = ("conversation",) if memory.state is None else memory.state
+    return State(memory.storage or InMemoryStorage(), modules).bind(name)

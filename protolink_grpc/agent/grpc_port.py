@@ -1,0 +1,72 @@
+"""The gRPC port of an agent, and the services of ours that every port offers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.protobuf.descriptor import ServiceDescriptor
+from plgrpc.v1 import agent_service_pb2, control_service_pb2
+
+from protolink_grpc.agent.edge_settings import EdgeSettings
+from protolink_grpc.agent.identity import advertised, is_everywhere
+from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
+from protolink_grpc.edges.grpc.app import GrpcServer
+from protolink_grpc.edges.grpc.control_servicer import ControlServicer
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.net.address import Address
+from protolink_grpc.runtime.actions.approvals import Approvals
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.state.control import StateControl
+from protolink_grpc.tools.toolbox import Toolbox
+
+log = get_logger(__name__)
+
+Service = tuple[ServiceDescriptor, object]
+"""A service of a proto, and the servicer that implements it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedAgent:
+    """What the ports of an agent serve. `card` is the agent's own; the ports write their URLs into it."""
+
+    service: TaskService
+    card: AgentCard
+    toolbox: Toolbox
+    control: StateControl | None
+    redaction: RedactionPolicy
+    approvals: Approvals | None
+
+
+def agent_services(served: ServedAgent) -> list[Service]:
+    """AgentService and ControlService. A2A's services are made in `a2a_services`."""
+    card = served.card
+    agent = AgentServicer(served.service, lambda: card)
+    control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
+    return [
+        (agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"], agent),
+        (control_service_pb2.DESCRIPTOR.services_by_name["ControlService"], control),
+    ]
+
+
+async def open_grpc_port(
+    served: ServedAgent, services: Sequence[Service], settings: EdgeSettings, listen_at: Address | None
+) -> GrpcServer:
+    """Take the port of the card's URL, or `listen_at`, and write into the card where callers reach it. It does not answer yet.
+
+    Raises:
+        AddressInUseError: The port is taken.
+        InvalidArgumentError: The certificates are not usable.
+    """
+    card = served.card
+    public = Address.parse(card.url)
+    if listen_at is None and is_everywhere(public):
+        log.warning(
+            "%s has the URL %s, which nobody else can call; give its card the name that others use and listen=%r",
+            card.name,
+            card.url,
+            card.url,
+        )
+    server = GrpcServer(listen_at or public, services, options=settings.grpc_options)
+    card.url = advertised(public, await server.start())
+    return server

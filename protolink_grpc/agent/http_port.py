@@ -1,0 +1,78 @@
+"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, health and metrics, and A2A's routes where the agent has them.
+
+Loaded when an agent has an HTTP port: starlette and uvicorn take as long to import as everything else.
+"""
+
+from starlette.routing import BaseRoute
+
+from protolink_grpc.a2a.edge.routes import a2a_routes
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.agent.edge_settings import EdgeSettings
+from protolink_grpc.agent.grpc_port import ServedAgent, agent_services
+from protolink_grpc.compat.protolink.edge.routes import agent_routes
+from protolink_grpc.compat.protolink.edge.websocket import behind_guard
+from protolink_grpc.edges.http.app import Gateway
+from protolink_grpc.edges.http.grpc_web import grpc_web_routes
+from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.request_guard import RequestGuard
+
+
+class HttpPort:
+    """An HTTP server of an agent, from its opening to its end."""
+
+    def __init__(
+        self, options: HttpOptions, settings: EdgeSettings, served: ServedAgent, operations: Operations | None
+    ) -> None:
+        card, service = served.card, served.service
+        self._options, self._settings, self._served, self._operations = options, settings, served, operations
+        self.gateway = Gateway(
+            options,
+            RequestGuard(settings.authenticate, settings.admit, options.bounds),
+            about=lambda: {"name": card.name, "transport": card.transport, "url": self.url},
+            obstacle=lambda: "" if service.is_accepting else "stopping",
+            challenges=settings.challenges,
+        )
+        self.gateway.metrics.gauge(
+            "active_tasks", "Tasks that run or wait for a slot.", lambda: len(service.active_task_ids)
+        )
+
+    @property
+    def url(self) -> str:
+        """Where callers reach it; empty before it is open."""
+        return self.gateway.url
+
+    async def open(self) -> str:
+        """Listen. Returns the URL.
+
+        Raises:
+            AddressInUseError: The port is taken.
+            InvalidArgumentError: The certificates are not usable.
+        """
+        gateway, operations = self.gateway, self._operations
+        a2a = a2a_routes(gateway, operations) if operations is not None else []
+        methods = self._settings.procedures(agent_services(self._served))
+        web = grpc_web_routes(gateway.guard, gateway.streams, methods)
+        # ProtoLink's paths first: `/tasks/stream` is no task of A2A's.
+        return await gateway.start([*self._protolink_routes(), *web, *a2a])
+
+    def _protolink_routes(self) -> list[BaseRoute]:
+        gateway, served, a2a = self.gateway, self._served, self._settings.a2a
+        card = served.card
+        return agent_routes(
+            gateway.guard,
+            served.service,
+            lambda: card,
+            served.control,
+            public_url=lambda: gateway.url,
+            streams=gateway.streams,
+            public_card=a2a is None or a2a.public_card,
+            socket=behind_guard(self._options),
+        )
+
+    async def drain(self) -> None:
+        """Report that the agent is not ready; event streams end where they are."""
+        await self.gateway.begin_drain()
+
+    async def stop(self, grace_s: float) -> None:
+        """Accept nothing more, let answers under way finish, cut the rest."""
+        await self.gateway.stop(grace_s)

@@ -1,0 +1,408 @@
+"""The life of an agent: where it is reached, when its runtime begins, how it comes up and goes down.
+
+What an agent does with a task is decided elsewhere; so is what its settings mean.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Self
+
+from protolink_grpc.agent.components import AgentComponents
+from protolink_grpc.agent.config import (
+    AgentConfig,
+)
+from protolink_grpc.agent.edge_settings import edge_settings, http_options
+from protolink_grpc.agent.grpc_port import ServedAgent
+from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
+from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
+from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
+from protolink_grpc.agent.peers import OUTAGE_S, Peers
+from protolink_grpc.agent.ports import AgentPorts
+from protolink_grpc.agent.registry import Registry, registry_client
+from protolink_grpc.agent.trust import PeerClients, PeerTrust
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ProtolinkError,
+    UnavailableError,
+)
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.task import Task
+from protolink_grpc.net.background_loop import background as shared_loop
+from protolink_grpc.net.event_loops import run_server
+from protolink_grpc.net.tls import TLSConfig
+from protolink_grpc.reports import RunStore, SQLiteRunStore
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.run_saver import RunSaver
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Limits
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.wire.cards import card_to_bytes, check_card_size
+from protolink_grpc.wire.registry import InstanceState, InstanceStatus
+
+log = get_logger(__name__)
+
+REGISTER_WAIT_S = 2.0
+UNREGISTER_WAIT_S = 2.0
+"""How long coming up waits for the registry, and going down: both go on without it."""
+
+
+@checks_arguments
+class AgentLifecycle:
+    """What starts and stops an agent. `Agent` adds to it what users write and call.
+
+    A subclass says which function runs a task (`_handler`), and whether that is the default handler (`_is_default`).
+
+    Attributes:
+        card: Who the agent is; it learns its URLs when the ports are open.
+        store: Where its tasks are kept.
+        run_store: Where its runs are kept beside the store; None where they are not.
+        grace_s: How long `stop` lets runs finish.
+    """
+
+    def __init__(
+        self,
+        card: AgentCard,
+        config: AgentConfig,
+        *,
+        registry: "str | Registry | RegistryClient | None",
+        registry_url: str | None,
+        store: TaskStore | None,
+    ) -> None:
+        serving = config.serving
+        self._config = config
+        self.card = card
+        self.run_store = config.runtime.run_store
+        self.store: TaskStore = _store(store, self.run_store)
+        self.grace_s = serving.grace_s
+        self._runner = ToolRunner(max_workers=config.tooling.max_sync_workers, timeout_s=config.tooling.tool_timeout_s)
+        self._components = AgentComponents(card.name, config, self._runner)
+        self._toolbox = self._components.toolbox
+        self._metadata = tuple(config.peering.metadata)
+        self._registry_given = registry if isinstance(registry, Registry) else None
+        self._registry = registry_client(registry, registry_url, serving.tls, self._metadata)
+        self._listen_at = listen_address(card, serving.listen, registers=self._registry is not None)
+        trusted = config.peering.trusted_peers
+        self._trusted_peers = trusted if isinstance(trusted, str) else tuple(trusted)
+        self._clients = self._new_clients(card.transport if card.transport == "runtime" else "grpc", serving.tls)
+        self._peers = self._new_peers()
+        self._limits = config.runtime.limits or Limits()
+        self._edge_settings = edge_settings(serving, card.url)
+        self._configured_url = card.url
+        self._own_interfaces = list(card.interfaces)
+        self._own_schemes = dict(card.security_schemes or {})
+        self._service: TaskService | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._ports: AgentPorts | None = None
+        self._has_come_up = False
+        self._keeper: asyncio.Task[None] | None = None
+        self._is_draining = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopped: asyncio.Event | None = None
+
+    def _handler(self) -> Callable[[Task, Run], Awaitable[Task | None]]:
+        """The function that runs a task."""
+        raise NotImplementedError
+
+    @property
+    def _is_default(self) -> bool:
+        """Whether that function is the default handler, whose runs can be repeated after a crash."""
+        raise NotImplementedError
+
+    @property
+    def http_url(self) -> str:
+        """Where the HTTP port is reached; empty where there is none, or the agent does not run."""
+        return self._ports.http_url if self._ports is not None else ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the agent is reachable under its URL."""
+        return self._loop is not None
+
+    def relocate(
+        self,
+        *,
+        url: str | None = None,
+        registry: "str | Registry | RegistryClient | None" = None,
+        store: TaskStore | None = None,
+        tls: TLSConfig | None = None,
+        listen: str | None = None,
+        http: HttpOptions | str | int | None = None,
+    ) -> Self:
+        """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
+
+        A `url` without `listen` is also where it listens.
+
+        Raises:
+            InvalidArgumentError: The URL is none that an agent can have, or none that it can register.
+            RuntimeError: The agent has begun to work.
+        """
+        if self._service is not None or self.is_running:
+            raise RuntimeError("relocate() moves agents that are not running; stop it first")
+        card = self.card if url is None else resolve_card(self.card, None, url=url)
+        known = self._listen_at.url if self._listen_at is not None and url is None else None
+        registers = registry is not None or self._registry is not None
+        self._listen_at = listen_address(card, listen or known, registers=registers)
+        self.card, self._configured_url = card, card.url
+        tls = tls or self._edge_settings.grpc.tls
+        wanted = http if http is not None else self._config.serving.http
+        self._edge_settings = replace(self._edge_settings, http=http_options(wanted, card.url, tls))
+        if tls is not None:
+            self._edge_settings = replace(self._edge_settings, grpc=replace(self._edge_settings.grpc, tls=tls))
+            self._clients = self._new_clients(self._clients.own.transport, tls)
+        if registry is not None:
+            self._registry_given = registry if isinstance(registry, Registry) else None
+            self._registry = registry_client(registry, None, tls or self._edge_settings.grpc.tls, self._metadata)
+        self._peers = self._new_peers()
+        self.store = store if store is not None else self.store
+        return self
+
+    async def serve(self, *, register: bool = True) -> None:
+        """Come up on the running loop and return: store, port, registry, in this order.
+
+        Raises:
+            AddressInUseError: The port is taken.
+            AgentConflictError: Another agent of this process has the `runtime://` URL.
+            StoreError: The store cannot be opened.
+            InvalidArgumentError: The card is larger than 1 MiB as encoded.
+        """
+        if self._loop is not None:
+            return
+        self.card.security_schemes = self._own_schemes | self._edge_settings.security_schemes
+        check_card_size(len(card_to_bytes(self.card)))
+        service = await self._own_service()
+        self._loop = asyncio.get_running_loop()
+        try:
+            if self.card.transport == "runtime":
+                announce(self.card.url, self._endpoint())
+            await self._open_ports(service)
+            if register and self._registry is not None:
+                await self._register(self._registry, service)
+        except BaseException:
+            await self.aclose(grace_s=0)
+            raise
+        urls = dict.fromkeys(filter(None, (self.card.url, self.http_url)))
+        self._has_come_up = True
+        log_listening(log, f"agent {self.card.name}", urls, foreground=self._stopped is not None)
+
+    async def _open_ports(self, service: TaskService) -> None:
+        components = self._components
+        ports = self._ports = AgentPorts(self._edge_settings, self._listen_at)
+        await ports.open(
+            ServedAgent(
+                service,
+                self.card,
+                self._toolbox,
+                components.control,
+                components.redaction,
+                approvals=components.approvals,
+            )
+        )
+
+    async def _register(self, registry: RegistryClient, service: TaskService) -> None:
+        registered = asyncio.Event()
+        self._keeper = asyncio.get_running_loop().create_task(
+            registry.keep_registered(
+                lambda: self.card,
+                lease_ttl_s=self._config.peering.lease_ttl_s,
+                instance_id=new_uuid(),
+                status=lambda: self._status(service),
+                registered=registered,
+            )
+        )
+        # A registry that is away must not keep the agent from working: registration goes on behind.
+        waiting = asyncio.ensure_future(registered.wait())
+        await asyncio.wait([waiting, self._keeper], timeout=REGISTER_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._keeper.done():
+            self._keeper.result()
+
+    def _status(self, service: TaskService) -> InstanceStatus:
+        """What heartbeats report."""
+        return InstanceStatus(InstanceState.DRAINING if self._is_draining else InstanceState.UP, *service.load)
+
+    async def _say_draining(self, registry: RegistryClient, service: TaskService) -> None:
+        """Stay in the registry for callers that have work here, and send the others elsewhere."""
+        self._is_draining = True  # also what the keeper says from now on
+        with suppress(ProtolinkError, TimeoutError):
+            async with asyncio.timeout(UNREGISTER_WAIT_S):
+                await registry.heartbeat(self.card.url, self._status(service))
+
+    async def _unregister(self) -> None:
+        """Leave the registry, if the agent is in it."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        keeper.cancel()
+        await asyncio.wait([keeper])
+        if self._registry is not None:
+            with suppress(ProtolinkError, TimeoutError):
+                async with asyncio.timeout(UNREGISTER_WAIT_S):
+                    await self._registry.unregister(self.card.url)
+
+    async def aclose(self, grace_s: float | None = None) -> None:
+        """Go down on the running loop: say so, refuse new work, let runs finish, leave the registry, close port and store.
+
+        An agent without runs, or without a grace for them, leaves the registry first.
+        """
+        grace = self.grace_s if grace_s is None else grace_s
+        was_up, self._has_come_up = self._has_come_up, False
+        if was_up:
+            log.info("agent %s is stopping", self.card.name)
+        if self._ports is not None:
+            await self._ports.drain()
+        service, self._service = self._service, None
+        if self._keeper is not None and self._registry and service and grace > 0 and any(service.load):
+            await self._say_draining(self._registry, service)
+        else:
+            await self._unregister()
+        try:
+            if service is not None:
+                withdraw(self.card.url, service)
+                await service.stop(grace)
+        finally:
+            await self._unregister()
+            self._is_draining = False
+        ports, self._ports = self._ports, None
+        if ports is not None:
+            # The runs have ended; what is left are watches, which get their last events.
+            await ports.close(min(grace, 1.0))
+        await self._peers.aclose()
+        await self._components.aclose()
+        await self._runner.aclose(grace_s=0)
+        self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
+        self._toolbox.runner = self._runner
+        self.card.url, self.card.interfaces = self._configured_url, list(self._own_interfaces)
+        self._loop = None
+        if was_up:
+            log.info("agent %s has stopped", self.card.name)
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            stopped.set()
+
+    def start(self, *, register: bool = True, background: bool = False) -> None:
+        """Serve: in the foreground until a signal or `stop`, or with `background` beside the program. Raises as `serve`."""
+        if background:
+            shared_loop.run(self.serve(register=register))
+        else:
+            self.run(register=register)
+
+    def stop(self) -> None:
+        """Go down, from any thread; returns when everything is closed. A stopped agent can be started again."""
+        if self._loop is not None:
+            close_from_outside(self._loop, self.aclose, "agent")
+
+    def run(self, *, register: bool = True) -> None:
+        """Serve in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""
+        run_server(self._run(register))
+
+    async def _run(self, register: bool) -> None:
+        stopped = self._stopped = asyncio.Event()
+        stop_on_signal(stopped)
+        await self.serve(register=register)
+        if self._ports is None or not self._ports.listens:
+            log.warning(
+                "%s listens on no port: %s can be called in this process only; give the agent a url like %s to be reached",
+                self.card.name,
+                self.card.url,
+                ANY_PORT,
+            )
+        await stopped.wait()
+        await self.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.serve()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def _local(self) -> LocalAgent:
+        """This agent as a peer in its own process, from whatever loop the caller runs on."""
+        await self._own_service()
+        return LocalAgent(self.card.url, self._endpoint)
+
+    def _endpoint(self) -> LocalEndpoint:
+        if self._service is None or self._home is None:
+            raise UnavailableError(f"agent {self.card.name} was stopped", agent=self.card.name)
+        components = self._components
+        return LocalEndpoint(
+            self._service, self._home, lambda: self.card, self._toolbox, components.control, components.redaction
+        )
+
+    async def _own_service(self) -> TaskService:
+        """The runtime of this agent, started on the running loop when first needed.
+
+        A loop that has ended took its runtime along: the next one gets a runtime of its own, on the same store.
+        """
+        loop = asyncio.get_running_loop()
+        if self._service is None or (self._home is not loop and (self._home is None or self._home.is_closed())):
+            self._home = loop
+            self._service = TaskService(
+                self.card.name,
+                self.store,
+                self._handler(),
+                limits=self._limits,
+                recovery=self._config.runtime.recovery,
+                controls=self._components.controls,
+                replayable=self._is_default,
+                approvals=self._components.approvals,
+                redaction=self._components.redaction,
+                check_edit=self._components.check_edit,
+                run_saver=_run_saver(self.run_store, self.store),
+            )
+        service = self._service
+        if self._home is loop and not service.is_accepting:
+            try:
+                await self._components.open()
+                await service.start()
+            except BaseException:
+                self._service = None
+                raise
+        return service
+
+    def _new_clients(self, transport: str, tls: TLSConfig | None) -> PeerClients:
+        if self._config.peering.credentials is None and not self._metadata:
+            return PeerClients(AgentClient(transport, tls=tls, outage_s=OUTAGE_S))
+        own = AgentClient(
+            transport,
+            tls=tls,
+            metadata=self._metadata,
+            credentials=self._config.peering.credentials,
+            outage_s=OUTAGE_S,
+            trusted_origins=[each for each in self._trusted_peers if "://" in each],
+        )
+        return PeerClients(own, AgentClient(transport, tls=tls, outage_s=OUTAGE_S), self.card.name)
+
+    def _new_peers(self) -> Peers:
+        trust = PeerTrust(
+            self._trusted_peers, self._config.peering.trust_registry, self._registry_given or self._registry
+        )
+        peers = Peers(self._clients, self._registry, trust, lambda: self.card)
+        self._components.actions.peers = peers
+        self._components.model.peers = peers.cards if self.card.capabilities.delegation else None
+        return peers
+
+
+def _store(store: TaskStore | None, run_store: RunStore | None) -> TaskStore:
+    if not isinstance(run_store, SQLiteRunStore):
+        return store if store is not None else MemoryStore()
+    if store is not None:
+        raise InvalidArgumentError("the run store brings the task store along: give one of both", field="run_store")
+    return run_store.task_store
+
+
+def _run_saver(run_store: RunStore | None, store: TaskStore) -> RunSaver | None:
+    """Passes runs on to a run store of the application; a view over the agent's own store has them already."""
+    if run_store is None or isinstance(run_store, SQLiteRunStore):
+        return None
+    return RunSaver(run_store, store)

@@ -1,0 +1,413 @@
+"""One agent in the same process, `runtime://name`: the same verbs without a wire, and the same isolation.
+
+Nothing that a caller holds is shared with the agent: what goes in is copied, what comes out is made from the log.
+"""
+
+import asyncio
+import difflib
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from protolink_grpc.client.port import (
+    ApprovalAnswer,
+    ApprovalFilter,
+    ApprovalList,
+    CalledTool,
+    ListFilter,
+    Sent,
+    TaskList,
+    TaskSummary,
+    compaction_of,
+)
+from protolink_grpc.client.sources import SourceOptions
+from protolink_grpc.errors import (
+    AgentConflictError,
+    AgentNotFoundError,
+    DeadlineExceededError,
+    UnavailableError,
+)
+from protolink_grpc.models.action import ApprovalDecision, ApprovalState
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.fold import copy_artifact, copy_message
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.part import ToolCall, ToolOutput
+from protolink_grpc.models.payload import copied
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
+from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.tool import ToolList
+from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.net.page_tokens import (
+    cursor_from_token,
+    name_from_token,
+    page_size_of,
+    token_from_cursor,
+    token_from_name,
+)
+from protolink_grpc.reports import ReportBuilder, RunExport
+from protolink_grpc.runtime.actions.tool_task import run_tool
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.storage.approvals import ApprovalQuery
+from protolink_grpc.storage.port import TaskHead, TaskQuery
+from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
+from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
+
+T = TypeVar("T")
+
+PRINCIPAL = "local"
+"""Who calls from the same process; there is nobody to authenticate."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalEndpoint:
+    """A running agent: its service, the loop that it lives on, its card, tools, and the control of its state where it keeps one.
+
+    `redaction` hides what must not leave in reports and exports.
+    """
+
+    service: TaskService
+    loop: asyncio.AbstractEventLoop
+    card: Callable[[], AgentCard]
+    toolbox: Toolbox
+    state: StateControl | None = None
+    redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
+
+
+_endpoints: dict[str, LocalEndpoint] = {}
+
+
+def announce(url: str, endpoint: LocalEndpoint) -> None:
+    """Make an agent reachable under `runtime://name`.
+
+    Raises:
+        AgentConflictError: Another running agent has that URL.
+    """
+    known = _endpoints.get(url)
+    if known is not None and known.service is not endpoint.service:
+        raise AgentConflictError(f"another agent in this process is {url}", url=url)
+    _endpoints[url] = endpoint
+
+
+def withdraw(url: str, service: TaskService) -> None:
+    """The agent is no longer reachable. Somebody else's announcement stays."""
+    known = _endpoints.get(url)
+    if known is not None and known.service is service:
+        del _endpoints[url]
+
+
+def endpoint_at(url: str) -> LocalEndpoint:
+    """The agent at that URL.
+
+    Raises:
+        AgentNotFoundError: None is running there; the nearest name is a hint.
+    """
+    endpoint = _endpoints.get(url.rstrip("/"))
+    if endpoint is None:
+        near = difflib.get_close_matches(url, _endpoints, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise AgentNotFoundError(f"no agent is running at {url} in this process{hint}", url=url)
+    return endpoint
+
+
+class LocalAgent:
+    """An agent of this process; looked up at each call, so that it may come and go.
+
+    Args:
+        url: Where it says that it is, for error texts; by default it is looked up there too.
+        find: Finds it otherwise.
+    """
+
+    def __init__(self, url: str, find: Callable[[], LocalEndpoint] | None = None) -> None:
+        self.url = url
+        self._principal = PRINCIPAL
+        self._find = find or (lambda: endpoint_at(url))
+
+    async def _on_its_loop(
+        self,
+        work: Callable[[TaskService], Coroutine[Any, Any, T]],
+        timeout_s: float | None,
+        task_id: str = "",
+        endpoint: LocalEndpoint | None = None,
+    ) -> T:
+        endpoint = endpoint or self._find()
+        own = endpoint.loop is asyncio.get_running_loop()
+        if endpoint.loop.is_closed():
+            raise UnavailableError(
+                f"{self.url} is not reachable: the loop that it ran on is closed", url=self.url, unreached="true"
+            )
+        coroutine = work(endpoint.service)
+        if own and timeout_s is None:
+            return await coroutine
+        try:
+            async with asyncio.timeout(timeout_s):
+                if own:
+                    return await coroutine
+                return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, endpoint.loop))
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"{self.url} did not answer in time; the task goes on there", url=self.url, task_id=task_id
+            ) from None
+
+    @property
+    def is_connected(self) -> bool:
+        return True
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        return AgentCard.from_dict(self._find().card().to_dict())
+
+    async def send(
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        wait: bool,
+        timeout_s: float | None,
+    ) -> Sent:
+        submission = isolated(task, request_id, target, expected)
+
+        async def work(service: TaskService) -> Sent:
+            turn = await service.submit(submission, self._principal, waits=wait)
+            fold = await (service.settled(turn) if wait else service.get(turn.task_id, self._principal))
+            return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
+
+        return await self._on_its_loop(work, timeout_s, task.id)
+
+    def stream(
+        self,
+        task: Task,
+        request_id: str,
+        *,
+        target: TaskTarget = TaskTarget.CREATE_OR_CONTINUE,
+        expected: int = 0,
+        deltas: bool = False,
+        timeout_s: float | None,
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        submission = isolated(task, request_id, target, expected)
+
+        def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
+            return service.stream(submission, self._principal, deltas=deltas)
+
+        return self._events(open_stream, timeout_s, task.id)
+
+    def watch(
+        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        def open_watch(service: TaskService) -> AsyncGenerator[list[bytes], None]:
+            return service.watch(task_id, self._principal, after=after, stop_at=stop_at, deltas=deltas)
+
+        return self._events(open_watch, timeout_s, task_id)
+
+    async def _events(
+        self,
+        open_batches: Callable[[TaskService], AsyncGenerator[list[bytes], None]],
+        timeout_s: float | None,
+        task_id: str,
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        async with aclosing(self._batches(open_batches, timeout_s, task_id)) as batches:
+            async for frames in batches:
+                yield [delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame) for frame in frames]
+
+    async def _batches(
+        self,
+        open_batches: Callable[[TaskService], AsyncGenerator[T, None]],
+        timeout_s: float | None,
+        task_id: str,
+    ) -> AsyncGenerator[T, None]:
+        endpoint = self._find()
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        batches = open_batches(endpoint.service)
+        try:
+            while True:
+                rest = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
+                self._check_runs(endpoint)
+                batch = await self._on_its_loop(lambda _: _next(batches), rest, task_id, endpoint)
+                if batch is None:
+                    return
+                yield batch
+        finally:
+            # Where it was opened, also when the agent has gone meanwhile.
+            if not endpoint.loop.is_closed():
+                await self._on_its_loop(lambda _: batches.aclose(), None, endpoint=endpoint)
+
+    def _check_runs(self, endpoint: LocalEndpoint) -> None:
+        now = self._find()
+        if now.service is not endpoint.service or now.loop is not endpoint.loop:
+            # What was opened there must not be driven from here: whoever reads on begins again, after its last event.
+            raise UnavailableError(f"{self.url} was started anew", url=self.url)
+
+    async def get(self, task_id: str, timeout_s: float | None) -> Task:
+        async def work(service: TaskService) -> Task:
+            # Made on the agent's loop: there nothing happens to the fold meanwhile.
+            return (await service.get(task_id, self._principal)).to_task()
+
+        return await self._on_its_loop(work, timeout_s, task_id)
+
+    async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
+        query = TaskQuery(
+            principal=self._principal,
+            agent_name=self._find().service.agent_name,
+            states=frozenset(wanted.states),
+            session_id=wanted.session_id,
+            updated_after_micros=micros_from_iso(wanted.updated_after) if wanted.updated_after else 0,
+            page_size=page_size_of(wanted.page_size),
+            after=cursor_from_token(wanted.page_token),
+            include_total=wanted.include_total,
+        )
+        page = await self._on_its_loop(lambda service: service.find(query), timeout_s)
+        return TaskList([_summary(head) for head in page.heads], token_from_cursor(page.next), page.total)
+
+    async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
+        async def work(service: TaskService) -> Task:
+            return (await service.cancel(task_id, self._principal, reason=reason)).to_task()
+
+        return await self._on_its_loop(work, timeout_s, task_id)
+
+    async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
+        head = await self._on_its_loop(lambda service: service.head(task_id, self._principal), timeout_s, task_id)
+        builder = ReportBuilder(run_id or head.run_id)
+        async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
+            async for events in batches:
+                for event in events:
+                    builder.add(event)
+        return builder.report_on(task_id).redacted(self._find().redaction)
+
+    async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
+        export = RunExport(shape, self._find().redaction)
+        async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
+            async for events in batches:
+                yield tuple(export.lines(events))
+
+    async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
+        most, found = page_size_of(page_size), self._find().toolbox.describe(name_from_token(page_token))
+        tools = list(islice(found, most + 1))
+        return ToolList(tools[:most], token_from_name(tools[most - 1].name if len(tools) > most else ""))
+
+    async def call_tool(
+        self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
+    ) -> CalledTool:
+        copy, endpoint = ToolCall(call.tool_name, copied(call.args), call.call_id), self._find()
+        for value, field in ((request_id, "request_id"), (task_id, "task_id"), (session_id, "session_id")):
+            check_id(value, field)
+
+        async def work(service: TaskService) -> CalledTool:
+            done, output = await run_tool(
+                service,
+                endpoint.toolbox,
+                copy,
+                self._principal,
+                session_id=session_id,
+                request_id=request_id,
+                task_id=task_id,
+            )
+            return CalledTool(ToolOutput(output.call_id, copied(output.result), plain(output.error)), done)
+
+        return await self._on_its_loop(work, timeout_s, task_id, endpoint)
+
+    async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
+        query = ApprovalQuery(
+            states=frozenset(wanted.states) or frozenset({ApprovalState.PENDING}),
+            task_id=wanted.task_id,
+            page_size=page_size_of(wanted.page_size),
+            after=cursor_from_token(wanted.page_token),
+        )
+        page = await self._on_its_loop(lambda service: service.approvals(self._principal, query), timeout_s)
+        return ApprovalList(page.approvals, token_from_cursor(page.next))
+
+    def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
+        def open_watch(service: TaskService) -> AsyncGenerator[ApprovalChanges, None]:
+            return service.watch_approvals(self._principal, task_id, after_revision=after_revision)
+
+        return self._batches(open_watch, None, task_id)
+
+    async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
+        copy = ApprovalDecision.from_dict(decision.to_dict())
+        answered = await self._on_its_loop(
+            lambda service: service.respond(copy, self._principal, request_id), timeout_s
+        )
+        return ApprovalAnswer(*answered)
+
+    async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.describe(request, self._principal), timeout_s)
+
+    async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.reset(request, self._principal), timeout_s)
+
+    async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
+        return await self._on_state(lambda state: state.compact(request, self._principal), timeout_s)
+
+    async def compact_history(
+        self, request: HistoryCompactionRequest, timeout_s: float | None
+    ) -> HistoryCompactionResult:
+        return compaction_of(await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s))
+
+    async def _on_state(
+        self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None
+    ) -> StateOperationResult:
+        endpoint = self._find()
+        state = kept(endpoint.state)
+        return await self._on_its_loop(lambda _: work(state), timeout_s, endpoint=endpoint)
+
+
+class LocalAgents:
+    """Agents at `runtime://` URLs, as an AgentSource."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Nothing of the options applies: there is no connection, and no credentials are shown."""
+
+    def open(self, url: str, transport: str, *, outage_s: float | None = None) -> LocalAgent:
+        return LocalAgent(url)
+
+
+async def _next(batches: AsyncGenerator[T, None]) -> T | None:
+    return await anext(batches, None)
+
+
+def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:
+    """What `task` contributes, as copies: the caller goes on to own its task.
+
+    Raises:
+        InvalidArgumentError: What the gRPC edge would refuse, with the same field.
+    """
+    submission = Submission.of(task, request_id=request_id)
+    submission.target, submission.expected_sequence = target, expected
+    check_bounds(task.messages, MAX_MESSAGES, "messages", "input.messages")
+    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "input.artifacts")
+    check_id(task.id, "input.task_id")
+    check_id(submission.session_id, "input.session_id")
+    if submission.context is not None:
+        check_id(submission.context.run_id, "input.options.run_id")
+    check_id(request_id, "request_id")
+    submission.messages = [copy_message(message) for message in task.messages]
+    submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]
+    submission.metadata = plain(task.metadata) if task.metadata else {}
+    submission.flow_state = plain(task.flow_state) if task.flow_state else {}
+    return submission
+
+
+def _summary(head: TaskHead) -> TaskSummary:
+    return TaskSummary(
+        id=head.task_id,
+        state=head.state,
+        session_id=head.session_id,
+        run_id=head.run_id,
+        agent_name=head.agent_name,
+        sequence=head.sequence,
+        created_at=iso_from_micros(head.create_micros),
+        updated_at=iso_from_micros(head.update_micros),
+        message_count=head.messages,
+        artifact_count=head.artifacts,
+        reason=head.reason,
+    )

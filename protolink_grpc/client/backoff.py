@@ -1,0 +1,66 @@
+"""Retry backoff for calls and streams whose connection broke. docs/polyglot.md has the rule that every client follows."""
+
+import asyncio
+
+from protolink_grpc.errors import ProtolinkError, RemoteError
+from protolink_grpc.net.exponential_delay import ExponentialDelay
+
+OUTAGE_S = 60.0
+"""How long what was cut is repeated, unless a client says otherwise."""
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+"""Between attempts: doubling, with jitter."""
+
+OPEN_S = 1.0
+"""A stream that was open for so long counts as progress."""
+
+
+def is_cut(error: ProtolinkError) -> bool:
+    """Whether the same request may be sent again: the connection broke, or the agent is away for a while."""
+    code = error.code if isinstance(error, RemoteError) else error.rule.grpc
+    return code == "UNAVAILABLE"
+
+
+class Backoff:
+    """The backoff of one call: how long to wait before the next attempt, and when to give up.
+
+    Args:
+        outage_s: How long to try without progress; 0 repeats nothing.
+        streams: An attempt is a stream, which may be open without showing anything.
+    """
+
+    def __init__(self, outage_s: float, *, streams: bool = False) -> None:
+        self._outage_s = outage_s
+        self._streams = streams
+        self._began = 0.0
+        self._delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        self.reset()
+
+    def begin(self) -> None:
+        """An attempt begins."""
+        self._began = asyncio.get_running_loop().time()
+
+    def reset(self) -> None:
+        """There was an answer or an event: the next cut is a first one."""
+        self._delay.reset()
+        self._first_cut: float | None = None
+
+    def next_s(self, error: ProtolinkError) -> float | None:
+        """Seconds to wait before the next attempt; None when it is time to give up and raise the error of the last one."""
+        now = asyncio.get_running_loop().time()
+        if self._streams and now - self._began >= OPEN_S and not error.metadata.get("unreached"):
+            self._first_cut = None  # the pauses go on growing, so that nothing spins
+        self._first_cut = now if self._first_cut is None else self._first_cut
+        left_s = self._first_cut + self._outage_s - now
+        least_s = error.retry_after_s or 0.0
+        if left_s <= 0 or least_s > left_s:
+            return None
+        # The last attempt comes when the time is over, not before.
+        return min(max(self._delay.next_s(), least_s), left_s)
+
+    async def after(self, error: ProtolinkError) -> None:
+        """Wait before the next attempt. Raises `error` when it is time to give up."""
+        pause_s = self.next_s(error)
+        if pause_s is None:
+            raise error
+        await asyncio.sleep(pause_s)

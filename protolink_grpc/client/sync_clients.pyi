@@ -1,0 +1,172 @@
+"""Generated from the asynchronous clients by tests/contract/make_sync_stub.py. Do not edit."""
+# ruff: noqa: A002 -- the arguments have the names that the clients give them
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Literal
+
+from protolink_grpc.client.agent_client import AgentClient, Target
+from protolink_grpc.client.port import ApprovalAnswer, ApprovalList, TaskList
+from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
+from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import ToolList
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.wire.registry import AgentChange, AgentFilter, InstanceStatus, RegisteredAgent
+
+class SyncAgentClient:
+    def __init__(self, client: AgentClient) -> None: ...
+    def connect(self, agent_url: str | None = None) -> None: ...
+    def get_agent_card(self, agent_url: str | None = None) -> AgentCard: ...
+    def send_task(
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
+    ) -> Task: ...
+    def submit_task(
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
+    ) -> Task: ...
+    def send_task_streaming(
+        self,
+        agent_url: str | None,
+        task: Task | Message | str,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        target: Target | None = None,
+        expected_sequence: int = 0,
+        deltas: bool = False,
+    ) -> Generator[RunEvent]: ...
+    def subscribe(
+        self, task_id: str, *, agent_url: str | None = None, after: int = 0, stop_at: StopAt = ..., deltas: bool = False
+    ) -> Generator[RunEvent]: ...
+    def send_message(self, agent_url: str | None, message: Message | str) -> Message: ...
+    def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task: ...
+    def list_tasks(
+        self,
+        *,
+        agent_url: str | None = None,
+        states: Sequence[TaskState | str] = ...,
+        session_id: str = "",
+        updated_after: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        include_total: bool = False,
+    ) -> TaskList: ...
+    def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task: ...
+    def list_tools(self, agent_url: str | None = None, *, page_size: int = 0, page_token: str = "") -> ToolList: ...
+    def call_tool(
+        self,
+        agent_url: str | None,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        **more: Any,
+    ) -> Any: ...
+    def list_approvals(
+        self,
+        agent_url: str | None = None,
+        *,
+        states: Sequence[ApprovalState | str] = ...,
+        task_id: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+    ) -> ApprovalList: ...
+    def watch_approvals(self, agent_url: str | None = None, *, task_id: str = "") -> Generator[Approval]: ...
+    def respond_approval(
+        self,
+        agent_url: str | None,
+        answer: ApprovalDecision | Approval | str,
+        approved: bool | None = None,
+        *,
+        reason: str = "",
+        edited_arguments: dict[str, Any] | None = None,
+        etag: str = "",
+        request_id: str | None = None,
+    ) -> ApprovalAnswer: ...
+    def describe_state(
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
+        include_data: bool = False,
+    ) -> StateOperationResult: ...
+    def reset_state(
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | None = None,
+        *,
+        session_id: str | None = None,
+        stores: Sequence[str] | None = None,
+    ) -> StateOperationResult: ...
+    def compact_state(
+        self,
+        agent_url: str | None = None,
+        request: StateOperationRequest | HistoryCompactionRequest | None = None,
+        *,
+        session_id: str | None = None,
+        strategy: CompactionStrategy | None = None,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        preserve_recent: int | None = None,
+        summary_max_tokens: int | None = None,
+    ) -> StateOperationResult: ...
+    def compact_history(
+        self, agent_url: str | None, request: HistoryCompactionRequest | None = None, **fields: Any
+    ) -> HistoryCompactionResult: ...
+    def set_push_config(self, agent_url: str | None, task_id: str, config: PushConfig) -> PushConfig: ...
+    def get_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> PushConfig: ...
+    def list_push_configs(self, agent_url: str | None, task_id: str) -> list[PushConfig]: ...
+    def delete_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> None: ...
+    def get_run_report(self, agent_url: str | None, task_id: str, run_id: str | None = None) -> RunReport: ...
+    def export_task(
+        self, agent_url: str | None, task_id: str, *, format: Literal["protolink", "agentruntime"] = "protolink"
+    ) -> Generator[str]: ...
+    def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task: ...
+
+class SyncRegistryClient:
+    def __init__(self, client: RegistryClient) -> None: ...
+    def register(self, card: AgentCard, *, lease_ttl_s: float = ..., instance_id: str = "") -> float: ...
+    def heartbeat(self, agent_url: str, status: InstanceStatus | None = None) -> float: ...
+    def unregister(self, agent_url: str) -> bool: ...
+    def get(self, name_or_url: str) -> RegisteredAgent: ...
+    def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]: ...
+    def discover(self, filter_by: Mapping[str, Any] | None = None) -> list[AgentCard]: ...
+    def watch(
+        self, wanted: AgentFilter | None = None, *, after_revision: int = 0, complete: asyncio.Event | None = None
+    ) -> Generator[AgentChange]: ...
+    def keep_registered(
+        self,
+        card: Callable[[], AgentCard],
+        *,
+        lease_ttl_s: float = ...,
+        instance_id: str = "",
+        status: Callable[[], InstanceStatus] | None = None,
+        registered: asyncio.Event | None = None,
+    ) -> None: ...

@@ -1,0 +1,1 @@
+"""Wires and names of other systems, kept for their users. Nothing below imports them."""

@@ -1,0 +1,1 @@
+"""Clients of ProtoLink's agents and registries."""

@@ -1,0 +1,1 @@
+"""ProtoLink's routes and WebSocket, for agents and registries."""

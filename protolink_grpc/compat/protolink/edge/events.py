@@ -1,0 +1,293 @@
+"""RunEvents as ProtoLink's stream events, the other direction of `models.stream_events`. Nothing is sent here.
+
+What ProtoLink has no event for is told as RunEvent JSON, which its clients show by type and summary.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from protolink_grpc.compat.protolink.edge.shapes import Fields, state_json
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.part import Part
+from protolink_grpc.models.references import References
+from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM, chunk_of
+
+_REASONS = {TaskState.CANCELED: "cancel_reason", TaskState.FAILED: "error", TaskState.REJECTED: "error"}
+"""Where the metadata of a status says why; of any other state it is just a reason."""
+
+
+class StreamEvents:
+    """The events of one stream.
+
+    It keeps account of each model call under way: pieces of text do not say their step, and ProtoLink's readers put the pieces
+    together without looking at the end of the call, so what live text has not shown by then is a piece, too.
+    """
+
+    __slots__ = ("_answered", "_calls", "_may_end", "_references", "_step")
+
+    def __init__(self) -> None:
+        self._references = References()
+        self._step: int | None = None
+        self._answered = ""  # the call that was answered last
+        self._may_end = False  # nothing has followed from that answer yet
+        self._calls: dict[str, tuple[int, int]] = {}  # step, and bytes shown
+
+    def of(self, event: ev.RunEvent) -> list[Fields]:
+        """The JSON of what an event says; nothing for what the reader said itself, the task that it has submitted."""
+        event = self._references.whole(event)
+        payload = event.payload
+        match payload:
+            case ev.TaskSubmitted():
+                return []
+            case ev.TaskStatusChanged():
+                return [_status(event, payload)]
+            case ev.TaskArtifactUpdated(append=False):
+                # Further parts of one are told as they are: ProtoLink knows whole artifacts only, and the final task has it.
+                told = _event(event, "task_artifact_update", artifact=payload.artifact.to_dict())
+                return [*self._final(event, payload.artifact.parts), told]
+            case ev.TaskMessagesAdded(messages=messages):
+                parts = [part for each in messages if each.role != "user" for part in each.parts]
+                return [*self._final(event, parts), event.to_dict()]
+            case ev.TaskProgress():
+                return [_progress(event, payload)]
+            case ev.TaskErrorReported():
+                found = {"error_code": payload.error_code, "error_message": payload.error_message}
+                return [_event(event, "task_error", **found, recoverable=payload.recoverable)]
+            case ev.TextDelta():
+                return [self._chunk(event, payload.call_id, payload.offset, payload.text)]
+        write = _TOLD.get(type(payload))
+        if write is None:
+            return [event.to_dict()]
+        rest = self._follow(event, payload)
+        kind, content, metadata = write(event, payload)
+        return [*rest, self._of_model(event, kind, content, metadata)]
+
+    def _final(self, event: ev.RunEvent, parts: Sequence[Part]) -> list[Fields]:
+        """An output that follows the answer of a model is what the model ends with."""
+        said = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
+        if not self._may_end or not said:
+            return []
+        self._may_end = False
+        text = said[-1] if isinstance(said[-1], str) else to_json(said[-1])
+        return [self._of_model(event, "llm_final", text, {})]
+
+    def _follow(self, event: ev.RunEvent, payload: Any) -> list[Fields]:
+        """Take note of steps and calls; what a call that has ended said, as far as nobody has shown it."""
+        step = getattr(payload, "step", None)
+        if step is not None:
+            self._step = step or None
+        self._may_end = self._may_end and not isinstance(payload, ev.ContextPrepared | ev.ActionRequested)
+        if isinstance(payload, ev.ContextPrepared):
+            return [self._of_model(event, "llm_step", None, {})]
+        if isinstance(payload, ev.ActionRequested):
+            return self._chosen(event, payload)
+        if isinstance(payload, ev.LlmCallStarted):
+            self._calls[payload.call_id] = (payload.step, 0)
+        elif isinstance(payload, ev.LlmCallCompleted):
+            shown = self._calls.get(payload.call_id, (0, 0))[1]
+            rest = payload.text.encode(errors="replace")[shown:].decode(errors="replace")
+            found = [self._chunk(event, payload.call_id, shown, rest)] if rest else []
+            self._calls.pop(payload.call_id, None)
+            self._answered, self._may_end = payload.call_id, True
+            return found
+        return []
+
+    def _chosen(self, event: ev.RunEvent, requested: ev.ActionRequested) -> list[Fields]:
+        """What the model wants done, where it is a model that asks for the action."""
+        if not self._answered or not requested.position.startswith(f"{self._answered}/"):
+            return []
+        action = requested.action
+        if action.kind == AGENT_CALL:
+            chosen: Fields = {"action": "agent_call", "payload": plain(action.payload)}
+        else:
+            chosen = {
+                "action": "tool_call",
+                "payload": {"tool": action.name, "args": plain(action.payload.get("arguments", {}))},
+            }
+        return [self._of_model(event, "llm_action", None, chosen)]
+
+    def _chunk(self, event: ev.RunEvent, call_id: str, offset: int, text: str) -> Fields:
+        step = self._calls.get(call_id, (self._step or 0, 0))[0]
+        self._calls[call_id] = (step, offset + len(text.encode()))
+        found = self._of_model(event, "llm_chunk", text, {})
+        return found | {"event_id": f"{event.task_id}/{call_id}@{offset}", "step": step or None}
+
+    def _of_model(self, event: ev.RunEvent, kind: str, content: str | None, metadata: Fields) -> Fields:
+        ids = {
+            "action_id": event.action_id,
+            "parent_action_id": event.parent_action_id,
+            "span_id": event.span_id,
+            "parent_span_id": event.parent_span_id,
+        }
+        metadata |= {key: value for key, value in ids.items() if value}
+        return _event(
+            event,
+            LLM_STREAM,
+            metadata,
+            agent_name=event.agent_name,
+            llm_event_type=kind,
+            step=self._step,
+            content=content,
+            final=kind == "llm_final",
+        )
+
+
+def is_last(told: Fields) -> bool:
+    """Whether the stream ends with this event. An application's own RunEvent may have any type, but no state."""
+    return "new_state" in told and told["type"] == "task_status_update" and bool(told["final"])
+
+
+def _event(event: ev.RunEvent, kind: str, metadata: Fields | None = None, /, **more: Any) -> Fields:
+    return {
+        "event_id": event.event_id,
+        "type": kind,
+        "task_id": event.task_id,
+        "timestamp": event.timestamp,
+        "metadata": {} if metadata is None else metadata,
+        **more,
+    }
+
+
+def _progress(event: ev.RunEvent, payload: ev.TaskProgress) -> Fields:
+    """ProtoLink's percentage is an integer where it can be one, and there is no unknown one: its reader then takes 0."""
+    percent = payload.progress
+    found = {} if percent is None else {"progress": int(percent) if float(percent).is_integer() else percent}
+    return _event(event, "task_progress", **found, message=payload.message)
+
+
+def _status(event: ev.RunEvent, payload: ev.TaskStatusChanged) -> Fields:
+    state = payload.new_state
+    metadata = {_REASONS.get(state, "reason"): payload.reason} if payload.reason else {}
+    return _event(
+        event,
+        "task_status_update",
+        metadata,
+        previous_state=state_json(payload.previous_state),
+        new_state=state_json(state),
+        final=state in TERMINAL or state in INTERRUPTED,
+    )
+
+
+Told = tuple[str, str | None, Fields]
+"""`llm_event_type`, `content` and `metadata` of a `task_llm_stream` event."""
+
+
+def _step(_: ev.RunEvent, payload: ev.LlmStep) -> Told:
+    return payload.kind, payload.content or None, plain(payload.data)
+
+
+def _call_failed(_: ev.RunEvent, payload: ev.LlmCallFailed) -> Told:
+    kind, metadata = chunk_of(payload)
+    return kind, None, metadata
+
+
+def _prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> Told:
+    return "context_prepared", None, {"manifest": payload.manifest.to_dict()}
+
+
+def _call_started(_: ev.RunEvent, payload: ev.LlmCallStarted) -> Told:
+    return (
+        "llm_call_started",
+        None,
+        {
+            "call_id": payload.call_id,
+            "attempt": payload.attempt,
+            "provider": payload.provider,
+            "model": payload.model,
+            "streaming": payload.streaming,
+        },
+    )
+
+
+def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> Told:
+    usage = {"input_tokens": payload.input_tokens, "output_tokens": payload.output_tokens}
+    metrics = plain(payload.metrics)
+    if any(count is not None for count in usage.values()):
+        known = metrics.get("usage")
+        metrics["usage"] = usage | {"total_tokens": sum(count or 0 for count in usage.values())}
+        metrics["usage"] |= known if isinstance(known, dict) else {}
+    return (
+        "llm_call_completed",
+        payload.text or None,
+        {
+            "call_id": payload.call_id,
+            "provider": payload.provider,
+            "model": payload.model,
+            "latency_ms": payload.duration_micros / 1000,
+            "metrics": metrics,
+        },
+    )
+
+
+def _budget(_: ev.RunEvent, payload: ev.BudgetReported) -> Told:
+    return ev.type_of(payload).replace(".", "_"), None, {"decision": payload.decision.to_dict()}
+
+
+def _requested(_: ev.RunEvent, payload: ev.ActionRequested) -> Told:
+    metadata: Fields = {"action": payload.action.to_dict()}
+    if payload.delegation_id:
+        metadata["delegation_id"] = payload.delegation_id
+    return "action_requested", None, metadata
+
+
+def _policy(_: ev.RunEvent, payload: ev.ActionPolicyEvaluated) -> Told:
+    return "policy_decision", None, {"decision": payload.decision.to_dict()}
+
+
+def _approval(_: ev.RunEvent, payload: ev.ApprovalRequired) -> Told:
+    return "approval_required", None, {"request": payload.request.to_dict()}
+
+
+def _answer(_: ev.RunEvent, payload: ev.ApprovalDecided) -> Told:
+    return "approval_decision", None, {"decision": payload.decision.to_dict()}
+
+
+def _started(_: ev.RunEvent, payload: ev.ActionStarted) -> Told:
+    metadata = _named(payload)
+    metadata["args"] = plain(payload.arguments or {})
+    return f"{_prefix(payload)}_start", None, metadata
+
+
+def _ended(event: ev.RunEvent, payload: ev.ActionEnded) -> Told:
+    metadata = _named(payload)
+    outcome = payload.outcome
+    if outcome == "completed":
+        omitted = payload.result is None
+        metadata |= {"result_omitted": True} if omitted else {"result": plain(payload.result)}
+    else:
+        metadata["message"] = event.summary
+    if payload.error is not None:
+        metadata["rejection" if outcome == "rejected" else "error"] = plain(payload.error)
+    kind = "action_denied" if outcome == "denied" else f"{_prefix(payload)}_{_OUTCOMES.get(outcome, 'error')}"
+    return kind, None, metadata
+
+
+_OUTCOMES = {"completed": "result", "rejected": "rejected", "canceled": "canceled"}
+
+
+def _prefix(payload: ev.ActionStarted | ev.ActionEnded) -> str:
+    return "agent_call" if payload.kind == AGENT_CALL else "tool"
+
+
+def _named(payload: ev.ActionStarted | ev.ActionEnded) -> Fields:
+    found = {"agent" if payload.kind == AGENT_CALL else "tool": payload.name}
+    return found | {"delegation_id": payload.delegation_id} if payload.delegation_id else found
+
+
+_TOLD: dict[type, Callable[[ev.RunEvent, Any], Told]] = {
+    ev.LlmStep: _step,
+    ev.LlmCallFailed: _call_failed,
+    ev.ContextPrepared: _prepared,
+    ev.LlmCallStarted: _call_started,
+    ev.LlmCallCompleted: _call_completed,
+    ev.BudgetReported: _budget,
+    ev.ActionRequested: _requested,
+    ev.ActionPolicyEvaluated: _policy,
+    ev.ApprovalRequired: _approval,
+    ev.ApprovalDecided: _answer,
+    ev.ActionStarted: _started,
+    ev.ActionEnded: _ended,
+}
+"""The kinds that ProtoLink tells as activity of a model."""

@@ -1,0 +1,158 @@
+"""ProtoLink's wire over HTTP and SSE: rows of a table of verbs as routes. What they answer is decided in the table.
+
+Differences from ProtoLink 0.8.3, none of which its clients mind: an error has the right status and a JSON body, a body must say
+that it is JSON (a browser then asks before it sends one to somebody else's server), and a quiet stream has comments in it.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from math import ceil
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.stream_quota import StreamSlot
+from protolink_grpc.compat.protolink.edge.events import is_last
+from protolink_grpc.compat.protolink.edge.shapes import (
+    Fields,
+    PublicUrl,
+    error_json,
+    on_one_line,
+)
+from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
+from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
+from protolink_grpc.edges.http.json_body import JSON, check_json, http_status, is_complex, read_json, write_json
+from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.edges.http.sse import SSE, EventStream, OpenStreams, frame
+from protolink_grpc.errors import (
+    ProtolinkError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.net.internal_errors import public_error
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.state.control import StateControl
+
+REQUEST_ID = "X-Protolink-Request-ID"
+MAX_REQUEST_ID = 128
+"""Characters of a request id that is given back; a longer one is nobody's."""
+
+
+def agent_routes(
+    guard: RequestGuard,
+    service: TaskService,
+    card: Callable[[], AgentCard],
+    control: StateControl | None,
+    *,
+    public_url: PublicUrl,
+    streams: OpenStreams | None = None,
+    health: Health | None = None,
+    public_card: bool = True,
+    socket: SocketLimits | None = None,
+) -> list[BaseRoute]:
+    """Everything that a ProtoLink 0.8.3 client can ask an agent for, over HTTP, SSE, and WebSocket at `/`.
+
+    Args:
+        control: The agent's memory; None where it has none.
+        public_url: The `http(s)://` URL that the card names.
+        streams: Of the server; by default these routes keep their own.
+        health: Answers `/healthz` and `/readyz`; None leaves them to somebody else.
+        public_card: Anybody may see the card; else it takes the credentials that the rest takes.
+        socket: None means its defaults.
+    """
+    verbs = AgentVerbs(service, card, control, public_url=public_url).table(health, public_card=public_card)
+    own = OpenStreams() if streams is None else streams
+    return [*routes_of(guard, verbs, own), socket_route(guard, verbs, socket or SocketLimits())]
+
+
+def routes_of(guard: RequestGuard, verbs: Sequence[Verb], streams: OpenStreams) -> list[BaseRoute]:
+    """A route for each verb, under exactly its path."""
+    return [Route(verb.path, _endpoint(guard, verb, streams), methods=[verb.method]) for verb in verbs]
+
+
+def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        request_id = _request_id(request)
+        try:
+            ask = await _ask(guard, verb, request)
+            if verb.stream is not None:
+                slot = guard.stream_quota.take(ask.principal)
+                response: Response = _streamed(verb.stream, ask, request_id, streams, slot)
+            elif verb.is_work:
+                with guard.waiting(request):
+                    response = await _answered(verb, ask)
+            else:
+                response = await _answered(verb, ask)
+        except ClientDisconnect:
+            raise  # nobody is left to answer, and it is no fault of ours
+        except Exception as error:  # whatever it is, its reader looks at the status and at a JSON body
+            response = _refused(public_error(error, verb.path))
+        response.headers[REQUEST_ID] = request_id
+        return response
+
+    return endpoint
+
+
+async def _ask(guard: RequestGuard, verb: Verb, request: Request) -> Ask:
+    principal = NOBODY if verb.is_open else await guard.principal(request, verb.rpc)
+    query = request.query_params
+    params = {key: found[0] if len(found := query.getlist(key)) == 1 else found for key in query} if query else {}
+    raw = b""
+    if verb.method != "GET":
+        check_json(request)
+        raw = await guard.body(request)
+    receive_waiting_runs(request.headers.get(WAITING_RUNS, ""))
+    data = await read_json(raw, max_complexity=guard.bounds.max_complexity) if raw else None
+    return Ask(principal, data, params, request.headers.get("idempotency-key", ""), is_complex=is_complex(raw))
+
+
+async def _answered(verb: Verb, ask: Ask) -> Response:
+    answer: Answer | None = verb.answer
+    if answer is None:
+        raise TypeError(f"{verb.path} has no answer")
+    if verb.media == "html":
+        return Response(await answer(ask), media_type="text/html")
+    return Response(write_json(await answer(ask)), media_type=JSON)
+
+
+def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, slot: StreamSlot) -> Response:
+    """The stream, also where it fails at once: the 0.8.3 client cannot tell why a stream was answered with another status."""
+
+    def failed(error: Exception) -> bytes:
+        reason = error_json(public_error(error, "/tasks/stream"))
+        return _framed(request_id, {"ok": False, "error": reason, "final": True})
+
+    farewell = failed(UnavailableError("the server is going away; the task goes on"))
+    return EventStream(
+        b"", _frames(stream(ask), request_id), streams, failed, form=replace(SSE, farewell=farewell), slot=slot
+    )
+
+
+async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) -> AsyncGenerator[bytes, None]:
+    async with aclosing(batches):
+        async for told in batches:
+            yield b"".join([_framed(request_id, {"ok": True, "result": each, "final": is_last(each)}) for each in told])
+
+
+def _framed(request_id: str, rest: Fields) -> bytes:
+    return frame(on_one_line(write_json({"jsonrpc": "2.0", "id": request_id or None, **rest})))
+
+
+def _refused(error: ProtolinkError) -> Response:
+    body = write_json({"error": str(error), "reason": error.reason})
+    response = Response(body, http_status(error), media_type=JSON)
+    if isinstance(error, ResourceExhaustedError):
+        response.headers["Retry-After"] = str(ceil(error.retry_after_s))
+    return response
+
+
+def _request_id(request: Request) -> str:
+    """The id that comes back with the answer; empty where there is none that can."""
+    found = request.headers.get(REQUEST_ID, "")
+    return found if len(found) <= MAX_REQUEST_ID and found.isascii() and found.isprintable() else ""

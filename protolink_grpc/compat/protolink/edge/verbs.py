@@ -1,0 +1,287 @@
+"""What an agent answers in ProtoLink's own words: one table of methods and paths, whatever carries it. Nothing is framed here."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from html import escape
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.compat.protolink.edge.events import StreamEvents, is_last
+from protolink_grpc.compat.protolink.edge.shapes import Fields, PublicUrl, card_json, task_json
+from protolink_grpc.errors import InternalError
+from protolink_grpc.models import reader
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import HistoryCompactionRequest
+from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.wire.bounds import run_in_thread
+from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
+from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_counts, check_id, check_ids
+
+T = TypeVar("T")
+
+AGENT, CONTROL = "/plgrpc.v1.AgentService", "/plgrpc.v1.ControlService"
+
+Health = Callable[[], Fields]
+"""What `/healthz` shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request.
+
+    Args:
+        data: The JSON value of the body, None without one.
+        params: Of the query; repeated ones are lists.
+        key: Idempotency key, empty when there is none.
+        socket: It came over WebSocket.
+        is_complex: Converting its data takes so long that it should happen beside the loop.
+    """
+
+    principal: Principal = NOBODY
+    data: Any = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
+    socket: bool = False
+    is_complex: bool = False
+
+    async def read(self, convert: Callable[["Ask"], T]) -> T:
+        """What `convert` makes of this, in a thread where that takes long. Raises as `convert`."""
+        return await run_in_thread(convert, self) if self.is_complex else convert(self)
+
+
+Answer = Callable[[Ask], Awaitable[Any]]
+Stream = Callable[[Ask], AsyncGenerator[list[Fields], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One row of the table: exactly one of `answer` and `stream`.
+
+    Args:
+        rpc: What it is over gRPC, full name: rules about who may call speak of that.
+        is_work: It waits for work of the agent; the others never wait behind such ones.
+        is_open: Nobody is asked for credentials.
+    """
+
+    method: str
+    path: str
+    rpc: str
+    answer: Answer | None = None
+    stream: Stream | None = None
+    media: Literal["json", "html"] = "json"
+    is_work: bool = False
+    is_open: bool = False
+
+
+class AgentVerbs:
+    """The verbs of one agent.
+
+    Args:
+        public_url: Where the card says that the agent is.
+        deltas: Streams show the text of models while it is produced.
+    """
+
+    def __init__(
+        self,
+        service: TaskService,
+        card: Callable[[], AgentCard],
+        control: StateControl | None,
+        *,
+        public_url: PublicUrl,
+        deltas: bool = True,
+    ) -> None:
+        self._service = service
+        self._card = card
+        self._control = control
+        self._public_url = public_url
+        self._deltas = deltas
+
+    def table(self, health: Health | None = None, *, public_card: bool = True) -> list[Verb]:
+        """All rows; those of the health only where something tells it."""
+        card_rpc, compact = f"{AGENT}/GetAgentCard", f"{CONTROL}/CompactState"
+        rows = [
+            Verb("POST", "/tasks/", f"{AGENT}/SendTask", self.send, is_work=True),
+            Verb("POST", "/tasks/stream", f"{AGENT}/StreamTask", stream=self.stream, is_work=True),
+            Verb("POST", "/tasks/cancel", f"{AGENT}/CancelTask", self.cancel),
+            Verb("POST", "/llm/history/compact", compact, self.compact_history),
+            Verb("POST", "/state/describe", f"{CONTROL}/DescribeState", self.describe_state),
+            Verb("POST", "/state/reset", f"{CONTROL}/ResetState", self.reset_state),
+            Verb("POST", "/state/compact", compact, self.compact_state),
+            Verb("GET", "/.well-known/agent.json", card_rpc, self.card, is_open=public_card),
+            Verb("GET", "/status", card_rpc, self.status, media="html"),
+        ]
+        return rows if health is None else rows + health_verbs(health)
+
+    async def send(self, ask: Ask) -> Fields:
+        """Start or continue a task and wait until it is settled."""
+        return task_json(await self._service.send(await self._submission(ask), ask.principal.name))
+
+    async def _submission(self, ask: Ask) -> Submission:
+        submission = await ask.read(submission_of)
+        if submission.context is not None:
+            submission.context = without_receiver(submission.context, self._service.agent_name)
+        return submission
+
+    async def stream(self, ask: Ask) -> AsyncGenerator[list[Fields], None]:
+        """`send`, told as it goes. The last event is a final status with the whole task."""
+        principal = ask.principal.name
+        events = StreamEvents()
+        submission = await self._submission(ask)
+        async with aclosing(self._service.stream(submission, principal, deltas=self._deltas)) as batches:
+            async for frames in batches:
+                told = [each for frame in frames for each in events.of(_event_of(frame))]
+                for each in told:
+                    if is_last(each):
+                        each["metadata"]["task"] = await self._task_at(each, principal)
+                if told:
+                    yield told
+                if told and is_last(told[-1]):
+                    return
+        # Watches end with a settled task or raise; a reader must not take silence for success.
+        raise InternalError("the stream ended before the task")
+
+    async def _task_at(self, told: Fields, principal: str) -> Fields:
+        """The task that a last event speaks of; it may have been continued by somebody else since."""
+        return task_json(await self._service.get(told["task_id"], principal)) | {"state": told["new_state"]}
+
+    async def cancel(self, ask: Ask) -> Fields:
+        """The task after the attempt; its id may be called `task_id`, and the reason may stand in the metadata."""
+        data = reader.as_object(ask.data)
+        task_id = reader.text(data, "id") or reader.required_text(data, "task_id")
+        metadata = reader.mapping(data, "metadata")
+        reason = data.get("reason", metadata.get("reason"))
+        fold = await self._service.cancel(
+            check_id(task_id, "id"),
+            ask.principal.name,
+            reason="" if reason is None else str(reason),
+            metadata=metadata,
+        )
+        return task_json(fold)
+
+    async def compact_history(self, ask: Ask) -> Fields:
+        request = HistoryCompactionRequest.from_dict(_object(ask.data))
+        return (await kept(self._control).compact_history(request, ask.principal.name)).to_dict()
+
+    async def describe_state(self, ask: Ask) -> Fields:
+        return await self._operate(ask, kept(self._control).describe)
+
+    async def reset_state(self, ask: Ask) -> Fields:
+        return await self._operate(ask, kept(self._control).reset)
+
+    async def compact_state(self, ask: Ask) -> Fields:
+        return await self._operate(ask, kept(self._control).compact)
+
+    async def _operate(
+        self, ask: Ask, operation: Callable[[StateOperationRequest, str], Awaitable[StateOperationResult]]
+    ) -> Fields:
+        request = StateOperationRequest.from_dict(_object(ask.data))
+        return (await operation(request, ask.principal.name)).to_dict()
+
+    async def card(self, ask: Ask) -> Fields:
+        return card_json(self._card(), self._public_url(), socket=ask.socket)
+
+    async def status(self, ask: Ask) -> str:
+        card = self._card()
+        rows = [TableRow(skill.id, skill.description) for skill in card.skills]
+        about = f"{card.description} Version {card.version}, {len(self._service.active_task_ids)} active tasks."
+        return page(card.name, about, TableRow("Skill", "Description"), rows)
+
+
+def health_verbs(health: Health) -> list[Verb]:
+    """The rows of `/healthz` and `/readyz`, open to everybody."""
+
+    async def tell(_: Ask) -> Fields:
+        return health()
+
+    paths = ("/healthz", "/readyz")
+    return [Verb("GET", path, "/grpc.health.v1.Health/Check", tell, is_open=True) for path in paths]
+
+
+class TableRow(NamedTuple):
+    name: str
+    about: str
+
+
+def page(title: str, about: str, head: TableRow, rows: list[TableRow]) -> str:
+    """A page for people, of text only: it needs neither scripts nor styles of anybody's."""
+    body = "".join(f"<tr><td>{escape(row.name)}</td><td>{escape(row.about)}</td></tr>" for row in rows)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<h1>{escape(title)}</h1><p>{escape(about)}</p>"
+        f"<table><thead><tr><th>{head.name}</th><th>{head.about}</th></tr></thead><tbody>{body}</tbody></table></html>"
+    )
+
+
+def submission_of(ask: Ask) -> Submission:
+    """What the sender of a task contributes.
+
+    Raises:
+        InvalidArgumentError: What is no task, or more than the contract allows; names the path.
+    """
+    _check_counts(ask.data)
+    task = Task.from_dict(ask.data)
+    submission = Submission.of(task, request_id=_request_id(ask))
+    check_ids(task.messages, "messages")
+    check_ids(task.artifacts, "artifacts")
+    check_id(task.id, "id")
+    check_id(submission.session_id, "metadata.session_id")
+    if submission.context is not None:
+        check_id(submission.context.run_id, "metadata.run_context.run_id")
+    submission.scopes = ask.principal.scopes
+    return submission
+
+
+def without_receiver(context: RunContext, agent_name: str) -> RunContext:
+    """The context of delegated work, with those agents in its chain that have handled the work before.
+
+    ProtoLink's agents put the receiver at the end of the chain before they send. Everywhere else in this package the receiver adds
+    itself, and an agent that is in the chain already has handled the work.
+    """
+    chain = context.agent_chain
+    if context.parent_run_id is None or not chain or chain[-1].casefold() != agent_name.casefold():
+        return context
+    return replace(context, agent_chain=chain[:-1])
+
+
+def _check_counts(data: Any) -> None:
+    """Raise MessageTooLargeError before anything is made of a task that brings too much. Wrong kinds are left to their reader."""
+    for name, most in (("messages", MAX_MESSAGES), ("artifacts", MAX_ARTIFACTS)):
+        items = data.get(name) if isinstance(data, dict) else None
+        if not isinstance(items, list):
+            continue
+        parts = [each.get("parts") if isinstance(each, dict) else None for each in items[: most + 1]]
+        check_counts(len(items), [len(each) if isinstance(each, list) else 0 for each in parts], most, name, name)
+
+
+def _request_id(ask: Ask) -> str:
+    """The id under which a repetition of this request is found.
+
+    ProtoLink's clients use the id of the task as the key, for each of its turns. So the key alone is no request: it is one together
+    with what the task holds, and a turn that says something new is another one.
+    """
+    if not ask.key:
+        return ""
+    held = [[_identity(each) for each in ask.data.get(name) or ()] for name in ("messages", "artifacts")]
+    digest = blake2b(repr((ask.key, ask.data.get("id"), held)).encode("utf-8", "replace"), digest_size=16)
+    return f"key-{digest.hexdigest()}"
+
+
+def _identity(item: Fields) -> Any:
+    """What a message or artifact is known by in a log: its id, or else all of it."""
+    return item.get("id") or sorted(item.items())
+
+
+def _object(data: Any) -> Any:
+    """Operations that need nothing may be asked without a body."""
+    return {} if data is None else data
+
+
+def _event_of(frame: bytes) -> Any:
+    return delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame)

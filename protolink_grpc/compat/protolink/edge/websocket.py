@@ -1,0 +1,282 @@
+"""ProtoLink's wire over WebSocket: JSON frames, many requests on one connection, answered in whatever order they are ready.
+
+Theory of operation. One task reads frames and starts a task for each request; a lock puts what they write in turn, frame by frame.
+So nothing waits for another's work, and least of all what steers it: requests that wait for an agent have a bound of their own, and
+the others theirs. A request over its bound is refused at once, not queued: a queue would grow with the peer's patience.
+
+Nothing grows with a slow reader either: a stream asks for its next batch when its last frame has been taken, an answer waits with
+its task, and refusals are written by the reader of frames, who reads no more meanwhile. A peer that takes nothing for
+`write_timeout_s` is given up. What looks for dead peers is the server, which pings.
+
+When the connection ends, waiting ends with it, and runs go on. What steers is finished: a cancel counts also if its sender hung up.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.compat.protolink.edge.events import is_last
+from protolink_grpc.compat.protolink.edge.shapes import Fields, error_json
+from protolink_grpc.compat.protolink.edge.verbs import Ask, Stream, Verb
+from protolink_grpc.edges.http.bounded_wait import BoundedWait
+from protolink_grpc.edges.http.json_body import JSON, is_complex, read_json, write_json
+from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    PermissionDeniedError,
+    ProtolinkError,
+    ResourceExhaustedError,
+)
+from protolink_grpc.models import reader
+from protolink_grpc.net.internal_errors import public_error
+
+Table = Mapping[tuple[str, str], Verb]
+
+TOO_BIG, GOING_AWAY = 1009, 1001
+"""Close codes. Source: RFC 6455 section 7.4.1."""
+
+LAST_WORDS_S = 15.0
+"""How long what steers may still take when its sender has hung up; a cancel waits 10 s for its run."""
+
+
+MAX_ID = 1024
+"""Characters of a request's id. It is repeated in each frame of a stream: a long one would make much of little."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLimits:
+    """What one connection may ask for at a time, and who may open one.
+
+    Args:
+        max_work: Tasks sent or streamed that are not settled yet. ProtoLink's clients have 100 at most.
+        max_steering: Requests of every other kind that are not answered yet.
+        write_timeout_s: For the peer to take a frame.
+        allowed_origins: Pages whose scripts may connect, as browsers spell origins: `https://console.example`; `*` means any.
+            Others are refused where they name one: a browser would let any page use an agent on this machine.
+        path: Where clients connect to.
+    """
+
+    max_work: int = 100
+    max_steering: int = 32
+    write_timeout_s: float = 30.0
+    allowed_origins: frozenset[str] = frozenset()
+    path: str = "/"
+
+
+def behind_guard(options: HttpOptions) -> SocketLimits:
+    """The limits on a gateway's port, where origins were looked at already: those of its options, its own, its public URL's."""
+    return SocketLimits(write_timeout_s=options.write_timeout_s, allowed_origins=frozenset({"*"}))
+
+
+def socket_route(guard: RequestGuard, verbs: Sequence[Verb], limits: SocketLimits) -> WebSocketRoute:
+    """The verbs over WebSocket. Credentials come with the handshake, and are looked at again for each request."""
+    table = {(verb.method, verb.path): verb for verb in verbs}
+
+    async def endpoint(websocket: WebSocket) -> None:
+        try:
+            principal = await _admit(websocket, guard, limits)
+            slot = guard.stream_quota.take(principal)
+        except ProtolinkError as error:
+            await _deny(websocket, error)
+            return
+        try:
+            await websocket.accept()
+            await _Connection(websocket, guard, table, limits, principal).serve()
+        finally:
+            slot.release()
+
+    return WebSocketRoute(limits.path, endpoint)
+
+
+async def _admit(websocket: WebSocket, guard: RequestGuard, limits: SocketLimits) -> Principal:
+    origin = websocket.headers.get("origin")
+    if origin is not None and limits.allowed_origins.isdisjoint((origin, "*")):
+        raise PermissionDeniedError("pages of this origin may not connect", origin=origin[:200])
+    return await guard.identify(websocket)
+
+
+async def _deny(websocket: WebSocket, error: ProtolinkError) -> None:
+    body = write_json({"error": str(error), "reason": error.reason})
+    if "websocket.http.response" in websocket.scope.get("extensions", {}):
+        await websocket.send_denial_response(Response(body, error.rule.http, media_type=JSON))
+    else:
+        await websocket.close()  # before the handshake: the server answers it with 403
+
+
+class _Connection:
+    def __init__(
+        self, websocket: WebSocket, guard: RequestGuard, table: Table, limits: SocketLimits, principal: Principal
+    ) -> None:
+        self._websocket = websocket
+        self._guard = guard
+        self._table = table
+        self._limits = limits
+        self._principal = principal
+        self._max_bytes = guard.bounds.max_body_bytes
+        self._writing = asyncio.Lock()
+        self._given_up = asyncio.Event()
+        self._work: set[asyncio.Task[None]] = set()
+        self._steering: set[asyncio.Task[None]] = set()
+
+    async def serve(self) -> None:
+        """Answer frames until the peer goes, or has to."""
+        loop = asyncio.get_running_loop()
+        reading, given_up = loop.create_task(self._read()), loop.create_task(self._given_up.wait())
+        try:
+            await asyncio.wait({reading, given_up}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _end([reading, given_up, *self._work])
+            if self._steering:
+                await asyncio.wait(self._steering, timeout=LAST_WORDS_S)
+                await _end(list(self._steering))
+        if not reading.cancelled():
+            reading.result()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                message = await self._websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    return
+                text = message.get("text")
+                raw: bytes = message.get("bytes") or b"" if text is None else text.encode("utf-8", "replace")
+                if len(raw) > self._max_bytes:
+                    await self._websocket.close(TOO_BIG, f"a frame has at most {self._max_bytes} bytes")
+                    return
+                await self._take(raw)
+        except (WebSocketDisconnect, RuntimeError):
+            # RuntimeError is what server and Starlette say where the other side has closed a moment ago.
+            return
+
+    async def _take(self, raw: bytes) -> None:
+        """Start what a frame asks for, or refuse it."""
+        try:
+            frame = await read_json(raw, max_complexity=self._guard.bounds.max_complexity, field="frame")
+        except InvalidArgumentError as error:
+            await self._refuse(None, "JSONDecodeError", str(error))
+            return
+        if not isinstance(frame, dict):
+            await self._refuse(None, "ValueError", "a frame must be a JSON object")
+            return
+        request_id, method, path = frame.get("id"), frame.get("method"), frame.get("path")
+        if not _is_id(request_id):
+            request_id = None
+        if request_id is None or not (isinstance(method, str) and method and isinstance(path, str) and path):
+            await self._refuse(request_id, "ValueError", "Missing required fields: id/method/path")
+            return
+        verb = self._table.get((method.upper(), path))
+        if verb is None:
+            what = f"{method.upper()} {path}"[:200]
+            await self._refuse(request_id, "ValueError", f"No endpoint registered for {what}")
+            return
+        await self._start(request_id, verb, frame, is_complex(raw))
+
+    async def _start(self, request_id: Any, verb: Verb, frame: Fields, many: bool) -> None:
+        tasks, most = (
+            (self._work, self._limits.max_work) if verb.is_work else (self._steering, self._limits.max_steering)
+        )
+        if len(tasks) >= most:
+            error = ResourceExhaustedError(f"{most} requests on this connection wait already", max_requests=str(most))
+            await self._send(_error(request_id, verb, error))
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(request_id, verb, frame, many))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _answer(self, request_id: Any, verb: Verb, frame: Fields, many: bool) -> None:
+        try:
+            try:
+                ask = await self._ask(verb, frame, many)
+                if verb.stream is not None:
+                    await self._stream(request_id, verb.stream, ask)
+                elif verb.answer is not None:
+                    bound = self._guard.bounds.max_wait_s if verb.is_work else None
+                    # Who hangs up is noticed by the reader of frames.
+                    with BoundedWait(None, self._websocket.receive, bound):
+                        result = await verb.answer(ask)
+                    await self._send({"id": request_id, "ok": True, "result": result})
+            except (WebSocketDisconnect, asyncio.CancelledError):
+                raise
+            except Exception as error:  # whatever it is, the peer waits for an answer to this id
+                await self._send(_error(request_id, verb, public_error(error, verb.path)))
+        except WebSocketDisconnect:
+            return
+
+    async def _ask(self, verb: Verb, frame: Fields, many: bool) -> Ask:
+        principal = NOBODY if verb.is_open else await self._guard.principal(self._websocket, verb.rpc)
+        return Ask(
+            principal,
+            frame.get("data"),
+            reader.mapping(frame, "params"),
+            reader.text(frame, "idempotency_key"),
+            socket=True,
+            is_complex=many,
+        )
+
+    async def _stream(self, request_id: Any, stream: Stream, ask: Ask) -> None:
+        slot = self._guard.stream_quota.take(ask.principal)
+        try:
+            async with aclosing(stream(ask)) as batches:
+                async for told in batches:
+                    for each in told:
+                        last = is_last(each)
+                        await self._send({"id": request_id, "ok": True, "result": each, "final": last, "stream": True})
+        finally:
+            slot.release()
+
+    async def _refuse(self, request_id: Any, kind: str, message: str) -> None:
+        """Answer what is no request, in ProtoLink's words for it. It costs its sender what a request costs."""
+        error: Fields = {"message": message, "type": kind}
+        try:
+            self._guard.charge(self._principal)
+        except ResourceExhaustedError as refusal:
+            error = error_json(refusal)
+        await self._send({"id": request_id, "ok": False, "error": error})
+
+    async def _send(self, envelope: Fields) -> None:
+        """Write one frame.
+
+        Raises:
+            WebSocketDisconnect: Nobody is there any more.
+        """
+        text = write_json(envelope).decode()
+        async with self._writing:
+            if self._given_up.is_set():
+                raise WebSocketDisconnect(GOING_AWAY)
+            try:
+                async with asyncio.timeout(self._limits.write_timeout_s):
+                    await self._websocket.send_text(text)
+            except (TimeoutError, RuntimeError):  # as in `_read`
+                self._given_up.set()
+                raise WebSocketDisconnect(GOING_AWAY) from None
+            except WebSocketDisconnect:
+                self._given_up.set()
+                raise
+
+
+def _is_id(value: object) -> bool:
+    """An id is a short text or a number; ProtoLink takes nothing that is empty or zero for one."""
+    return isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value or "")) <= MAX_ID
+
+
+def _error(request_id: Any, verb: Verb, error: ProtolinkError) -> Fields:
+    envelope: Fields = {"id": request_id, "ok": False, "error": error_json(error)}
+    return envelope | {"final": True} if verb.stream is not None else envelope
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # seen: it has been answered, or nobody is there to answer

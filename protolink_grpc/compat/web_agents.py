@@ -1,0 +1,208 @@
+"""Agents on the web: what kind of agent answers at a URL, and the port that speaks with it.
+
+`ws(s)://` is ProtoLink's own wire. Behind `http(s)://` may be one of our agents, another A2A agent, or one of ProtoLink: the caller
+says it, or the cards do. One of ours is spoken to over gRPC-Web, which loses nothing; A2A has no place for much of a task.
+"""
+
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from protolink_grpc.a2a.client.agent import A2AAgent
+from protolink_grpc.a2a.client.peer import A2APeer, GrpcPeer
+from protolink_grpc.a2a.client.transport import CARD_PATH
+from protolink_grpc.client.grpc_web import GrpcWebAgent
+from protolink_grpc.client.http_channel import CONNECT_S, Sender
+from protolink_grpc.client.lru_map import LRUMap
+from protolink_grpc.client.port import AgentPort
+from protolink_grpc.client.sources import SourceOptions
+from protolink_grpc.client.timeouts import time_limit
+from protolink_grpc.compat.protolink.client.agent import CARD_PATH as PROTOLINK_CARD_PATH
+from protolink_grpc.compat.protolink.client.agent import ProtolinkPeer
+from protolink_grpc.compat.protolink.client.http_agent import ProtolinkHttpAgent
+from protolink_grpc.compat.protolink.client.websocket_agent import ProtolinkSocketAgent
+from protolink_grpc.errors import (
+    AgentNotFoundError,
+    ContentTypeNotSupportedError,
+    InvalidAgentResponseError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    ProtolinkError,
+    RemoteError,
+    UnauthenticatedError,
+    UnimplementedError,
+)
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.net.address import Address, WebAddress, origin_of
+
+A2A: Final = "a2a"
+OWN: Final = "grpc-web"
+WEB_TRANSPORTS: Final = ("a2a", "http", "sse", "websocket")
+"""What `AgentClient(transport=...)` may say of agents on the web."""
+
+KNOWN_PEERS: Final = 1000
+KIND_S: Final = 300.0
+"""How long what was found out about a URL is believed."""
+
+_STREAMS: Final = frozenset({"stream", "watch", "export", "watch_approvals"})
+_NO_CARD = (UnimplementedError, InvalidAgentResponseError, RemoteError)
+"""Answers to the question for a card that mean: there is none of this kind."""
+
+_NOT_SERVED = (UnimplementedError, InvalidAgentResponseError, PermissionDeniedError, ContentTypeNotSupportedError)
+"""Answers of our own services that mean: this caller does not get through to them, for instance because of a proxy."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    """One URL: what is known of the agent there, as each kind."""
+
+    a2a: A2APeer
+    own: "OwnAgent"
+    protolink: ProtolinkPeer
+    kind: str = ""
+    believed_until: float = 0.0
+
+
+class WebAgents:
+    """Agents at `http(s)://` and `ws(s)://` URLs, as an AgentSource."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._peers: LRUMap[_Peer] = LRUMap(KNOWN_PEERS)
+
+    def open(self, url: str, transport: str, *, outage_s: float | None = None) -> AgentPort:
+        """The agent at a URL. With a transport of `WEB_TRANSPORTS` its kind is known; with another, the agent is asked."""
+        address = _address(url)
+        if transport == "websocket" and address.scheme in ("http", "https"):
+            address = replace(address, scheme="wss" if address.secure else "ws")
+        peer = self._peer(address)
+        if self._options.binding:
+            return self.a2a_agent(url)
+        if address.scheme in ("ws", "wss"):
+            return ProtolinkSocketAgent(peer.protolink)
+        if transport in WEB_TRANSPORTS:
+            return _port(peer, transport)
+        if time.monotonic() < peer.believed_until:
+            return _port(peer, peer.kind)
+        return cast(AgentPort, _Unmet(lambda: _meet(peer)))
+
+    def a2a_agent(self, url: str) -> A2AAgent:
+        """The agent at a URL over A2A; at a `grpc(s)://` URL over the A2A service of its gRPC port.
+
+        Raises:
+            InvalidArgumentError: No URL of either kind.
+        """
+        if not url.startswith(("grpc://", "grpcs://")):
+            address = _address(url)
+            if address.scheme in ("ws", "wss"):
+                raise InvalidArgumentError(f"{url} is ProtoLink's wire, not A2A", field="agent_url")
+            return A2AAgent(self._peer(address).a2a)
+        target = Address.parse(url, field="agent_url")
+        web = WebAddress("https" if target.secure else "http", target.host, target.port)
+        return A2AAgent(GrpcPeer(Sender(web, self._options.channel), target))
+
+    def _peer(self, address: WebAddress) -> _Peer:
+        peer = self._peers.get(address.url)
+        if peer is None:
+            options = self._options
+            origins = frozenset(origin_of(each, field="trusted_origins") for each in options.trusted)
+            sender = Sender(address, options.channel, origins, options.insecure_ok)
+            a2a = A2APeer(sender, options.binding)
+            peer = _Peer(a2a, OwnAgent(a2a), ProtolinkPeer(sender))
+            self._peers.put(address.url, peer)
+        return peer
+
+
+def _address(url: str) -> WebAddress:
+    """The base URL of an agent; whoever has the URL of its card means the agent."""
+    address = WebAddress.parse(url, field="agent_url")
+    for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
+        address = replace(address, path=address.path.removesuffix(card_path))
+    return address
+
+
+class OwnAgent(GrpcWebAgent):
+    """One of our agents, whose public card is on the web."""
+
+    def __init__(self, peer: A2APeer) -> None:
+        super().__init__(peer.sender.address, peer.sender.options)
+        self._peer = peer
+
+    async def is_served(self) -> bool:
+        """Whether our own services can be reached there: a proxy may stand before them, or a rule about who may call."""
+        try:
+            await super().card(CONNECT_S)
+        except UnauthenticatedError:
+            return True  # A2A would ask for credentials, too
+        except _NOT_SERVED:
+            return False
+        return True
+
+    async def card(self, timeout_s: float | None) -> AgentCard:
+        try:
+            return await super().card(timeout_s)
+        except (UnauthenticatedError, PermissionDeniedError):
+            # The public card needs no credentials.
+            async with time_limit(timeout_s, self.address.url):
+                return (await self._peer.card(asked=True)).own
+
+
+def _port(peer: _Peer, kind: str) -> AgentPort:
+    if kind == OWN:
+        return peer.own
+    return A2AAgent(peer.a2a) if kind == A2A else ProtolinkHttpAgent(peer.protolink)
+
+
+async def _meet(peer: _Peer) -> AgentPort:
+    """Ask the agent for its cards, A2A's first.
+
+    Raises:
+        UnavailableError: Nobody answers.
+        AgentNotFoundError: Somebody does, and it is no agent.
+        UnauthenticatedError, PermissionDeniedError: It does not say without other credentials.
+    """
+    refusal: ProtolinkError | None = None
+    for kind in (A2A, "http"):
+        try:
+            await _port(peer, kind).card(CONNECT_S)
+        except _NO_CARD:
+            continue
+        except (UnauthenticatedError, PermissionDeniedError) as error:
+            refusal = error
+            continue
+        if kind == A2A and (await peer.a2a.card()).has_own_services and await peer.own.is_served():
+            kind = OWN  # noqa: PLW2901 -- the better way to the same agent
+        peer.kind, peer.believed_until = kind, time.monotonic() + KIND_S
+        return _port(peer, kind)
+    url = peer.a2a.url
+    raise refusal or AgentNotFoundError(
+        f"no agent answers at {url}: it has neither {CARD_PATH} nor {PROTOLINK_CARD_PATH}", url=url
+    )
+
+
+class _Unmet:
+    """An agent of which only the URL is known: the first call finds out what it is, and asks that. All of AgentPort's verbs."""
+
+    is_connected = False
+
+    def __init__(self, meet: Callable[[], Coroutine[Any, Any, AgentPort]]) -> None:
+        self._meet = meet
+        self._met: AgentPort | None = None
+
+    async def _agent(self) -> AgentPort:
+        if self._met is None:
+            self._met = await self._meet()
+        return self._met
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        async def called(*arguments: Any, **named: Any) -> Any:
+            return await getattr(await self._agent(), verb)(*arguments, **named)
+
+        async def streamed(*arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
+            async with aclosing(getattr(await self._agent(), verb)(*arguments, **named)) as items:
+                async for item in items:
+                    yield item
+
+        return streamed if verb in _STREAMS else called

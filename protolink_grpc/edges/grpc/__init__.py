@@ -1,0 +1,6 @@
+"""The gRPC edge: servicers convert, interceptors guard, `app` puts them on a port."""
+
+from protolink_grpc.auth.principal import Authenticate, Principal
+from protolink_grpc.edges.grpc.app import GrpcServer, ServerOptions
+
+__all__ = ["Authenticate", "GrpcServer", "Principal", "ServerOptions"]

@@ -1,0 +1,225 @@
+"""The gRPC server: which services, behind which interceptors, on which port, and how it comes up and goes down."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import ServiceDescriptor
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+from opentelemetry import trace
+
+from protolink_grpc.auth.principal import Authenticate
+from protolink_grpc.auth.stream_quota import StreamQuota
+from protolink_grpc.edges.grpc.binding import RequestBounds, bind
+from protolink_grpc.edges.grpc.interceptors import Interceptor
+from protolink_grpc.edges.grpc.interceptors.authentication import authentication, certificate_identity
+from protolink_grpc.edges.grpc.interceptors.deadline import deadline
+from protolink_grpc.edges.grpc.interceptors.telemetry import telemetry
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.json_value import MAX_COMPLEXITY
+from protolink_grpc.net.address import Address, find_listen_error, listen_error
+from protolink_grpc.net.tls import TLSConfig
+from protolink_grpc.net.tracing import is_tracing
+
+MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
+"""Default bound of a request: its event, envelope added, stays below what gRPC receives by default (4 MiB)."""
+
+MAX_PENDING_RPCS = 10_000
+"""Calls that may wait for the event loop: a fleet that comes back all at once."""
+
+
+WAITING = frozenset(
+    {
+        "/plgrpc.v1.AgentService/SendTask",
+        "/lf.a2a.v1.A2AService/SendMessage",
+        "/a2a.v1.A2AService/SendMessage",
+    }
+)
+"""Unary methods that wait for a task."""
+
+
+@checks_arguments
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a server behaves.
+
+    Args:
+        tls: None serves in the clear.
+        authenticate: Who calls; None means the client certificate, or anonymous.
+        max_request_bytes: Larger requests are refused.
+        max_complexity: Requests above it are refused before they are parsed. Each field counts 1, nested ones included, an entry of
+            a map 10; in JSON texts each object and array counts 10, each key 4, each further value 1.
+        max_concurrent_rpcs: Calls at the same time, watches included; None means no bound.
+        max_concurrent_streams: Calls at the same time on one connection, watches included. Clients are told, and let further calls
+            wait; what comes all the same is refused by the transport. None means no bound.
+        max_streams_per_principal: Streams (watches and tasks that are streamed) that one caller has open, all anonymous callers
+            together; further ones are RESOURCE_EXHAUSTED. None means no bound. Health and reflection are not counted.
+        max_wait_s: How long a unary call may wait for its task; None means as long as the client does.
+        keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is noticed.
+        interceptors: Around every call, outermost first, inside of authentication; of our own services over gRPC-Web, too, where a
+            call has no `context`. Health and reflection pass none.
+    """
+
+    tls: TLSConfig | None = None
+    authenticate: Authenticate | None = None
+    max_request_bytes: int = MAX_REQUEST_BYTES
+    max_complexity: int = MAX_COMPLEXITY
+    max_concurrent_rpcs: int | None = None
+    max_concurrent_streams: int | None = 1000
+    max_streams_per_principal: int | None = 1000
+    max_wait_s: float | None = None
+    keepalive_s: float = 30.0
+    interceptors: tuple[Interceptor, ...] = ()
+
+    @property
+    def request_bounds(self) -> RequestBounds:
+        """What one request may cost."""
+        return RequestBounds(self.max_request_bytes, self.max_complexity)
+
+
+def tracers() -> list[Interceptor]:
+    """What joins calls to the traces of their callers; nothing where nobody traces."""
+    return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
+
+
+class _GenericHandlers:
+    """Registers a generated service with a server as a generic handler only.
+
+    Generated code registers each method a second time, by name. For each registered method grpcio keeps one pending future, and
+    every call of the server waits on all of them: five such methods (health, reflection) cost each call several microseconds.
+    """
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self.add_generic_rpc_handlers = server.add_generic_rpc_handlers
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Ignored: the generic handler of the service answers the same methods."""
+
+
+class GrpcServer:
+    """Servicers on one port, with health and reflection. Can be started again after a stop."""
+
+    def __init__(
+        self,
+        address: Address,
+        services: Sequence[tuple[ServiceDescriptor, object]],
+        *,
+        options: ServerOptions | None = None,
+    ) -> None:
+        self.address = address
+        self._services = services
+        self._options = options or ServerOptions()
+        self._server: grpc.aio.Server | None = None
+        self._health: Any = None
+
+    def _interceptors(self) -> list[Interceptor]:
+        """Outermost first; the status boundary is around them all (`binding`).
+
+        Health and reflection are not bound here and pass none of them: probes come without credentials.
+        """
+        options = self._options
+        chain = tracers()
+        if options.max_wait_s is not None:
+            chain.append(deadline(options.max_wait_s, WAITING))
+        if options.authenticate is not None:
+            chain.append(authentication(options.authenticate))
+        elif options.tls is not None and options.tls.require_client_cert:
+            chain.append(certificate_identity)
+        return [*chain, *options.interceptors]
+
+    async def start(self) -> Address:
+        """Listen. Returns the address with the port that was taken.
+
+        Raises:
+            AddressInUseError: The port is taken, or not ours to take.
+            InvalidArgumentError: The certificates are not usable, or demanded of clients that could not show them.
+        """
+        tls = self._options.tls or TLSConfig()
+        if tls.require_client_cert and not self.address.secure:
+            raise InvalidArgumentError(
+                f"client certificates can only be required on grpcs://, not at {self.address.url}", field="url"
+            )
+        server = self._build()
+        try:
+            if self.address.secure:
+                port = server.add_secure_port(self.address.target, tls.server_credentials())
+            else:
+                port = server.add_insecure_port(self.address.target)
+        except RuntimeError:
+            at = self.address
+            raise listen_error(at.url, at.host, at.port, find_listen_error(at.host, at.port)) from None
+        await server.start()
+        self._server = server
+        self.address = Address(self.address.host, port, self.address.secure)
+        return self.address
+
+    def _build(self) -> grpc.aio.Server:
+        options = self._options
+        keepalive_ms = int(options.keepalive_s * 1000)
+        answer_ms = min(keepalive_ms, 20_000)
+        streams = options.max_concurrent_streams
+        server = grpc.aio.server(
+            options=[
+                *([("grpc.max_concurrent_streams", streams)] if streams is not None else ()),
+                # Two servers on one port would share its calls by chance; a taken port must be an error.
+                ("grpc.so_reuseport", 0),
+                # Our own limit answers first, with a reason; this one only keeps memory bounded.
+                ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
+                ("grpc.max_send_message_length", -1),
+                # gRPC cancels, without a reason, what waits behind so many calls; by default that begins at 1,000.
+                ("grpc.server.max_pending_requests", MAX_PENDING_RPCS),
+                ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_RPCS),
+                ("grpc.keepalive_time_ms", keepalive_ms),
+                ("grpc.keepalive_timeout_ms", answer_ms),
+                # Without this, gRPC waits a minute for the answer to a ping, whatever the keepalive timeout says.
+                ("grpc.http2.ping_timeout_ms", answer_ms),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+            ],
+            maximum_concurrent_rpcs=options.max_concurrent_rpcs,
+        )
+        interceptors = self._interceptors()
+        bounds, quota = options.request_bounds, StreamQuota(options.max_streams_per_principal)
+        for descriptor, servicer in self._services:
+            handler = bind(descriptor, servicer, interceptors=interceptors, bounds=bounds, quota=quota)
+            server.add_generic_rpc_handlers((handler,))
+        self._add_health(server)
+        return server
+
+    def _add_health(self, server: grpc.aio.Server) -> None:
+        self._health = health.aio.HealthServicer()
+        names = [descriptor.full_name for descriptor, _ in self._services]
+        names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        generic = _GenericHandlers(server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, generic)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflection.aio.ReflectionServicer(names), generic)
+
+    async def serve(self) -> None:
+        """Say SERVING: call when the services behind are ready."""
+        for name in ("", *(descriptor.full_name for descriptor, _ in self._services)):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def drain(self) -> None:
+        """Say NOT_SERVING, so that balancers send new calls elsewhere; calls under way go on."""
+        if self._health is not None:
+            await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Refuse new calls, let those under way finish for `grace_s` seconds, cut the rest."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace_s)
+
+    async def wait(self) -> None:
+        """Return when the server has stopped."""
+        if self._server is not None:
+            await self._server.wait_for_termination()
+
+    @property
+    def is_running(self) -> bool:
+        return self._server is not None

@@ -1,0 +1,226 @@
+"""Puts a servicer on the wire: one generic handler per service, built from its descriptor, interceptors composed once at start.
+
+Requests arrive as bytes and are parsed here, inside the boundary, so that junk is the caller's INVALID_ARGUMENT and not our
+INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.auth.stream_quota import StreamQuota
+from protolink_grpc.edges.grpc.call import Call, Context, enter
+from protolink_grpc.edges.grpc.interceptors import Interceptor
+from protolink_grpc.edges.grpc.interceptors.status import ToStatus, answer
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.json_value import check_complexity
+from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_complexity, run_in_thread
+from protolink_grpc.wire.status import to_status
+
+Behavior = Callable[[Any, Any], Any]
+"""A servicer's method, of a request and gRPC's context; only servicers that look at theirs need one."""
+
+Read = Callable[[bytes], Awaitable[Message]]
+"""Parses the request of one method."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """What one request may cost.
+
+    Args:
+        max_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
+        max_complexity: So are requests above it, before they are parsed; see `wire.bounds.message_complexity`.
+    """
+
+    max_bytes: int
+    max_complexity: int
+
+
+def bind(
+    service: ServiceDescriptor,
+    servicer: object,
+    *,
+    interceptors: Sequence[Interceptor],
+    bounds: RequestBounds,
+    quota: StreamQuota,
+) -> grpc.GenericRpcHandler:
+    """The handler of one service.
+
+    Args:
+        service: Its descriptor; the servicer has a method of the same name for each of its methods. Where it has a `to_status`,
+            that is how its errors are worded.
+        interceptors: Outermost first.
+        quota: The open streams of each caller, on all services of the port.
+    """
+    words: ToStatus = getattr(servicer, "to_status", to_status)
+    around = _Surroundings(interceptors, words, quota)
+    handlers = {
+        method.name: _method(
+            f"/{service.full_name}/{method.name}",
+            _reader(method, bounds),
+            getattr(servicer, method.name),
+            around,
+            streams=method.server_streaming,
+        )
+        for method in service.methods
+    }
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """One method of a servicer, for an edge that has no gRPC server: bytes in, bytes out.
+
+    Attributes:
+        name: Full, like `/plgrpc.v1.AgentService/SendTask`.
+        streams: It answers with any number of messages, and else with one.
+        status: How the service words an error.
+    """
+
+    name: str
+    streams: bool
+    status: ToStatus
+    _read: Read
+    _behavior: Behavior
+    _interceptors: Sequence[Interceptor]
+
+    async def answers(
+        self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """The encoded answers to an encoded request, as `principal`'s; to be iterated in a task of the call's own.
+
+        Raises:
+            ProtolinkError: As the servicer or an interceptor does; the request is too large, or junk.
+        """
+        call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
+        async with AsyncExitStack() as around:
+            await _entered(call, self._interceptors, around)
+            request = await self._read(data)
+            if not self.streams:
+                yield _serialize(await self._behavior(request, None))
+                return
+            async for response in await around.enter_async_context(aclosing(self._behavior(request, None))):
+                yield _serialize(response)
+
+
+def procedures(
+    service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], bounds: RequestBounds
+) -> list[Procedure]:
+    """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this.
+
+    Args:
+        interceptors: Outermost first; who calls, and whether they may, the edge has found out before.
+    """
+    words: ToStatus = getattr(servicer, "to_status", to_status)
+    return [
+        Procedure(
+            f"/{service.full_name}/{method.name}",
+            method.server_streaming,
+            words,
+            _reader(method, bounds),
+            getattr(servicer, method.name),
+            interceptors,
+        )
+        for method in service.methods
+    ]
+
+
+class _Surroundings(NamedTuple):
+    """What is around every method of a service: interceptors, how errors are worded, and the open streams of each caller."""
+
+    interceptors: Sequence[Interceptor]
+    words: ToStatus
+    quota: StreamQuota
+
+
+async def _entered(call: Call, interceptors: Sequence[Interceptor], around: AsyncExitStack) -> None:
+    """Make this the call of the running task, inside of its interceptors."""
+    enter(call)
+    for each in interceptors:
+        await around.enter_async_context(each(call))
+
+
+def _method(
+    name: str, read: Read, behavior: Behavior, around: _Surroundings, *, streams: bool
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    if streams:
+        return grpc.unary_stream_rpc_method_handler(_stream(name, read, behavior, around), None, _serialize)
+    return grpc.unary_unary_rpc_method_handler(_unary(name, read, behavior, around), None, _serialize)
+
+
+def _reader(method: MethodDescriptor, bounds: RequestBounds) -> Read:
+    kind, descriptor = GetMessageClass(method.input_type), method.input_type
+    max_bytes, max_complexity = bounds.max_bytes, bounds.max_complexity
+
+    def parse_counted(data: bytes) -> Message:
+        check_complexity(message_complexity(data, descriptor, max_complexity), max_complexity, "request")
+        return kind.FromString(data)
+
+    async def read(data: bytes) -> Message:
+        if len(data) > max_bytes:
+            raise MessageTooLargeError(
+                f"has {len(data)} bytes, at most {max_bytes} are accepted",
+                field="request",
+                max_bytes=str(max_bytes),
+            )
+        try:
+            if len(data) > SMALL_BYTES and message_complexity(data, descriptor, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY:
+                return await run_in_thread(parse_counted, data)
+            return kind.FromString(data)
+        except DecodeError:
+            raise InvalidArgumentError(f"is not a valid {descriptor.full_name}", field="request") from None
+
+    return read
+
+
+def _serialize(response: Message | bytes) -> bytes:
+    return response if isinstance(response, bytes) else response.SerializeToString()
+
+
+def _unary(name: str, read: Read, behavior: Behavior, around_all: _Surroundings) -> Callable[[bytes, Context], Any]:
+    interceptors, words, _ = around_all
+
+    async def plain(data: bytes, context: Context) -> Any:
+        try:
+            return await behavior(await read(data), context)
+        except Exception as error:
+            await answer(error, name, context, words)
+
+    async def guarded(data: bytes, context: Context) -> Any:
+        try:
+            async with AsyncExitStack() as around:
+                await _entered(Call(name, context), interceptors, around)
+                return await behavior(await read(data), context)
+        except Exception as error:
+            await answer(error, name, context, words)
+
+    return guarded if interceptors else plain
+
+
+def _stream(
+    name: str, read: Read, behavior: Behavior, around_all: _Surroundings
+) -> Callable[[bytes, Context], AsyncIterator[Any]]:
+    interceptors, words, quota = around_all
+
+    async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
+        try:
+            async with AsyncExitStack() as around:
+                call = Call(name, context)
+                await _entered(call, interceptors, around)
+                around.callback(quota.take(Principal(call.principal, call.scopes)).release)
+                # Closed here and now, not when the collector comes by: its `finally` lets go of the log.
+                responses = await around.enter_async_context(aclosing(behavior(await read(data), context)))
+                async for response in responses:
+                    yield response
+        except Exception as error:
+            await answer(error, name, context, words)
+
+    return handle

@@ -1,0 +1,159 @@
+"""Requests of AgentService as the values that the runtime takes. What cannot be right is refused here, naming the field."""
+
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import task_input_pb2, task_pb2
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of
+from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.storage.port import TaskHead, TaskQuery
+from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduced
+from protolink_grpc.wire.context import OPTIONS
+from protolink_grpc.wire.permissions import refuse_unknown_rules
+from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
+from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
+
+_STOPS: dict[int, StopAt] = {
+    pb.STOP_AT_UNSPECIFIED: StopAt.TERMINAL,
+    pb.STOP_AT_TERMINAL: StopAt.TERMINAL,
+    pb.STOP_AT_INTERRUPTED: StopAt.INTERRUPTED,
+    pb.STOP_AT_CURRENT: StopAt.CURRENT,
+}
+
+
+_TARGETS: dict[int, TaskTarget] = {
+    task_input_pb2.TASK_TARGET_CREATE: TaskTarget.CREATE,
+    task_input_pb2.TASK_TARGET_CONTINUE: TaskTarget.CONTINUE,
+    task_input_pb2.TASK_TARGET_CREATE_OR_CONTINUE: TaskTarget.CREATE_OR_CONTINUE,
+}
+
+_WAITS: dict[int, bool] = {pb.WAIT_FOR_UNSPECIFIED: True, pb.WAIT_FOR_SETTLED: True, pb.WAIT_FOR_ACCEPTED: False}
+
+_DELTAS: dict[int, bool] = {pb.DELTA_MODE_UNSPECIFIED: False, pb.DELTA_MODE_NONE: False, pb.DELTA_MODE_ALL: True}
+
+
+def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Submission:
+    """What a SendTask or StreamTask asks for."""
+    given = request.input
+    task_id, session_id = given.task_id, given.session_id
+    target = _TARGETS.get(given.target)
+    if target is None:
+        if given.target:
+            raise InvalidArgumentError(f"{given.target} is not known", field="input.target")
+        target = TaskTarget.CONTINUE if task_id else TaskTarget.CREATE
+    messages, encoded = encoded_messages_from_pb(given.messages, "input.messages")
+    return Submission(
+        messages=messages,
+        encoded=encoded,
+        artifacts=artifacts_from_pb(given.artifacts, "input.artifacts") if given.artifacts else [],
+        task_id=check_id(task_id, "input.task_id") if task_id else "",
+        target=target,
+        expected_sequence=given.expected_sequence,
+        metadata=json_object_from_pb(given.metadata_json, "input.metadata_json"),
+        flow_state=json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
+        session_id=check_id(session_id, "input.session_id") if session_id else "",
+        context=_context_from_pb(given) if given.HasField("options") else None,
+        request_id=check_id(request.request_id, "request_id") if request.request_id else "",
+        created_at=timestamp_from_pb(given.create_time, "input.create_time") if given.HasField("create_time") else "",
+    )
+
+
+def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
+    check_id(given.options.run_id, "input.options.run_id")
+    refuse_unknown_rules(given.options.permissions, "input.options.permissions")
+    return OPTIONS.from_pb(given.options, "input.options", session_id=given.session_id or None)
+
+
+def waits_from_pb(value: int) -> bool:
+    """Whether a SendTask waits for the end of the turn."""
+    waits = _WAITS.get(value)
+    if waits is None:
+        raise InvalidArgumentError(f"{value} is not known", field="wait_for")
+    return waits
+
+
+def deltas_from_pb(value: int) -> bool:
+    """Whether a stream carries deltas."""
+    deltas = _DELTAS.get(value)
+    if deltas is None:
+        raise InvalidArgumentError(f"{value} is not known", field="deltas")
+    return deltas
+
+
+_VIEWS = frozenset(task_pb2.TaskView.values())
+
+
+def required_id(value: str, field: str) -> str:
+    if not value:
+        raise InvalidArgumentError("must not be empty", field=field)
+    return check_id(value, field)
+
+
+def view_from_pb(
+    view: "task_pb2.TaskView.ValueType", default: "task_pb2.TaskView.ValueType"
+) -> "task_pb2.TaskView.ValueType":
+    """The view, or the method's default."""
+    if view not in _VIEWS:
+        raise InvalidArgumentError(f"{view} is not a task view", field="view")
+    return view or default
+
+
+def window_from_pb(request: pb.GetTaskRequest) -> Window:
+    """Which messages and artifacts a GetTask asks for."""
+    for name in ("max_messages", "before_message", "before_artifact"):
+        if getattr(request, name) < 0:
+            raise InvalidArgumentError("must be at least 0", field=name)
+    return Window(
+        request.max_messages,
+        request.before_message if request.HasField("before_message") else None,
+        request.before_artifact if request.HasField("before_artifact") else None,
+    )
+
+
+def stop_from_pb(value: int) -> StopAt:
+    stop = _STOPS.get(value)
+    if stop is None:
+        raise InvalidArgumentError(f"{value} is not a place to stop at", field="stop_at")
+    return stop
+
+
+def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str) -> TaskQuery:
+    states = [STATES.asked(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    after = micros_from_pb(request.updated_after, "updated_after") if request.HasField("updated_after") else 0
+    return TaskQuery(
+        principal=principal,
+        agent_name=agent_name,
+        states=frozenset(states),
+        session_id=check_id(request.session_id, "session_id"),
+        updated_after_micros=after,
+        page_size=page_size_of(request.page_size),
+        after=cursor_from_token(request.page_token),
+        include_total=request.include_total,
+    )
+
+
+def head_to_pb(head: TaskHead) -> task_pb2.Task:
+    """The header view."""
+    out = task_pb2.Task(
+        id=head.task_id,
+        state=STATES[head.state],
+        session_id=head.session_id,
+        run_id=head.run_id,
+        sequence=head.sequence,
+        agent_name=head.agent_name,
+        create_time=micros_to_pb(head.create_micros),
+        update_time=micros_to_pb(head.update_micros),
+        message_count=head.messages,
+        artifact_count=head.artifacts,
+    )
+    if head.reason and head.state is TaskState.CANCELED:
+        out.cancel_reason = head.reason
+    elif head.reason:
+        out.failure.message = head.reason
+    if len(head.reason) > HEADER_BYTES // 4:  # of 4 bytes at most
+        return reduced(out)
+    return out

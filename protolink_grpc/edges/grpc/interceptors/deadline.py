@@ -1,0 +1,35 @@
+"""An upper bound on waiting, for servers that do not want to hold a call for as long as a client likes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from protolink_grpc.edges.grpc.call import Call
+from protolink_grpc.edges.grpc.interceptors import Interceptor
+from protolink_grpc.errors import DeadlineExceededError
+
+
+def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
+    """Bound the calls of `methods`, full names, to `max_wait_s` seconds. The run behind a bounded wait goes on.
+
+    A client's own, shorter deadline needs nothing from us: gRPC cancels the call.
+    """
+
+    @asynccontextmanager
+    async def bounded(call: Call) -> AsyncIterator[None]:
+        if call.method not in methods:
+            yield
+            return
+        bound = asyncio.timeout(max_wait_s)
+        try:
+            async with bound:
+                yield
+        except TimeoutError:
+            if not bound.expired():
+                raise  # somebody else's timeout, or an error that is one
+            raise DeadlineExceededError(
+                f"the server waits at most {max_wait_s:g} s; the task goes on, get or subscribe to it",
+                max_wait_s=f"{max_wait_s:g}",
+            ) from None
+
+    return bounded

@@ -1,0 +1,22 @@
+"""The boundary where exceptions become statuses. Nothing else on the server turns an error into an answer."""
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import grpc.aio
+from google.rpc import status_pb2
+from grpc_status import rpc_status
+
+from protolink_grpc.edges.grpc.call import Context
+from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.net.internal_errors import public_error
+
+ToStatus = Callable[[ProtolinkError], status_pb2.Status]
+"""How a service words its errors."""
+
+
+async def answer(error: Exception, method: str, context: Context, to_status: ToStatus) -> NoReturn:
+    """End the call with the status of `error`; what was not raised on purpose is logged and shown as an incident only."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    await context.abort_with_status(rpc_status.to_status(to_status(public_error(error, method))))

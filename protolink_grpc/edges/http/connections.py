@@ -1,0 +1,43 @@
+"""What the connections of one HTTP server share: their limits, who they are, and where it is counted that one was given up."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from uvicorn.server import ServerState
+
+from protolink_grpc.edges.http.options import ConnectionLimits
+from protolink_grpc.logs import get_logger
+
+log = get_logger("protolink_grpc.edges.http.connection")
+# What a peer does wrong is counted by its reason and not logged, which would be a way to fill a disk; and below this level uvicorn
+# tells of each WebSocket, with its query.
+log.setLevel(logging.CRITICAL)
+
+
+PEER_CERTIFICATE = "peer_certificate"
+"""Key of `scope["state"]`: the client's certificate as `ssl.SSLSocket.getpeercert` shows it; absent without one."""
+
+
+class Connections(ServerState):
+    """What the connections of one server share.
+
+    Args:
+        rejected: Told the reason whenever a connection or request is given up because of its peer.
+
+    Attributes:
+        is_stopping: What was accepted and not made yet has come too late.
+    """
+
+    def __init__(self, limits: ConnectionLimits, rejected: Callable[[str], None]) -> None:
+        super().__init__()
+        self.limits = limits
+        self.rejected = rejected
+        self.emptied: asyncio.Event | None = None
+        self.bytes_received = 0
+        self.is_stopping = False
+
+    def lost(self) -> None:
+        """A connection is gone."""
+        if self.emptied is not None and not self.connections:
+            self.emptied.set()

@@ -1,0 +1,246 @@
+"""What an HTTP server counts, and the text in which Prometheus reads it. Nothing here keeps a raw path or a caller's name.
+
+Format: Prometheus text exposition 0.0.4.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from protolink_grpc.edges.http.http_server import HttpServer
+from protolink_grpc.edges.http.middleware import with_middleware
+from protolink_grpc.edges.http.options import HttpOptions
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+OPERATION = "plgrpc.operation"
+"""Key of an ASGI scope. A route with many methods behind it (JSON-RPC) writes here which one it was, and that stands for the route.
+Only names from its own table: what a caller wrote has no bounds."""
+
+BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""From an answer out of memory to a task that a model works on."""
+
+MAX_SERIES = 2000
+"""Combinations of labels; further ones are counted as route `other`."""
+
+BODILESS = frozenset({204, 304})
+"""Status of answers that have no body, and so no length."""
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class _Latency:
+    """`counts` by bucket, the last one for everything above."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_S) + 1))
+    sum_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Gauge:
+    name: str
+    text: str
+    kind: str
+    read: Callable[[], float]
+
+
+class Metrics:
+    """The counts of one server. Belongs to the loop that runs it."""
+
+    def __init__(self) -> None:
+        self._requests: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self._latencies: defaultdict[tuple[str, str], _Latency] = defaultdict(_Latency)
+        self._rejected: defaultdict[str, int] = defaultdict(int)
+        self._gauges: dict[str, _Gauge] = {}
+        self.in_flight = 0
+        self.event_streams = 0
+        self.websockets = 0
+        self.bytes_sent = 0
+
+    def metered(self, app: ASGIApp) -> ASGIApp:
+        """The application, counted. Goes around everything else, so that refusals count too."""
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "lifespan":
+                await app(scope, receive, send)
+                return
+            exchange = _Exchange(self, send)
+            self.in_flight += 1
+            try:
+                await app(scope, receive, exchange.send)
+            finally:
+                self.in_flight -= 1
+                exchange.end(scope)
+
+        return counted
+
+    def rejected(self, reason: str) -> None:
+        """A connection or request was given up because of its peer."""
+        self._rejected[reason] += 1
+
+    def gauge(self, name: str, text: str, read: Callable[[], float], *, kind: str = "gauge") -> None:
+        """Show a number of somebody else's, in place of the one that had this name before.
+
+        Args:
+            name: Without the prefix `plgrpc_`.
+            text: One sentence on what it is.
+            read: Asked whenever the metrics are; may run on any request, so it must be quick.
+            kind: `counter` for what only grows; its name ends with `_total`.
+        """
+        self._gauges[name] = _Gauge(f"plgrpc_{name}", text, kind, read)
+
+    def observe(self, server: HttpServer) -> None:
+        """Show what the server itself counts."""
+        self.gauge("http_connections", "Open connections, WebSockets included.", lambda: server.connections)
+        self.gauge(
+            "http_received_bytes_total",
+            "Bytes of requests, headers included.",
+            lambda: server.bytes_received,
+            kind="counter",
+        )
+
+    def count(self, route: str, method: str, status: int, elapsed_s: float | None) -> None:
+        """One exchange is over; `elapsed_s` None for what lasts as long as its client likes."""
+        if len(self._requests) >= MAX_SERIES and (route, method, status) not in self._requests:
+            route = "other"
+        self._requests[route, method, status] += 1
+        if elapsed_s is not None:
+            latency = self._latencies[route, method]
+            latency.counts[bisect_left(BUCKETS_S, elapsed_s)] += 1
+            latency.sum_s += elapsed_s
+
+    def text(self) -> str:
+        """Everything, in Prometheus' text format."""
+        return "".join(f"{line}\n" for line in self._lines())
+
+    def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
+        """Where they are shown: to everybody, or to those whose request passes `admit` without an error."""
+
+        async def show(request: Request) -> Response:
+            if admit is not None:
+                await admit(request)
+            return Response(self.text(), headers={"content-type": CONTENT_TYPE})
+
+        return Route(path, show)
+
+    def _lines(self) -> Iterator[str]:
+        yield from _head("plgrpc_http_requests_total", "counter", "Requests that were answered, by route template.")
+        for (route, method, status), count in sorted(self._requests.items()):
+            labels = (("route", route), ("method", method), ("status", str(status)))
+            yield _sample("plgrpc_http_requests_total", labels, count)
+        yield from self._latency_lines()
+        yield from _head("plgrpc_http_rejected_total", "counter", "Peers given up by the connection, by reason.")
+        for reason, count in sorted(self._rejected.items()):
+            yield _sample("plgrpc_http_rejected_total", (("reason", reason),), count)
+        for gauge in (*self._own_gauges(), *self._gauges.values()):
+            yield from _head(gauge.name, gauge.kind, gauge.text)
+            yield _sample(gauge.name, (), gauge.read())
+
+    def _latency_lines(self) -> Iterator[str]:
+        name = "plgrpc_http_request_duration_seconds"
+        yield from _head(name, "histogram", "Time to the end of the answer; streams and WebSockets not counted.")
+        for (route, method), latency in sorted(self._latencies.items()):
+            labels: Labels = (("route", route), ("method", method))
+            seen = 0
+            for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), latency.counts, strict=True):
+                seen += count
+                yield _sample(f"{name}_bucket", (*labels, ("le", bound)), seen)
+            yield _sample(f"{name}_sum", labels, latency.sum_s)
+            yield _sample(f"{name}_count", labels, seen)
+
+    def _own_gauges(self) -> Iterator[_Gauge]:
+        yield _Gauge(
+            "plgrpc_http_requests_in_flight",
+            "Requests being answered, streams included.",
+            "gauge",
+            lambda: self.in_flight,
+        )
+        yield _Gauge(
+            "plgrpc_http_event_streams", "Open streams of SSE and gRPC-Web.", "gauge", lambda: self.event_streams
+        )
+        yield _Gauge("plgrpc_http_websockets", "Open WebSockets.", "gauge", lambda: self.websockets)
+        yield _Gauge("plgrpc_http_sent_bytes_total", "Bytes of response bodies.", "counter", lambda: self.bytes_sent)
+
+
+class _Exchange:
+    """One request and what is sent for it."""
+
+    __slots__ = ("_begun", "_is_stream", "_is_websocket", "_metrics", "_send", "_status")
+
+    def __init__(self, metrics: Metrics, send: Send) -> None:
+        self._metrics = metrics
+        self._send = send
+        self._begun = perf_counter()
+        self._status = 0
+        self._is_stream = self._is_websocket = False
+
+    async def send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "http.response.body":
+            self._metrics.bytes_sent += len(message.get("body", b""))
+        else:
+            self._note(kind, message)
+        await self._send(message)
+
+    def _note(self, kind: str, message: Message) -> None:
+        if kind == "http.response.start":
+            self._status = message["status"]
+            # Whole answers say how long they are, where they may have a body; streams, of SSE and of gRPC-Web, do not know.
+            is_whole = any(name == b"content-length" for name, _ in message.get("headers", ()))
+            self._is_stream = not is_whole and self._status not in BODILESS
+            self._metrics.event_streams += self._is_stream
+        elif kind == "websocket.accept":
+            self._status = 101
+            self._is_websocket = True
+            self._metrics.websockets += 1
+        elif kind == "websocket.http.response.start":
+            self._status = message["status"]
+
+    def end(self, scope: Scope) -> None:
+        metrics = self._metrics
+        metrics.event_streams -= self._is_stream
+        metrics.websockets -= self._is_websocket
+        found = scope.get("route")
+        route = scope.get(OPERATION) or (found.path if found is not None else "unmatched")
+        method = scope.get("method", "WEBSOCKET")
+        lasts = self._is_stream or self._is_websocket
+        metrics.count(
+            route,
+            method if method in METHODS else "OTHER",
+            # As proxies write it: the client left before there was an answer.
+            self._status or 499,
+            None if lasts else perf_counter() - self._begun,
+        )
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _sample(name: str, labels: Labels, value: float) -> str:
+    said = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels)
+    return f"{name}{{{said}}} {value!r}" if said else f"{name} {value!r}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def metrics_server(metrics: Metrics, options: HttpOptions) -> HttpServer | None:
+    """The server of `options.metrics_listen`, not started; None where there is none."""
+    if options.metrics_listen is None:
+        return None
+    tls = options.tls if options.metrics_listen.startswith("https://") else None
+    own = replace(options, listen=options.metrics_listen, metrics_listen=None, tls=tls, cors_origins=(), root_path="")
+    return HttpServer(with_middleware(Router([metrics.route()]), own), own, rejected=metrics.rejected)

@@ -1,0 +1,308 @@
+"""The middleware around every route: Host and Origin checks, CORS, response headers, and the error boundary.
+
+Routes raise; only the boundary here turns what they raise into an answer. The request guard authenticates and authorizes.
+"""
+
+import math
+import socket
+from collections.abc import Sequence
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.utils import ClientDisconnected
+
+from protolink_grpc.edges.http.json_body import http_status
+from protolink_grpc.edges.http.options import HttpOptions, Listen
+from protolink_grpc.errors import DOMAIN, ProtolinkError, ResourceExhaustedError
+from protolink_grpc.net.internal_errors import public_error
+
+Headers = list[tuple[bytes, bytes]]
+
+READ_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "X-API-Key",
+    "A2A-Version",
+    "A2A-Extensions",
+    "X-A2A-Extensions",
+    "Last-Event-ID",
+    "Idempotency-Key",
+    "X-Request-ID",
+    "X-Protolink-Request-ID",
+    "traceparent",
+    "tracestate",
+    "grpc-timeout",
+    "X-Grpc-Web",
+    "X-User-Agent",
+)
+"""Request headers that routes read: what a web page that may call may send."""
+
+SHOWN_HEADERS = (
+    "ETag",
+    "Last-Modified",
+    "Retry-After",
+    "WWW-Authenticate",
+    "A2A-Extensions",
+    "X-Request-ID",
+    "X-Protolink-Request-ID",
+    "grpc-status",
+    "grpc-message",
+    "grpc-status-details-bin",
+)
+"""Response headers that such a page may read."""
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""A request of these changes nothing, so it does no harm that any page can send it; it cannot read the answer."""
+
+MAX_REQUEST_ID_BYTES = 128
+MAX_KNOWN_HOSTS = 256
+"""Spellings of `Host` that need no second look."""
+
+_BEGUN = "plgrpc.begun"
+"""Key of an ASGI scope: an answer has begun, and no other can take its place. A note is cheaper than another layer of `send`."""
+
+_ECHOED = frozenset({b"x-request-id", b"x-protolink-request-id"})
+
+
+def with_middleware(app: ASGIApp, options: HttpOptions, *, challenges: Sequence[str] = ()) -> ASGIApp:
+    """An application with everything around it that is here, innermost first.
+
+    Args:
+        challenges: Values of `WWW-Authenticate` on answers with status 401.
+    """
+    app = Boundary(app)
+    if options.cors_origins:
+        app = CORSMiddleware(
+            app,
+            allow_origins=options.cors_origins,
+            allow_methods=METHODS,
+            allow_headers=(*READ_HEADERS, *options.cors_headers),
+            expose_headers=SHOWN_HEADERS,
+        )
+    return Guard(app, Hosts(options), Origins(options), challenges)
+
+
+class Hosts:
+    """Which names of ours a request may use.
+
+    A page that makes its own name point at us sends that name. It cannot send an address, so addresses need no list.
+    """
+
+    def __init__(self, options: HttpOptions) -> None:
+        public = urlsplit(options.public_url).hostname if options.public_url else None
+        listen = Listen.parse(options.listen, options.tls).host
+        named = [
+            each.lower().rstrip(".") for each in (*options.allowed_hosts, public or "", listen, socket.gethostname())
+        ]
+        self._any = "*" in named
+        self._names = frozenset({"localhost", *filter(None, named)})
+        self._suffixes = (".localhost", *(each[1:] for each in named if each.startswith("*.")))
+        self._known: set[bytes] = set()
+
+    def allows(self, host: bytes) -> bool:
+        """Whether the value of a `Host` header names us."""
+        if host in self._known:
+            return True
+        found = self._any or self._is_ours(host)
+        if found and len(self._known) < MAX_KNOWN_HOSTS:
+            self._known.add(host)
+        return found
+
+    def _is_ours(self, host: bytes) -> bool:
+        try:
+            name = (urlsplit(b"//" + host).hostname or b"").decode("ascii").rstrip(".")
+        except ValueError:
+            return False
+        return name in self._names or name.endswith(self._suffixes) or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+class Origins:
+    """Which web pages may make us do something. What is no browser sends no `Origin` and is none of this."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        public = urlsplit(options.public_url)
+        own = (f"{public.scheme}://{public.netloc}",) if options.public_url else ()  # an origin has no path
+        named = (*options.cors_origins, *own)
+        self._any = "*" in named
+        self._allowed = frozenset(each.lower().rstrip("/").encode() for each in named)
+
+    def allows(self, origin: bytes, host: bytes) -> bool:
+        """Whether a page of `origin` may call what it reached as `host`: a page of that very host may."""
+        origin = origin.lower()
+        of_this_host = host != b"" and origin.partition(b"://")[2] == host.lower()
+        return self._any or origin in self._allowed or of_this_host
+
+
+class Guard:
+    """Refuses requests with another's name or from another's page, and completes the headers of all answers."""
+
+    def __init__(self, app: ASGIApp, hosts: Hosts, origins: Origins, challenges: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._origins = origins
+        self._challenges: Headers = [(b"www-authenticate", each.encode("latin-1")) for each in challenges]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        host = origin = None
+        hosts = 0
+        echo: Headers | None = None
+        for header in scope["headers"]:
+            name = header[0]
+            if name == b"host":
+                host = header[1]
+                hosts += 1
+            elif name == b"origin":
+                origin = header[1]
+            elif name in _ECHOED and _can_be_echoed(header[1]):
+                echo = [*(echo or ()), header]
+        send = self._dressing(scope, send, echo)
+        refusal = self._refusal(scope, host, hosts, origin)
+        if refusal is not None:
+            await answer(scope, send, *refusal)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(
+        self, scope: Scope, host: bytes | None, hosts: int, origin: bytes | None
+    ) -> tuple[int, dict[str, Any]] | None:
+        if hosts != 1:
+            if hosts or scope["http_version"] != "1.0":  # the probes of old balancers have none
+                return _plain(400, "a request must have one Host header")
+        elif host is not None and not self._hosts.allows(host):
+            said = host.decode("ascii", "replace")[:100]
+            return _plain(421, f"{said!r} is no name of this server; its option allowed_hosts says which names it has")
+        if origin is None or (scope["type"] == "http" and scope["method"] in SAFE_METHODS):
+            return None
+        if self._origins.allows(origin, host or b""):
+            return None
+        said = origin.decode("ascii", "replace")[:100]
+        return _plain(403, f"pages of {said!r} may not call; the option cors_origins says which ones may")
+
+    def _dressing(self, scope: Scope, send: Send, echo: Headers | None) -> Send:
+        async def dressed(message: Message) -> None:
+            kind = message["type"]
+            if kind == "http.response.start":
+                scope[_BEGUN] = True
+                self._dress(message, echo)
+            elif kind == "websocket.accept":
+                scope[_BEGUN] = True
+            await send(message)
+
+        return dressed
+
+    def _dress(self, message: Message, echo: Headers | None) -> None:
+        # A new list: a response that is sent again and again has one of its own.
+        headers = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
+        names = {name for name, _ in headers}
+        if b"cache-control" not in names:
+            headers.append((b"cache-control", b"no-store"))
+        if echo is not None:
+            headers.extend(each for each in echo if each[0] not in names)
+        status = message["status"]
+        if status == 401 and b"www-authenticate" not in names:
+            headers.extend(self._challenges)
+        elif status == 413 and b"connection" not in names:
+            # Else a client that has looked at the answer would send the rest of its body for nothing.
+            headers.append((b"connection", b"close"))
+        message["headers"] = headers
+
+
+def _can_be_echoed(value: bytes) -> bool:
+    return 0 < len(value) <= MAX_REQUEST_ID_BYTES and value.isascii() and value.decode().isprintable()
+
+
+class Boundary:
+    """Where exceptions become answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except (ClientDisconnect, ClientDisconnected):
+            pass  # nobody is left to answer
+        except Exception as error:
+            status, body, headers = status_of(error, scope["path"])
+            if not scope.get(_BEGUN):
+                await answer(scope, send, status, body, headers)
+            elif scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1011 if status >= 500 else 1008})
+            # Else the answer ends without its end, which closes the connection and tells the peer that something is missing.
+
+
+def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], Headers]:
+    """Status, body and headers of the answer that an exception means.
+
+    What was not raised on purpose is logged with its trace, and shown as the number of an incident.
+    """
+    if isinstance(error, HTTPException):
+        status, body = _plain(error.status_code, error.detail)
+        return status, body, [(k.lower().encode(), v.encode()) for k, v in (error.headers or {}).items()]
+    error = public_error(
+        error, repr(path)
+    )  # a caller's words: quoted, so that they write no line of their own into a log
+    status = http_status(error)
+    info = {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": error.reason,
+        "domain": DOMAIN,
+        "metadata": error.metadata,
+    }
+    body = {"error": {"code": status, "status": error.rule.grpc, "message": str(error), "details": [info]}}
+    return status, body, retry_after(error)
+
+
+def retry_after(error: ProtolinkError) -> Headers:
+    """`Retry-After` of an error that says when; whole seconds, at least one."""
+    if not isinstance(error, ResourceExhaustedError):
+        return []
+    return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
+
+
+def _plain(status: int, message: str) -> tuple[int, dict[str, Any]]:
+    try:
+        name = HTTPStatus(status).name
+    except ValueError:
+        name = "UNKNOWN"
+    return status, {"error": {"code": status, "status": name, "message": message}}
+
+
+async def answer(
+    scope: Scope, send: Send, status: int, body: dict[str, Any], headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    """Answer a request, or the handshake of a WebSocket, with JSON."""
+    content = orjson.dumps(body)
+    kind = "http" if scope["type"] == "http" else "websocket.http"
+    await send(
+        {
+            "type": f"{kind}.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(content)),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": f"{kind}.response.body", "body": content})

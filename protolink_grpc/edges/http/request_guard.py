@@ -1,0 +1,169 @@
+"""Authentication, authorization and body limits of every HTTP and WebSocket request.
+
+Routes ask the guard for the caller and for the body, and raise the errors of `errors`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.types import Receive
+
+from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
+from protolink_grpc.auth.rules import Admission
+from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
+from protolink_grpc.auth.stream_quota import StreamQuota
+from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits
+from protolink_grpc.edges.http.connections import PEER_CERTIFICATE
+from protolink_grpc.edges.http.options import Bounds
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    MessageTooLargeError,
+    PermissionDeniedError,
+    RequestTimeoutError,
+    UnauthenticatedError,
+)
+
+NO_CALL = "/plgrpc.v1.NoService/NoMethod"
+"""What rates are told of a request that is no call; no rule is about it."""
+
+SMALL_BYTES = 16 << 10
+"""Bodies up to this are read before it is asked who sends them. It is less than a head may have, which is read of everybody."""
+
+
+class RequestGuard:
+    """Guards the requests of one HTTP server.
+
+    Args:
+        authenticate: Who calls; None lets everybody in as anonymous.
+        admit: Further checks of an identified caller; None means none.
+    """
+
+    def __init__(
+        self, authenticate: Authenticate | None = None, admit: Admission | None = None, bounds: Bounds | None = None
+    ) -> None:
+        self._authenticate = authenticate
+        self._admit = admit
+        self.bounds = bounds or Bounds()
+        self._waits = BoundedWaits()
+        self.stream_quota = StreamQuota(self.bounds.max_streams_per_principal)
+
+    @property
+    def is_open(self) -> bool:
+        """Nobody needs credentials."""
+        return self._authenticate is None
+
+    async def principal(self, request: HTTPConnection, method: str) -> Principal:
+        """Who calls `method`, a full gRPC method name also where the request is no gRPC.
+
+        Raises:
+            UnauthenticatedError: No valid credentials.
+            PermissionDeniedError, ResourceExhaustedError: Known, and may not, or not now.
+        """
+        found = await self.identify(request, method)
+        self.admit(method, found)
+        return found
+
+    async def identify(self, request: HTTPConnection, method: str = "") -> Principal:
+        """Who calls, before it is known what for. Raises UnauthenticatedError."""
+        if self._authenticate is None:
+            return NOBODY
+        known = await self._authenticate(method, _shown(request))
+        if known is None:
+            raise UnauthenticatedError("valid credentials are needed for this method")
+        unreserved(known.name)
+        return known
+
+    def admit(self, method: str, principal: Principal) -> None:
+        """Pass when that caller may call `method` now. Raises PermissionDeniedError, ResourceExhaustedError."""
+        if self._admit is not None:
+            self._admit(method, principal)
+
+    def charge(self, principal: Principal) -> None:
+        """Let a request that is no call cost its sender what a call costs. Raises ResourceExhaustedError."""
+        if self._admit is not None:
+            with suppress(PermissionDeniedError):
+                self._admit(NO_CALL, principal)
+
+    async def charge_sender(self, request: HTTPConnection) -> None:
+        """Charge a request before its method is known. Unauthenticated callers share the anonymous bucket.
+
+        Raises:
+            UnauthenticatedError: It is a stranger.
+            ResourceExhaustedError: As `charge`.
+        """
+        try:
+            sender = await self.identify(request)
+        except UnauthenticatedError:
+            self.charge(NOBODY)
+            raise
+        self.charge(sender)
+
+    def waiting(self, request: Request) -> BoundedWait:
+        """Around what waits for a task on behalf of that request, its body read."""
+        return BoundedWait(self._waits, request.receive, self.bounds.max_wait_s)
+
+    def reads_first(self, request: Request) -> bool:
+        """Whether the body is read before it is known who sends it: nobody has to be known, or it is small."""
+        if self._authenticate is None:
+            return True
+        for name, value in request.scope["headers"]:
+            if name == b"content-length":
+                return value.isdigit() and len(value) <= 5 and int(value) <= SMALL_BYTES
+        return False
+
+    async def body(self, request: Request) -> bytes:
+        """The whole body.
+
+        Raises:
+            MessageTooLargeError: It has more than `max_body_bytes`.
+            RequestTimeoutError: It did not arrive in time.
+        """
+        limit = self.bounds.max_body_bytes
+        for name, value in request.scope["headers"]:
+            if name == b"content-encoding" and value.strip().lower() != b"identity":
+                raise ContentTypeNotSupportedError(
+                    "the body must not be encoded", media_type=value.decode("latin-1")[:100]
+                )
+            if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > limit):
+                raise _too_large(limit)
+        try:
+            async with asyncio.timeout(self.bounds.body_timeout_s):
+                return await _read(request.receive, limit)
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
+                body_timeout_s=f"{self.bounds.body_timeout_s:g}",
+            ) from None
+
+
+def _shown(request: HTTPConnection) -> Mapping[str, str]:
+    """The headers, with the name in the client's certificate where it has shown one; no header can look like it."""
+    certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE)
+    if not certificate:
+        return request.headers
+    alternatives = [str(value) for _, value in certificate.get("subjectAltName", ())]
+    common = [value for names in certificate.get("subject", ()) for key, value in names if key == "commonName"]
+    name = next(iter([*alternatives, *common]), "")
+    return {**request.headers, CERTIFICATE: CertificateName(name)} if name else request.headers
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _too_large(limit: int) -> MessageTooLargeError:
+    return MessageTooLargeError(f"has more than {limit} bytes", field="body", max_bytes=str(limit))

@@ -1,0 +1,249 @@
+"""Server-sent events: one response that shows batches as they come, ends when its client hangs up, and says where to go on.
+
+The pace is the reader's: a batch is asked for when the one before has gone out, so a slow client costs the one batch that it keeps
+waiting. Format: WHATWG HTML, "Server-sent events".
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from protolink_grpc.auth.stream_quota import StreamSlot
+from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits, until_gone
+from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.logs import get_logger
+
+log = get_logger(__name__)
+
+KEEPALIVE_S = 15.0
+"""Between two signs of life on a quiet stream: proxies close what says nothing for a minute."""
+
+FAREWELL = b"retry: 1000\n: the server is going away; come back with Last-Event-ID\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a stream is spelled.
+
+    Attributes:
+        keepalive: What says that a quiet one lives; empty where the form has no such thing.
+        farewell: What readers are told where the server goes away before the stream has ended.
+        is_last: Whether a batch says that nothing comes after it.
+    """
+
+    media_type: str
+    keepalive: bytes
+    farewell: bytes
+    is_last: Callable[[bytes], bool] = lambda batch: False
+
+
+SSE = Form("text/event-stream", b":\n\n", FAREWELL)
+
+Batches = AsyncGenerator[bytes, None]
+"""Frames, put end to end, one batch a time."""
+
+
+class OpenStreams:
+    """The streams that one server has open: keeps quiet ones alive, and ends them all when it goes down."""
+
+    def __init__(self, keepalive_s: float = KEEPALIVE_S) -> None:
+        self._keepalive_s = keepalive_s
+        self._open: set[EventStream] = set()
+        self._ticker: asyncio.Task[None] | None = None
+        self._draining = False
+        self.waits = BoundedWaits()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._draining
+
+    def reopen(self) -> None:
+        """The server is up again."""
+        self._draining = False
+
+    def add(self, stream: "EventStream") -> None:
+        self._open.add(stream)
+        if self._ticker is None or self._ticker.done():
+            self._ticker = asyncio.get_running_loop().create_task(self._tick())
+
+    def remove(self, stream: "EventStream") -> None:
+        self._open.discard(stream)
+
+    def drain(self) -> None:
+        """End every stream after what it is sending now, and those that come."""
+        self._draining = True
+        for stream in list(self._open):
+            stream.end()
+        if self._ticker is not None:
+            self._ticker.cancel()
+
+    async def _tick(self) -> None:
+        # One clock for all of them: a timer per idle stream would cost more than the stream.
+        while self._open:
+            await asyncio.sleep(self._keepalive_s)
+            for stream in list(self._open):
+                stream.keep_alive()
+
+
+class EventStream(Response):
+    """A response of many batches, in the form of server-sent events or another one.
+
+    Args:
+        first: The frames that are there already: asking for them before the response begins makes their failure an ordinary error.
+        rest: The batches that follow.
+        failed: The last frame of a stream that fails midway.
+        slot: Given back when the stream has ended.
+    """
+
+    def __init__(
+        self,
+        first: bytes,
+        rest: Batches,
+        streams: OpenStreams,
+        failed: Callable[[Exception], bytes] | None = None,
+        *,
+        form: Form = SSE,
+        slot: StreamSlot | None = None,
+    ) -> None:
+        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, form.media_type)
+        del self.headers["content-length"]
+        self._first = first
+        self._rest = rest
+        self._streams = streams
+        self._failed = failed
+        self._form = form
+        self._slot = slot
+        self._send: Send | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._quiet = self._busy = self._ended = self._complete = False
+        self._pings: set[asyncio.Task[None]] = set()
+
+    def end(self) -> None:
+        """Stop showing events; what is being sent goes out."""
+        if not self._ended and self._task is not None:
+            self._ended = True
+            self._task.cancel()
+
+    def keep_alive(self) -> None:
+        """Say something if nothing was said since the last time."""
+        sign = self._form.keepalive
+        if sign and self._quiet and not self._busy and not self._ended:
+            ping = asyncio.get_running_loop().create_task(self._write(sign))
+            self._pings.add(ping)
+            ping.add_done_callback(self._pings.discard)
+        self._quiet = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            if self._slot is not None:
+                self._slot.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":  # whoever asks for the headers reads no stream, and would never end it
+            await self._rest.aclose()
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            return
+        self._send = send
+        self._task = asyncio.current_task()
+        hung_up = asyncio.get_running_loop().create_task(until_gone(receive, self.end))
+        self._streams.add(self)
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await self._show()
+        except asyncio.CancelledError:
+            if not self._ended or self._task is None:
+                raise
+            self._task.uncancel()  # by `end`: nobody else wants this task to go
+        finally:
+            self._ended = True
+            self._streams.remove(self)
+            for each in (hung_up, *self._pings):
+                each.cancel()
+            with suppress(RuntimeError):  # it is running: its task was canceled in the middle
+                await self._rest.aclose()
+        if self._streams.is_draining and not self._complete:
+            await send({"type": "http.response.body", "body": self._form.farewell, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _show(self) -> None:
+        try:
+            # Also where the server is going away: without it, nobody could come back to what was begun.
+            await self._write(self._first)
+            self._first = b""
+            if self._streams.is_draining:
+                return
+            async with aclosing(self._rest) as batches:
+                async for frames in batches:
+                    await self._write(frames)
+            self._complete = True
+        except OSError as error:
+            # The reader is gone, says the server; what fails behind the stream says so with an error of ours.
+            if isinstance(error, ProtolinkError):
+                await self._fail(error)
+        except Exception as error:
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        if self._failed is None:
+            raise error
+        await self._write(self._failed(error))
+        self._complete = True
+
+    async def _write(self, frames: bytes) -> None:
+        if self._send is None or not frames:
+            return
+        self._quiet, self._busy = False, True
+        self._complete = self._complete or self._form.is_last(frames)
+        try:
+            await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+        finally:
+            self._busy = False
+
+
+async def opened(
+    request: Request,
+    batches: Batches,
+    streams: OpenStreams,
+    failed: Callable[[Exception], bytes],
+    slot: StreamSlot,
+    *,
+    form: Form = SSE,
+) -> EventStream:
+    """A stream that has begun well: what keeps it from its first batch is raised, and releases the slot.
+
+    Raises:
+        ClientDisconnect: Nobody waits for that batch any more.
+    """
+    try:
+        with BoundedWait(streams.waits, request.receive):
+            first = await first_of(batches)
+    except BaseException:
+        slot.release()
+        raise
+    return EventStream(first, batches, streams, failed, form=form, slot=slot)
+
+
+async def first_of(batches: Batches) -> bytes:
+    """The first batch, empty when there is none; raises what keeps the stream from beginning."""
+    try:
+        return await anext(batches)
+    except StopAsyncIteration:
+        return b""
+    except BaseException:
+        await batches.aclose()
+        raise
+
+
+def frame(data: bytes, sequence: int = 0) -> bytes:
+    """One event; `data` has no line breaks. A sequence becomes its id, with which a reader can come back."""
+    if sequence:
+        return b"id: %d\ndata: %b\n\n" % (sequence, data)
+    return b"data: %b\n\n" % data

@@ -1,0 +1,203 @@
+"""RunReport: a summary of a run as one value. `reports.builder` builds it from events; nothing here reads a log."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.lazy import load
+from protolink_grpc.models import reader
+from protolink_grpc.models.action import BudgetDecision, BudgetUsage, ContextManifest
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report_records import (
+    ReportedAction,
+    ReportedApproval,
+    ReportedCall,
+    ReportedStep,
+    ReportTotals,
+)
+from protolink_grpc.models.task import Task
+
+REPORT_VERSION = "1.0"
+
+
+@checks_arguments
+@dataclass(slots=True)
+class RunReport:
+    """What happened in a run, or in all runs of a task. A reading of events: it adds nothing to them.
+
+    Args:
+        context: The run's envelope; None when there were no events.
+        events: Oldest first, without the volatile text deltas.
+        actions, approvals, metrics, steps: One record each, in the order in which they began.
+        artifacts: As they are at the end, in the order in which they were first seen.
+        budget_decisions: Warnings and refusals, oldest first.
+        usage: The usage that the task recorded at the end of the run; None if it recorded none.
+        totals: Sums over the records.
+        final_task: The task after the last event; None when the events do not begin with its submission and none brings it.
+        metadata: Values added by the creator of the report.
+        created_at: When the report was made; two reports of the same events are equal.
+    """
+
+    context: RunContext | None = None
+    context_manifests: list[ContextManifest] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
+    actions: list[ReportedAction] = field(default_factory=list)
+    approvals: list[ReportedApproval] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    metrics: list[ReportedCall] = field(default_factory=list)
+    final_task: Task | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    steps: list[ReportedStep] = field(default_factory=list)
+    budget_decisions: list[BudgetDecision] = field(default_factory=list)
+    usage: BudgetUsage | None = None
+    totals: ReportTotals = field(default_factory=ReportTotals)
+    created_at: str = field(default_factory=utc_now, compare=False)
+
+    @property
+    def run_id(self) -> str:
+        return "" if self.context is None else self.context.run_id
+
+    @property
+    def task_id(self) -> str:
+        if self.final_task is not None:
+            return self.final_task.id
+        return next((event.task_id for event in self.events if event.task_id), "")
+
+    @classmethod
+    def from_events(
+        cls,
+        events: Iterable[RunEvent],
+        context: RunContext | None = None,
+        final_task: Task | None = None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        run_id: str = "",
+    ) -> "RunReport":
+        """The report of events, oldest first, in one pass.
+
+        Args:
+            context: Replaces the context in the events.
+            final_task: Replaces the task computed from the events.
+            run_id: Include only this run of the task; an action that spans several runs is included completely. Empty means all.
+        """
+        builder = load("protolink_grpc.reports.builder:ReportBuilder")(run_id)  # by name: it reads encoded logs, too
+        for event in events:
+            builder.add(event)
+        report: RunReport = builder.report(context, final_task, metadata)
+        return report
+
+    def to_dict(self, redaction_policy: RedactionPolicy | None = None) -> dict[str, Any]:
+        """The JSON form, redacted when a policy is given; it shares nothing with the report."""
+        found: dict[str, Any] = {
+            "version": REPORT_VERSION,
+            "context": None if self.context is None else self.context.to_dict(),
+            "context_manifests": [each.to_dict() for each in self.context_manifests],
+            "events": [each.to_dict() for each in self.events],
+            "actions": [each.to_dict() for each in self.actions],
+            "approvals": [each.to_dict() for each in self.approvals],
+            "artifacts": [each.to_dict() for each in self.artifacts],
+            "metrics": [each.to_dict() for each in self.metrics],
+            "final_task": None if self.final_task is None else self.final_task.to_dict(),
+            "metadata": plain(self.metadata),
+            "steps": [each.to_dict() for each in self.steps],
+            "budget_decisions": [each.to_dict() for each in self.budget_decisions],
+            "usage": None if self.usage is None else self.usage.to_dict(),
+            "totals": self.totals.to_dict(),
+            "created_at": self.created_at,
+        }
+        return hidden(found, redaction_policy)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """The report of a JSON object, sharing nothing with it; unknown keys are skipped.
+
+        Raises:
+            InvalidArgumentError: A value of the wrong kind; names its path, for instance `events[3].type`.
+        """
+        source = reader.as_object(data)
+        return cls(
+            context=_optional(source, "context", RunContext),
+            context_manifests=reader.items(source, "context_manifests", ContextManifest.from_dict),
+            events=reader.items(source, "events", RunEvent.from_dict),
+            actions=reader.items(source, "actions", ReportedAction.from_dict),
+            approvals=reader.items(source, "approvals", ReportedApproval.from_dict),
+            artifacts=reader.items(source, "artifacts", Artifact.from_dict),
+            metrics=reader.items(source, "metrics", ReportedCall.from_dict),
+            final_task=_optional(source, "final_task", Task),
+            metadata=reader.mapping(source, "metadata"),
+            steps=reader.items(source, "steps", ReportedStep.from_dict),
+            budget_decisions=reader.items(source, "budget_decisions", BudgetDecision.from_dict),
+            usage=_optional(source, "usage", BudgetUsage),
+            totals=reader.nested(source, "totals", ReportTotals.from_dict),
+            created_at=reader.moment(source, "created_at"),
+        )
+
+    def to_json(self, redaction_policy: RedactionPolicy | None = None) -> str:
+        """`to_dict` as text."""
+        return json_text(self.to_dict(redaction_policy))
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, field: str = "report") -> Self:
+        """The report of a JSON text. Raises as `from_dict`; `field` is named when the text is no JSON."""
+        return cls.from_dict(json_object(text, field))
+
+    def redacted(self, redaction_policy: RedactionPolicy | None = None) -> Self:
+        """A copy without what the policy hides, by default that of `RedactionPolicy()`."""
+        return type(self).from_dict(self.to_dict(redaction_policy or RedactionPolicy()))
+
+
+def hidden(value: dict[str, Any], redaction_policy: RedactionPolicy | None) -> dict[str, Any]:
+    """Return a JSON object redacted by a policy. If the policy shortens texts, ids, times and types are not shortened."""
+    if redaction_policy is None:
+        return value
+    shown: dict[str, Any] = redaction_policy.redact(value)
+    if redaction_policy.max_string_length is not None:
+        _uncut(shown, value)
+    return shown
+
+
+def _uncut(shown: Any, whole: Any, key: str = "") -> Any:
+    """`shown`, with texts that hold the record together as in `whole` where they were only cut."""
+    if isinstance(shown, dict) and isinstance(whole, dict):
+        for name in shown.keys() & whole.keys():
+            shown[name] = _uncut(shown[name], whole[name], name)
+    elif isinstance(shown, list):
+        for index, item in enumerate(shown):
+            shown[index] = _uncut(item, whole[index], key)
+    elif isinstance(shown, str) and shown != whole and _holds_together(key) and whole.startswith(shown[:-1]):
+        return whole
+    return shown
+
+
+def _holds_together(key: str) -> bool:
+    return key in _STRUCTURE or key.endswith(("_id", "_ids", "_at", "_state", "Id"))
+
+
+_STRUCTURE = frozenset({"id", "type", "timestamp", "state", "effect", "kind", "role", "severity", "capabilities"})
+
+
+def json_text(value: dict[str, Any]) -> str:
+    """One line of JSON. A report nests values that may each be as deep as a value may be, so the usual bound does not hold."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_object(text: str | bytes, field: str) -> dict[str, Any]:
+    """The object of a JSON text, as deep as it may be. Raises InvalidArgumentError, which names `field`."""
+    try:
+        return reader.as_object(json.loads(text))
+    except InvalidArgumentError as error:
+        raise error.within(field) from None
+    except (ValueError, RecursionError):  # the second for brackets without end
+        raise InvalidArgumentError("must be valid JSON", field=field) from None
+
+
+def _optional(source: dict[str, Any], key: str, model: Any) -> Any:
+    return None if source.get(key) is None else reader.nested(source, key, model.from_dict)

@@ -1,0 +1,295 @@
+"""The records of a report: one action, approval, model call or step, and the totals. They are collected elsewhere.
+
+Times are ISO 8601 UTC, empty where nothing happened. None is an unknown amount, never zero.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from protolink_grpc.models import reader
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
+from protolink_grpc.models.json_value import plain
+
+AGENT_CALL = "agent.call"
+
+
+@dataclass(slots=True)
+class ReportedAction:
+    """One action from its request to its end.
+
+    Args:
+        arguments: What it ran with; before it starts, what was asked for.
+        step: Step of the inference that asked for it; 0 outside of one.
+        run_id: Run that asked for it.
+        approval_ids: Questions that were asked about it, oldest first.
+        starts: How often it was started; more than once where a run was cut off and another one repeated it.
+        duration_micros: Of the work alone; None while it has no end.
+        outcome: requested, waiting, approved, running, or how it ended: completed, failed, rejected, denied, canceled.
+    """
+
+    action_id: str
+    kind: str = ""
+    name: str = ""
+    arguments: dict[str, Any] | None = None
+    action: RunAction | None = None
+    parent_action_id: str = ""
+    delegation_id: str = ""
+    position: str = ""
+    step: int = 0
+    run_id: str = ""
+    policy: PolicyDecision | None = None
+    approval_ids: list[str] = field(default_factory=list)
+    requested_at: str = ""
+    started_at: str = ""
+    ended_at: str = ""
+    starts: int = 0
+    duration_micros: int | None = None
+    outcome: str = "requested"
+    result: Any = None
+    error: Any = None
+    usage: BudgetUsage | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return _dict_of(self)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            action_id=reader.text(source, "action_id"),
+            kind=reader.text(source, "kind"),
+            name=reader.text(source, "name"),
+            arguments=reader.optional_mapping(source, "arguments"),
+            action=_optional(source, "action", RunAction),
+            parent_action_id=reader.text(source, "parent_action_id"),
+            delegation_id=reader.text(source, "delegation_id"),
+            position=reader.text(source, "position"),
+            step=reader.integer(source, "step"),
+            run_id=reader.text(source, "run_id"),
+            policy=_optional(source, "policy", PolicyDecision),
+            approval_ids=reader.texts(source, "approval_ids"),
+            requested_at=reader.text(source, "requested_at"),
+            started_at=reader.text(source, "started_at"),
+            ended_at=reader.text(source, "ended_at"),
+            starts=reader.integer(source, "starts"),
+            duration_micros=reader.optional_integer(source, "duration_micros"),
+            outcome=reader.text(source, "outcome", "requested"),
+            result=reader.copied(source.get("result"), "result"),
+            error=reader.copied(source.get("error"), "error"),
+            usage=_optional(source, "usage", BudgetUsage),
+        )
+
+
+@dataclass(slots=True)
+class ReportedApproval:
+    """One question and its answer. `state` is pending, approved, denied, expired, or withdrawn when the task ended first."""
+
+    request_id: str
+    action_id: str = ""
+    run_id: str = ""
+    state: str = "pending"
+    request: ApprovalRequest | None = None
+    decision: ApprovalDecision | None = None
+    asked_at: str = ""
+    decided_at: str = ""
+    waited_micros: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return _dict_of(self)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            request_id=reader.text(source, "request_id"),
+            action_id=reader.text(source, "action_id"),
+            run_id=reader.text(source, "run_id"),
+            state=reader.text(source, "state", "pending"),
+            request=_optional(source, "request", ApprovalRequest),
+            decision=_optional(source, "decision", ApprovalDecision),
+            asked_at=reader.text(source, "asked_at"),
+            decided_at=reader.text(source, "decided_at"),
+            waited_micros=reader.optional_integer(source, "waited_micros"),
+        )
+
+
+@dataclass(slots=True)
+class ReportedCall:
+    """One model call, its retries included.
+
+    Args:
+        attempts: How often the model was asked.
+        estimated_input_tokens: Total of the manifest that preceded the call.
+        completed: False for a call that gave no answer; what it used is unknown.
+        metrics: What else the model said about it.
+    """
+
+    call_id: str
+    run_id: str = ""
+    step: int = 0
+    provider: str = ""
+    model: str = ""
+    streaming: bool = False
+    attempts: int = 0
+    completed: bool = False
+    started_at: str = ""
+    ended_at: str = ""
+    duration_micros: int | None = None
+    estimated_input_tokens: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_micros: int | None = None
+    currency: str = ""
+    finish_reason: str = ""
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _dict_of(self)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            call_id=reader.text(source, "call_id"),
+            run_id=reader.text(source, "run_id"),
+            step=reader.integer(source, "step"),
+            provider=reader.text(source, "provider"),
+            model=reader.text(source, "model"),
+            streaming=reader.flag(source, "streaming"),
+            attempts=reader.integer(source, "attempts"),
+            completed=reader.flag(source, "completed"),
+            started_at=reader.text(source, "started_at"),
+            ended_at=reader.text(source, "ended_at"),
+            duration_micros=reader.optional_integer(source, "duration_micros"),
+            estimated_input_tokens=reader.optional_integer(source, "estimated_input_tokens"),
+            input_tokens=reader.optional_integer(source, "input_tokens"),
+            output_tokens=reader.optional_integer(source, "output_tokens"),
+            cost_micros=reader.optional_integer(source, "cost_micros"),
+            currency=reader.text(source, "currency"),
+            finish_reason=reader.text(source, "finish_reason"),
+            metrics=reader.mapping(source, "metrics"),
+        )
+
+
+@dataclass(slots=True)
+class ReportedStep:
+    """One step of an inference: which calls of the model it took and which actions came of them, by id."""
+
+    step: int
+    run_id: str = ""
+    started_at: str = ""
+    call_ids: list[str] = field(default_factory=list)
+    action_ids: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        return _dict_of(self)
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = reader.as_object(data)
+        return cls(
+            step=reader.integer(source, "step"),
+            run_id=reader.text(source, "run_id"),
+            started_at=reader.text(source, "started_at"),
+            call_ids=reader.texts(source, "call_ids"),
+            action_ids=reader.texts(source, "action_ids"),
+        )
+
+
+@dataclass(slots=True)
+class ReportTotals:
+    """Sums over what a report lists. An amount is None as soon as one of its parts is unknown.
+
+    Args:
+        cost_micros: Millionths of a unit of `currency`; None also where calls are priced in several currencies.
+        runtime_micros: Time in which the task was working.
+        waited_micros: Time until approvals were answered.
+    """
+
+    steps: int = 0
+    llm_calls: int = 0
+    tool_calls: int = 0
+    actions: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cost_micros: int | None = 0
+    currency: str = ""
+    llm_micros: int = 0
+    action_micros: int = 0
+    waited_micros: int = 0
+    runtime_micros: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        steps: int,
+        actions: Sequence[ReportedAction],
+        approvals: Sequence[ReportedApproval],
+        calls: Sequence[ReportedCall],
+        runtime_micros: int,
+    ) -> Self:
+        """The sums over these records."""
+        currencies = {call.currency for call in calls}
+        return cls(
+            steps=steps,
+            llm_calls=sum(max(call.attempts, 1) for call in calls),
+            tool_calls=sum(each.kind != AGENT_CALL and each.starts > 0 for each in actions),
+            actions=len(actions),
+            input_tokens=_sum(call.input_tokens for call in calls),
+            output_tokens=_sum(call.output_tokens for call in calls),
+            # Amounts of several currencies have no sum.
+            cost_micros=_sum(call.cost_micros for call in calls) if len(currencies) < 2 else None,
+            currency=currencies.pop() if len(currencies) == 1 else "",
+            llm_micros=sum(call.duration_micros or 0 for call in calls),
+            action_micros=sum(each.duration_micros or 0 for each in actions),
+            waited_micros=sum(each.waited_micros or 0 for each in approvals),
+            runtime_micros=runtime_micros,
+        )
+
+    @property
+    def total_tokens(self) -> int | None:
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+    def to_dict(self) -> dict[str, Any]:
+        return _dict_of(self) | {"total_tokens": self.total_tokens}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        source = {} if data is None else reader.as_object(data)
+        return cls(
+            steps=reader.integer(source, "steps"),
+            llm_calls=reader.integer(source, "llm_calls"),
+            tool_calls=reader.integer(source, "tool_calls"),
+            actions=reader.integer(source, "actions"),
+            input_tokens=reader.optional_integer(source, "input_tokens"),
+            output_tokens=reader.optional_integer(source, "output_tokens"),
+            cost_micros=reader.optional_integer(source, "cost_micros"),
+            currency=reader.text(source, "currency"),
+            llm_micros=reader.integer(source, "llm_micros"),
+            action_micros=reader.integer(source, "action_micros"),
+            waited_micros=reader.integer(source, "waited_micros"),
+            runtime_micros=reader.integer(source, "runtime_micros"),
+        )
+
+
+def _sum(amounts: Iterable[int | None]) -> int | None:
+    """None when one of them is unknown."""
+    total = 0
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return total
+
+
+def _dict_of(record: Any) -> dict[str, Any]:
+    """The JSON form by field name. Models write themselves, at the depth that each of them may have."""
+    values = ((each.name, getattr(record, each.name)) for each in fields(record))
+    return {name: value.to_dict() if hasattr(value, "to_dict") else plain(value) for name, value in values}
+
+
+def _optional(source: dict[str, Any], key: str, model: Any) -> Any:
+    return None if source.get(key) is None else reader.nested(source, key, model.from_dict)

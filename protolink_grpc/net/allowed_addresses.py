@@ -1,0 +1,69 @@
+"""Which IP addresses this process may connect to for a URL that a caller or a peer chose: a webhook, or an interface of a card.
+
+Nothing is resolved here, and nothing is sent.
+"""
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+IPAddress = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+PRIVATE: Final = "private"
+"""Stands in `allow` for the networks that an organisation or a machine has to itself; link-local ones are not among them."""
+
+_PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "::1", "fc00::/7")
+
+_EMBEDDING: Final = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
+"""NAT64 and IPv4-mapped addresses: another spelling of the IPv4 address in their last 32 bits, and judged as that."""
+
+# Not all of these are "not global" to the standard library, whose answer also changes with its version.
+_NEVER: Final = tuple(
+    map(
+        ip_network,
+        (
+            *("0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+            *("::/96", "64:ff9b:1::/48", "2001::/23", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10", "ff00::/8"),
+        ),
+    )
+)
+"""Reserved, multicast, and tunnels that lead to an IPv4 address through somebody else's relay. Source: IANA's special-purpose
+registries."""
+
+_METADATA: Final = frozenset(
+    map(
+        ip_address,
+        (
+            *("169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "168.63.129.16"),
+            *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::a9fe:a9fe"),
+        ),
+    )
+)
+"""Where clouds give a machine its credentials: refused whatever is allowed. AWS, Google and Azure; AWS for containers,
+and for pods; Alibaba; Azure; AWS; AWS for pods; Google; OpenStack."""
+
+
+def parse_networks(allow: Iterable[str]) -> tuple[Network, ...]:
+    """The networks that are permitted although they are not public.
+
+    Raises:
+        ValueError: Neither a network nor "private".
+    """
+    spelled = (each for word in allow for each in (_PRIVATE if word == PRIVATE else (word,)))
+    return tuple(ip_network(each) for each in spelled)
+
+
+def is_permitted(address: IPAddress, allowed: Sequence[Network]) -> bool:
+    """Whether a connection may go there: to a public address, or to one that is allowed."""
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            address = IPv6Address(int(address))
+        for embedding in _EMBEDDING:
+            if address in embedding:
+                return is_permitted(IPv4Address(int(address) & 0xFFFFFFFF), allowed)
+    if address in _METADATA:
+        return False
+    if any(address in network for network in allowed):
+        return True
+    return address.is_global and not any(address in network for network in _NEVER)

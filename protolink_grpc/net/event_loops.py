@@ -1,0 +1,68 @@
+"""Which event loop runs us, uvloop where it is installed and asyncio's own elsewhere, and how the kernel schedules its threads."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop that nobody runs yet."""
+    try:
+        import uvloop
+    except ImportError:  # Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` on the fastest loop there is."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)
+
+
+def run_server(main: Coroutine[Any, Any, T]) -> T:
+    """`run` for a process that does nothing but serve: its threads are scheduled as batch work, see `schedule_as_batch`."""
+    schedule_as_batch()
+    return run(main)
+
+
+SCHEDULING_VARIABLE = "PLGRPC_BATCH_SCHEDULING"
+"""Environment variable that, set to `0`, keeps a server's process in the normal scheduling class."""
+
+
+def schedule_as_batch() -> bool:
+    """Put the calling thread, and the threads that it starts from now on, into Linux's scheduling class SCHED_BATCH.
+
+    A request passes between gRPC's threads and the event loop's thread. In the normal class each wake-up may preempt the
+    thread that caused it, on the same core, while that thread still has work to do. In the batch class a thread finishes its time
+    slice first, so that a request costs fewer switches. Priority and share of the processor stay the same. Child
+    processes inherit the class.
+
+    It is meant for a process of our own, never for a program that embeds an agent: only the main thread may set it.
+
+    Returns:
+        Whether the class is set. It is not on other systems, where it is not permitted, where `PLGRPC_BATCH_SCHEDULING` is `0`, and
+        where the process was started in a class other than the normal one.
+    """
+    if not hasattr(os, "SCHED_BATCH") or os.environ.get(SCHEDULING_VARIABLE) == "0":
+        return False
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    try:
+        if os.sched_getscheduler(0) == os.SCHED_OTHER:
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        return os.sched_getscheduler(0) == os.SCHED_BATCH
+    except OSError:  # forbidden, in a sandbox for instance: it serves all the same
+        return False
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that runs the calling code; None in code that no loop runs."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

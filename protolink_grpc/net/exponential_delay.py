@@ -1,0 +1,27 @@
+"""Delays between attempts: they double up to a maximum, with jitter. What is repeated, and for how long, is decided elsewhere."""
+
+import random
+
+
+class ExponentialDelay:
+    """The delays of one sequence of attempts.
+
+    Args:
+        first_s: The first delay in seconds, before jitter.
+        longest_s: The maximum, before jitter.
+    """
+
+    __slots__ = ("_first_s", "_longest_s", "_next_s")
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s = self._next_s = first_s
+        self._longest_s = longest_s
+
+    def reset(self) -> None:
+        """Begin with the first delay again: there was progress."""
+        self._next_s = self._first_s
+
+    def next_s(self) -> float:
+        """The next delay in seconds, shortened by up to a half, so that clients that failed together do not return together."""
+        delay_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
+        return delay_s * random.uniform(0.5, 1.0)  # noqa: S311 -- jitter, not a secret

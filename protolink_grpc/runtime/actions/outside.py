@@ -1,0 +1,188 @@
+"""Actions outside of any task: the same arguments, policy and approvals, and no log. Only a handler of this process can approve."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc.errors import ToolFailedError
+from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.clock import micros_from_iso, utc_now
+from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.references import References
+from protolink_grpc.policy.budget import BudgetEnforcer
+from protolink_grpc.policy.capabilities import Policy, narrow
+from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
+from protolink_grpc.runtime.actions.gate import ActionExecution, ActionResult, Gate, PreparedAction
+from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.journal import ActionRecord
+from protolink_grpc.runtime.run import Controls, Run, no_approver_error
+from protolink_grpc.tools.tool import log_tool_failure
+
+
+class StandaloneContext:
+    """The context of one action without a task.
+
+    Args:
+        principal: On whose behalf; empty means the program itself.
+        tell: Called with each event; may be async.
+    """
+
+    task_id = ""
+
+    def __init__(
+        self,
+        context: RunContext,
+        budget: BudgetEnforcer,
+        controls: Controls,
+        principal: str = "",
+        *,
+        tell: Callable[[RunEvent], Any] | None = None,
+    ) -> None:
+        self._tell = tell
+        self._references = References()
+        self.context = context
+        self.budget = budget
+        self.principal = principal
+        self.token = CancellationToken()
+        self._controls = controls
+
+    def recorded(self, position: str) -> ActionRecord | None:
+        return None
+
+    async def emit(self, item: Any) -> None:
+        if self._tell is not None:
+            told = self._tell(self._references.whole(item if isinstance(item, RunEvent) else RunEvent(payload=item)))
+            if inspect.isawaitable(told):
+                await told
+
+    async def flush(self) -> None:
+        return
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        handler = self._controls.approval_handler
+        if handler is None:
+            raise no_approver_error(request)
+        with self.budget.paused():
+            decision, _ = await first_answer(
+                request,
+                self.context,
+                handler=handler,
+                outside=_never,
+                timeout_s=seconds_left(request, micros_from_iso(utc_now())),
+            )
+        await self.emit(decided(request, decision))
+        return decision
+
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        if not error.is_reported and not peer:
+            log_tool_failure(error)
+        error.is_reported = True
+        return error
+
+
+async def _never() -> ApprovalDecision:
+    waiting: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
+    return await waiting
+
+
+@dataclass(frozen=True, slots=True)
+class ActionAuthorization:
+    """That an action may run: what policy said, and what a person did where policy wanted one."""
+
+    action: RunAction
+    decision: PolicyDecision
+    approval: ApprovalDecision | None = None
+
+
+@checks_arguments
+class ActionAuthorizer:
+    """Policy and approval for code that carries out its actions itself.
+
+    Args:
+        policy: None allows everything that the context's permissions allow.
+        approval_handler: Answers what policy wants approved; without one, such an action fails.
+        event_callback: Told of each step, in order, before the next one begins.
+    """
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        approval_handler: ApprovalHandler | None = None,
+        *,
+        event_callback: Callable[[RunEvent], Any] | None = None,
+    ) -> None:
+        self._gate = Gate(policy)
+        self._controls = Controls(approval_handler=approval_handler)
+        self._tell = event_callback
+
+    async def authorize(self, action: RunAction, context: RunContext | None = None) -> ActionAuthorization:
+        """Return when the action may run; its arguments may have been edited where policy allows that.
+
+        Raises:
+            ActionDeniedError, ApprovalRequiredError, ApprovalChangedError: It may not.
+            ValueError, TypeError: The handler's answer is none to this request.
+        """
+        action_context = StandaloneContext(
+            context or RunContext(), BudgetEnforcer(RunBudget()), self._controls, tell=self._tell
+        )
+        prepared = PreparedAction(action, _carried_out_elsewhere, lambda arguments: _with_arguments(action, arguments))
+        execution = ActionExecution(self._gate, action_context, prepared, None, "")
+        await execution.request("")
+        decision = await execution.authorize()
+        return ActionAuthorization(execution.action, decision, execution.approval)
+
+
+async def _carried_out_elsewhere(action: RunAction) -> ActionResult:
+    raise RuntimeError("an authorizer carries nothing out")
+
+
+def _with_arguments(action: RunAction, arguments: dict[str, Any]) -> RunAction:
+    return action.with_payload({**action.payload, "arguments": arguments})
+
+
+class NarrowedContext:
+    """A run under a context of the caller's, whose permissions can only take away."""
+
+    def __init__(self, run: Run, context: RunContext) -> None:
+        permissions = narrow(run.context.permissions, context.permissions)
+        self.context = run.context.copy(
+            permissions=permissions,
+            metadata={**run.context.metadata, **context.metadata},
+            canceled=run.context.canceled or context.canceled,
+        )
+        self._run = run
+
+    @property
+    def token(self) -> CancellationToken:
+        return self._run.token
+
+    @property
+    def budget(self) -> BudgetEnforcer:
+        return self._run.budget
+
+    @property
+    def task_id(self) -> str:
+        return self._run.task_id
+
+    @property
+    def principal(self) -> str:
+        return self._run.principal
+
+    def recorded(self, position: str) -> ActionRecord | None:
+        return self._run.recorded(position)
+
+    async def emit(self, item: Any) -> None:
+        await self._run.emit(item)
+
+    async def flush(self) -> None:
+        await self._run.flush()
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        return await self._run.ask(request)
+
+    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        return self._run.reported(error, peer=peer)

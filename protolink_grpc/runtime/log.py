@@ -1,0 +1,575 @@
+"""The log of one task: the only way to append to it, its state in memory, and the tasks kept in memory between two turns.
+
+A LiveTask is shared by the run that works on the task and by requests that control it. Appends wait for a lock. Each append is
+checked against the lifecycle and written to the store. Only after the commit it changes the state in memory and reaches the
+observers, so that no reader sees an event which could still be lost.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from protolink_grpc.errors import (
+    ApprovalNotFoundError,
+    InvalidArgumentError,
+    InvalidTransitionError,
+    LeaseLostError,
+    MessageTooLargeError,
+    SequenceConflictError,
+    TaskNotFoundError,
+)
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import (
+    ActionRequested,
+    ApprovalDecided,
+    ApprovalRequired,
+    Payload,
+    RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+    TaskSubmitted,
+    TextDelta,
+)
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
+from protolink_grpc.runtime.clock import Clock
+from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
+from protolink_grpc.storage.port import Append, RequestRecord, TaskHead, TaskStore
+from protolink_grpc.storage.records import Put
+from protolink_grpc.wire.actions import approval_to_pb
+from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
+
+log = get_logger(__name__)
+
+
+class AppendLock:
+    """Mutual exclusion, first come, first served. Used as
+
+        if not lock.try_acquire():
+            await lock.acquire()
+        try:
+            ...
+        finally:
+            lock.release()
+
+    `try_acquire` awaits nothing, so that taking a free lock takes a sixth of the time that `async with asyncio.Lock()` takes.
+    """
+
+    __slots__ = ("_is_held", "_waiters")
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._waiters: deque[asyncio.Future[None]] | None = None
+
+    def try_acquire(self) -> bool:
+        """Take the lock if it is free; returns whether it was."""
+        if self._is_held:
+            return False
+        self._is_held = True
+        return True
+
+    async def acquire(self) -> None:
+        """Take the lock as soon as it is free. Canceling leaves it to the next task that waits."""
+        if self.try_acquire():
+            return
+        if self._waiters is None:
+            self._waiters = deque()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self.release()  # the lock was handed over before the cancellation arrived
+            raise
+
+    def release(self) -> None:
+        """Hand the lock to the task that has waited longest, or free it."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._is_held = False
+
+
+Fact = Payload | RunEvent
+"""What can be recorded: a payload of its usual type, or an event that brings more of its envelope."""
+
+MAX_EVENT_BYTES = (4 << 20) - 4096
+"""Bound of one encoded event: a response that carries it alone stays below what gRPC receives by default (4 MiB)."""
+
+RETRIES = 8
+"""Attempts of one append when other processes keep appending first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Facts that this process has committed to the log of a task.
+
+    Args:
+        fold: The task with these facts; read only.
+        run_id: The run that they belong to.
+        first_sequence: Sequence of the first fact; the others follow without gaps.
+        micros: Time of the append, microseconds since the epoch, UTC.
+    """
+
+    fold: TaskFold
+    run_id: str
+    first_sequence: int
+    micros: int
+    facts: Sequence[Fact]
+
+
+AppendObserver = Callable[[Appended], None]
+"""Called on the event loop with each append of this process, after its commit and in the order of each log; it must not block.
+
+What it raises is logged and changes nothing. This is where telemetry attaches.
+"""
+
+
+class LiveTask:
+    """The fold of one task and the right to append to its log.
+
+    Attributes:
+        epoch: The epoch under which this process may append; 0 before the task exists.
+        run_id: Run on whose behalf events are recorded.
+        running: A run of this process works on the task: it holds its epoch, and never takes up a later one.
+        size: Encoded bytes of the events that the fold has taken in.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_encoder",
+        "_encoder_run",
+        "_lock",
+        "_observers",
+        "_store",
+        "agent_name",
+        "epoch",
+        "fold",
+        "running",
+        "size",
+        "worker",
+    )
+
+    def __init__(
+        self, task_id: str, *, agent_name: str, store: TaskStore, clock: Clock, observers: Sequence[AppendObserver] = ()
+    ) -> None:
+        self.fold = TaskFold(task_id)
+        self.agent_name = agent_name
+        self.epoch = 0
+        self.worker = ""
+        self.running = False
+        self.size = 0
+        self._store = store
+        self._clock = clock
+        self._observers = observers
+        self._lock = AppendLock()
+        self._encoder: EventEncoder | None = None
+        self._encoder_run = ""
+
+    @classmethod
+    async def load(
+        cls, head: TaskHead, *, store: TaskStore, clock: Clock, observers: Sequence[AppendObserver] = ()
+    ) -> "LiveTask":
+        """Load the task's current state from the store."""
+        live = cls(head.task_id, agent_name=head.agent_name, store=store, clock=clock, observers=observers)
+        await live.refresh()
+        return live
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def store(self) -> TaskStore:
+        return self._store
+
+    async def refresh(self) -> None:
+        """Take in what other processes have appended.
+
+        Raises:
+            LeaseLostError: One of them has taken the task from a run of this process.
+            StoreError: The store cannot be read.
+        """
+        if not self._lock.try_acquire():
+            await self._lock.acquire()
+        try:
+            await self._catch_up()
+        finally:
+            self._lock.release()
+
+    async def at_rest(self) -> None:
+        """Wait for the append under way, if there is one: what a reader of the log has seen is then in the fold."""
+        if not self._lock.try_acquire():
+            await self._lock.acquire()
+        self._lock.release()
+
+    async def decision(self, request_id: str) -> ApprovalDecision:
+        """The answer to an approval, as soon as it is in the log, whichever process puts it there.
+
+        Canceling leaves nothing behind.
+
+        Raises:
+            ApprovalNotFoundError: The task never asked for it, or ended first.
+            LeaseLostError: Another process has taken the task from a run of this process.
+            StoreError: The store cannot be read.
+        """
+        fold = self.fold
+        while (answer := fold.decided.get(request_id)) is None:
+            if request_id not in fold.asked:
+                raise ApprovalNotFoundError(f"no approval {request_id} waits for an answer", approval_id=request_id)
+            await self._store.wait(fold.task_id, fold.sequence)
+            await self.refresh()
+        return answer
+
+    async def _catch_up(self) -> None:
+        fold = self.fold
+        while frames := await self._store.read(fold.task_id, fold.sequence, 1024):
+            replay(fold, frames)
+            self.size += sum(map(len, frames))
+        head = await self._store.head(fold.task_id)
+        if head is None:
+            raise TaskNotFoundError(f"task {fold.task_id} is not in the store", task_id=fold.task_id)
+        if self.running and head.epoch != self.epoch:
+            raise LeaseLostError("another worker runs this task", task_id=fold.task_id)
+        self.epoch, self.worker = head.epoch, head.worker
+
+    async def record(
+        self,
+        facts: Sequence[Fact],
+        *,
+        run_id: str = "",
+        request_id: str = "",
+        claim: bool = False,
+        expected: int = 0,
+    ) -> RequestRecord | None:
+        """Append facts, all or none, and return after the commit.
+
+        Args:
+            run_id: Run that they belong to; empty means the latest.
+            request_id: Remembered with the task's principal in the same step.
+            claim: Take the task over for this process.
+            expected: Sequence with which the log has to end; 0 means any.
+
+        Returns:
+            None when they were recorded; where the request id is known already, its record.
+
+        Raises:
+            InvalidTransitionError: A status among them is not reachable; for a finished task, any fact; one of them answers an
+                approval that does not wait: it was never asked for, or has its answer.
+            LeaseLostError: Another process has taken the task.
+            SequenceConflictError: The log does not end with `expected`.
+            MessageTooLargeError: One of them is larger than an event may be.
+            StoreError: The store refused; nothing was recorded.
+        """
+        if not self._lock.try_acquire():
+            await self._lock.acquire()
+        try:
+            for _ in range(RETRIES):
+                if expected and expected != self.fold.sequence:
+                    break
+                try:
+                    return await self._record(facts, run_id or self.fold.run_id, request_id, claim)
+                except SequenceConflictError:
+                    if not self.fold.sequence:
+                        raise
+                    # Another process appended first, for example a cancel request. The epoch decides whether to retry.
+                    await self._catch_up()
+            if expected:
+                raise unexpected_end_error(self.fold.task_id, expected, self.fold.sequence)
+            raise SequenceConflictError(f"task {self.fold.task_id} is too busy", task_id=self.fold.task_id)
+        finally:
+            self._lock.release()
+
+    async def _record(self, facts: Sequence[Fact], run_id: str, request_id: str, claim: bool) -> RequestRecord | None:
+        fold = self.fold
+        micros = self._clock.micros()
+        expected = sequence = fold.sequence
+        state, frames, asks = fold.state, [], False
+        ended = state in TERMINAL
+        payloads: list[Payload | dict[str, Any]] = []
+        steering: list[Payload | dict[str, Any]] = []
+        action_ids: list[str] = []
+        encoder = self._encoder_of(run_id)
+        for fact in facts:
+            if ended:
+                raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
+            sequence += 1
+            kind, envelope, action_id = "", b"", ""
+            if isinstance(fact, RunEvent):
+                if isinstance(fact.payload, TextDelta):
+                    raise InvalidArgumentError("a delta is no event of the log", field="payload")
+                payload = fact.payload if fact.payload is not None else {}
+                kind, envelope, action_id = fact.type, encode_envelope(fact), fact.action_id
+            else:
+                payload = fact
+            written = payload
+            # One look-up by class, because most facts of a long log, reports of progress above all, are of another kind.
+            if payload.__class__ in _STEERING:
+                steering.append(payload)
+                match payload:
+                    case TaskStatusChanged(new_state=target):
+                        _check(state, payload)
+                        state, ended = target, target in TERMINAL
+                    case ApprovalRequired() | ApprovalDecided():
+                        asks = True
+                    case ActionRequested():
+                        written = fold.references.abridged(payload, payloads)
+            frame = encoder.frame(written, sequence, micros, type=kind, final=ended, envelope=envelope)
+            if len(frame) > MAX_EVENT_BYTES:
+                raise MessageTooLargeError(
+                    f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
+                    field=kind or type(payload).__name__,
+                )
+            payloads.append(payload)
+            action_ids.append(action_id)
+            frames.append(frame)
+        messages, artifacts, reason = _counts(fold, steering)
+        asks = asks or (ended and bool(fold.asked))
+        rows = approval_rows(fold, self.agent_name, payloads, micros, run_id) if asks else ()
+        records = [Put(APPROVALS, row) for row in rows] if rows else ()
+        epoch, worker = (self.epoch + 1, self._store.worker) if claim else (self.epoch, self.worker)
+        head = TaskHead(
+            fold.task_id,
+            fold.principal,
+            self.agent_name,
+            fold.session_id,
+            state,
+            sequence,
+            run_id,
+            fold.create_micros or micros,
+            micros,
+            worker,
+            epoch,
+            messages,
+            artifacts,
+            reason,
+        )
+        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records))
+        if known is not None:
+            return known
+        self.epoch, self.worker = epoch, worker
+        self.size += sum(map(len, frames))
+        for number, payload in enumerate(payloads):
+            fold.apply(payload, expected + number + 1, micros, run_id, action_ids[number])
+        if self._observers:
+            self._notify(Appended(fold, run_id, expected + 1, micros, facts))
+        return None
+
+    def _notify(self, appended: "Appended") -> None:
+        for observe in self._observers:
+            try:
+                observe(appended)
+            except Exception:  # whatever it is: the facts are in the log, and the run goes on
+                log.exception("an observer of task %s failed", self.fold.task_id)
+
+    def _encoder_of(self, run_id: str) -> EventEncoder:
+        if self._encoder is None or self._encoder_run != run_id:
+            fold = self.fold
+            self._encoder = EventEncoder(
+                task_id=fold.task_id, run_id=run_id, session_id=fold.session_id, agent_name=self.agent_name
+            )
+            self._encoder_run = run_id
+        return self._encoder
+
+
+def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConflictError:
+    """The error of a caller who expects another last event than the log has."""
+    return SequenceConflictError(
+        f"the last sequence of task {task_id} is {last}, not {expected}: read the task, then decide",
+        task_id=task_id,
+        expected_sequence=str(expected),
+        last_sequence=str(last),
+    )
+
+
+def _check(state: TaskState, payload: TaskStatusChanged) -> None:
+    target = payload.new_state
+    # A run that takes over from a lost one stays in working: an attempt begins, the state does not change.
+    if target not in TRANSITIONS.get(state, frozenset()) and not (
+        payload.attempt and state == target == TaskState.WORKING
+    ):
+        raise InvalidTransitionError(
+            f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
+        )
+
+
+def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
+    """An approval as it is asked for, with its whole action: what the log only refers to."""
+    asked = required.request
+    request = replace(asked, task_id=task_id, run_id=asked.run_id or run_id, created_at=iso_from_micros(micros))
+    return approval_to_pb(Approval(request, fingerprint=required.etag)).SerializeToString()
+
+
+def approval_rows(
+    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int, run_id: str = ""
+) -> list[ApprovalRow]:
+    """What the payloads, appended at `micros`, make of the approvals that they ask for, answer or withdraw.
+
+    Raises:
+        InvalidTransitionError: One answers what does not wait.
+        InvalidArgumentError: One asks under the id of an earlier question, or under none.
+    """
+    asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
+    records: dict[str, bytes] = {}
+
+    def put(request_id: str, state: ApprovalState, answered: int) -> None:
+        ask, since = asked[request_id]
+        rows[request_id] = ApprovalRow(
+            request_id,
+            agent_name,
+            fold.principal,
+            fold.task_id,
+            state,
+            since,
+            ask,
+            answered,
+            record=records.get(request_id, b""),
+        )
+
+    for payload in payloads:
+        sequence += 1
+        match payload:
+            case ApprovalRequired(request=request):
+                if not request.request_id.strip() or request.request_id in {*asked, *rows, *fold.decided}:
+                    raise InvalidArgumentError("must be new and not empty", field="request.request_id")
+                asked[request.request_id] = (sequence, micros)
+                records[request.request_id] = _record_of(payload, fold.task_id, run_id, micros)
+                put(request.request_id, ApprovalState.PENDING, 0)
+            case ApprovalDecided(decision=decision):
+                if decision.request_id not in asked:
+                    raise InvalidTransitionError(
+                        f"no approval {decision.request_id} waits for an answer", approval_id=decision.request_id
+                    )
+                put(decision.request_id, decision.state, sequence)
+                del asked[decision.request_id]
+            case TaskStatusChanged(new_state=state) if state in TERMINAL:
+                for request_id in asked:
+                    put(request_id, ApprovalState.WITHDRAWN, sequence)
+    return list(rows.values())
+
+
+_STEERING = frozenset(
+    {
+        TaskSubmitted,
+        TaskStatusChanged,
+        TaskMessagesAdded,
+        TaskArtifactUpdated,
+        ActionRequested,
+        ApprovalRequired,
+        ApprovalDecided,
+    }
+)
+"""Kinds of payloads that an append looks into; it only writes all others."""
+
+
+def _counts(fold: TaskFold, payloads: Sequence[Payload | dict[str, Any]]) -> tuple[int, int, str]:
+    """What the head says about the task after these payloads: messages, artifacts, reason."""
+    messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
+    new_artifacts: set[str] = set()
+    for payload in payloads:
+        match payload:
+            case TaskStatusChanged():
+                reason = payload.reason
+            case TaskMessagesAdded():
+                messages += len(payload.messages)
+            case TaskArtifactUpdated():
+                if fold.artifact(payload.artifact.id) is None:
+                    new_artifacts.add(payload.artifact.id)
+            case TaskSubmitted():
+                messages += len(payload.task.messages)
+                artifacts += len(payload.task.artifacts)
+    return messages, artifacts + len(new_artifacts), reason
+
+
+class WarmTasks:
+    """A bounded LRU map of tasks.
+
+    A principal that is over its share loses its own tasks, least recently used first; all principals together lose the least
+    recently used of all.
+
+    Args:
+        tasks: How many at most.
+        max_bytes: Encoded bytes of these tasks together.
+        principal_share: Part of both bounds that one principal may take.
+    """
+
+    def __init__(self, tasks: int, max_bytes: int, principal_share: float = 1.0) -> None:
+        self._all = _Bounded(tasks, max_bytes)
+        self._share = (ceil(tasks * principal_share), ceil(max_bytes * principal_share))
+        self._of: dict[str, _Bounded] = {}
+
+    @property
+    def size(self) -> int:
+        """Encoded bytes of all of them, as they were when they were kept."""
+        return self._all.size
+
+    def get(self, task_id: str) -> LiveTask | None:
+        return self._all.tasks.get(task_id)
+
+    def keep(self, live: LiveTask) -> None:
+        """Keep a task, the most recently used one now. One that is larger than its principal's share is not kept."""
+        task_id, principal = live.fold.task_id, live.fold.principal
+        self.forget(task_id)
+        own = self._of.get(principal)
+        if own is None:
+            own = self._of[principal] = _Bounded(*self._share)
+        own.put(live)
+        self._all.put(live)
+        while own.is_full:
+            self.forget(own.oldest)
+        while self._all.is_full:
+            self.forget(self._all.oldest)
+
+    def forget(self, task_id: str) -> None:
+        live = self._all.pop(task_id)
+        if live is not None:
+            own = self._of[live.fold.principal]
+            own.pop(task_id)
+            if not own.tasks:
+                del self._of[live.fold.principal]
+
+    def clear(self) -> None:
+        self._all.clear()
+        self._of.clear()
+
+
+class _Bounded:
+    """Tasks in the order in which they were kept, with the bytes that each had then: it may grow meanwhile."""
+
+    def __init__(self, most: int, max_bytes: int) -> None:
+        self.tasks: OrderedDict[str, LiveTask] = OrderedDict()
+        self.size = 0
+        self._sizes: dict[str, int] = {}
+        self._most = most
+        self._max_bytes = max_bytes
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.tasks) > self._most or self.size > self._max_bytes
+
+    @property
+    def oldest(self) -> str:
+        return next(iter(self.tasks))
+
+    def put(self, live: LiveTask) -> None:
+        self.tasks[live.fold.task_id] = live
+        self._sizes[live.fold.task_id] = live.size
+        self.size += live.size
+
+    def pop(self, task_id: str) -> LiveTask | None:
+        self.size -= self._sizes.pop(task_id, 0)
+        return self.tasks.pop(task_id, None)
+
+    def clear(self) -> None:
+        self.tasks.clear()
+        self._sizes.clear()
+        self.size = 0

@@ -1,0 +1,310 @@
+"""What a handler reports while it works: facts for the log, in groups, and text for live readers."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.events import (
+    ActionEnded,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    Payload,
+    RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskPatched,
+    TaskProgress,
+    TaskStatusChanged,
+    TaskSubmitted,
+    check_type,
+)
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.fold import copy_artifact, copy_message
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.references import References
+from protolink_grpc.runtime.live_text import LiveTexts
+from protolink_grpc.runtime.log import Fact, LiveTask
+from protolink_grpc.runtime.task_changes import FLOW_PROMPT, find_last_output
+from protolink_grpc.wire.events import event_from_frame
+
+GROUP = 256
+"""Facts that a handler may report before they are written: a batch of a watch, so that a live reader gets full ones."""
+
+
+class Reporting:
+    """The part of a run that records what its handler emits. Used from the event loop that the handler runs in.
+
+    Facts are appended in groups. While the store writes one group, the handler fills the next.
+
+    Attributes:
+        failed_action: Why the last action of this run that did not succeed failed; None where all succeeded.
+        last_output: The last artifact, or message of an agent, that the handler has published; None before the first.
+        texts: The store of live text; None after the end of the run.
+    """
+
+    # Defaults of the class, so that a run which reports nothing sets none of them.
+    last_output: Message | Artifact | None = None
+    failed_action: Failure | None = None
+    texts: LiveTexts | None = None
+    _recording = 0
+    _flushing: asyncio.Task[None] | None = None
+    _scheduled: asyncio.Handle | None = None
+    _failure: BaseException | None = None
+    # Set when an append has taken what was emitted; made when a handler first waits for that.
+    _taken: asyncio.Event | None = None
+
+    def __init__(self, live: LiveTask, run_id: str, principal: str) -> None:
+        self.live = live
+        self.run_id = run_id
+        self.principal = principal
+        self._pending: list[Fact] = []
+
+    @property
+    def task_id(self) -> str:
+        return self.live.fold.task_id
+
+    @property
+    def has_unrecorded(self) -> bool:
+        """Whether something was emitted that `flush` has to wait for, or has failed."""
+        return bool(self._pending or self._recording or self._failure is not None or self._flushing is not None)
+
+    async def progress(self, percent: float | None, message: str = "") -> None:
+        """Say how far the work is: percent from 0 to 100, or None where that is unknown.
+
+        Raises:
+            InvalidArgumentError: Another value; names `progress`.
+        """
+        await self.emit(TaskProgress(percent, message))
+
+    async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> None:
+        """Publish an artifact now; with `append`, further parts of one with the same id."""
+        await self.emit(TaskArtifactUpdated(copy_artifact(artifact), append, last_chunk))
+
+    def has_artifact(self, artifact_id: str) -> bool:
+        """Whether an artifact of that id is in the log; what was emitted is there after `flush`."""
+        return self.live.fold.artifact(artifact_id) is not None
+
+    def has_message(self, message_id: str) -> bool:
+        """Whether a message of that id is in the log."""
+        return message_id in self.live.fold.message_ids
+
+    async def message(self, message: Message) -> None:
+        """Publish a message now."""
+        await self.emit(TaskMessagesAdded((copy_message(message),)))
+
+    async def emit(self, item: Any) -> None:
+        """Record a fact soon: at the next turn of the loop, together with what else is emitted until then.
+
+        Args:
+            item: A payload of `models.events`, a RunEvent, a Message, an Artifact, or a dict for a kind of the application.
+
+        Raises:
+            InvalidArgumentError: Something else, or a fact that only the run itself may record.
+            StoreError: An earlier fact could not be recorded.
+        """
+        fact = fact_from(item)
+        payload: Any = fact
+        if isinstance(fact, RunEvent):
+            if fact.task_id and fact.task_id != self.task_id:
+                fact = _without_flow_prompt(fact)
+            payload = fact.payload
+        self._pending.append(fact)
+        note = _NOTES.get(payload.__class__)
+        if note is not None:
+            note(self, payload)
+        if self._failure is not None:
+            raise self._failure
+        if len(self._pending) >= GROUP:
+            await self._hand_over()
+        elif self._scheduled is None:
+            self._scheduled = asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    def _note_output(self, payload: TaskMessagesAdded | TaskArtifactUpdated) -> None:
+        self.last_output = find_last_output((payload,)) or self.last_output
+
+    def _note_call(self, payload: LlmCallStarted | LlmCallCompleted | LlmCallFailed) -> None:
+        self.end_delta(payload.call_id)
+
+    def _note_action(self, payload: ActionEnded) -> None:
+        self.failed_action = payload.failure or self.failed_action
+
+    async def _hand_over(self) -> None:
+        """Have what was emitted written, and return when the handler may emit the next group: while the store writes the first.
+
+        Always lets the loop turn: a handler that never awaits would starve the readers of what it reports.
+        """
+        self._flush_soon()
+        while len(self._pending) >= GROUP and self._failure is None:
+            if self._taken is None:
+                self._taken = asyncio.Event()
+            self._taken.clear()
+            await self._taken.wait()
+
+    def _flush_soon(self) -> None:
+        self._scheduled = None
+        if self._pending and (self._flushing is None or self._flushing.done()):
+            self._flushing = asyncio.ensure_future(self._flush_quietly())
+
+    async def _flush_quietly(self) -> None:
+        try:
+            await self.flush()
+        except Exception as error:
+            self._failure = error
+        finally:
+            if self._taken is not None:
+                self._taken.set()
+
+    async def flush(self) -> None:
+        """Wait until everything emitted so far is recorded."""
+        flushing = self._flushing
+        if flushing is not None and flushing is not asyncio.current_task() and not flushing.done():
+            await asyncio.shield(flushing)
+        if self._failure is not None:
+            raise self._failure
+        while self._pending:
+            facts, self._pending = self._pending[: 4 * GROUP], self._pending[4 * GROUP :]
+            self._recording += len(facts)
+            if self._taken is not None:
+                self._taken.set()
+            try:
+                await self.live.record(facts, run_id=self.run_id)
+            except Exception as error:
+                self._failure = error
+                raise
+            finally:
+                self._recording -= len(facts)
+        if self._recording:
+            # Another task of this run has taken what we emitted along.
+            await self.live.at_rest()
+            if self._failure is not None:
+                raise self._failure
+
+    def has_recorded(self, event: RunEvent) -> bool:
+        """Whether the event is one of this task's log, as `recorded_during` yields them."""
+        return event.sequence is not None and event.task_id == self.task_id
+
+    async def recorded_during(self, work: "asyncio.Task[Any]") -> AsyncGenerator[RunEvent, None]:
+        """Yield the events that are recorded until `work`, a part of this run, has ended: each once, in the order of the log.
+
+        Closing the generator cancels `work` and waits for its end. What `work` raises is raised after the last event.
+
+        Raises:
+            StoreError: The log cannot be read, or a fact could not be recorded.
+        """
+        live, store = self.live, self.live.store
+        after, growth, references = live.fold.sequence, None, References()
+        try:
+            while True:
+                if work.done():
+                    await self.flush()
+                for frame in await store.read(live.fold.task_id, after, 4 * GROUP):
+                    after += 1
+                    yield references.whole(event_from_frame(frame))
+                if after < live.fold.sequence:
+                    continue
+                if work.done():
+                    break
+                growth = asyncio.ensure_future(store.wait(live.fold.task_id, after))
+                await asyncio.wait([work, growth], return_when=asyncio.FIRST_COMPLETED)
+                growth.cancel()
+            work.result()
+        finally:
+            pending = [each for each in (work, growth) if each is not None and not each.done()]
+            for each in pending:
+                each.cancel()
+            if pending:
+                await asyncio.wait(pending)
+
+    def delta(self, call_id: str, offset: int, text: str) -> None:
+        """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
+
+        The call's LlmCallStarted comes first. A further one, for another try, makes what was shown void, and the text begins at 0
+        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Lone surrogates, which UTF-8
+        cannot hold, are shown as `?`.
+
+        Args:
+            offset: Where the text so far ends, in bytes of UTF-8; 0 begins it.
+
+        Raises:
+            InvalidArgumentError: It ends elsewhere.
+        """
+        if self.texts is not None:
+            # What was emitted is recorded in this order: a reader with this sequence has it all.
+            after = self.live.fold.sequence + self._recording + len(self._pending)
+            self.texts.write(
+                self.task_id, call_id, offset, text, after=after, principal=self.principal, run_id=self.run_id
+            )
+
+    def end_delta(self, call_id: str) -> None:
+        """Free the text of a call; emitting its LlmCallCompleted, or a further LlmCallStarted, does it too."""
+        if self.texts is not None:
+            self.texts.end(self.task_id, call_id)
+
+    def unrecorded(self) -> list[Fact]:
+        """What was emitted and is not recorded yet; it is the caller's to record from now on."""
+        facts, self._pending = self._pending, []
+        return facts
+
+
+_NOTES: dict[Any, Callable[[Reporting, Any], None]] = {
+    TaskMessagesAdded: Reporting._note_output,
+    TaskArtifactUpdated: Reporting._note_output,
+    LlmCallStarted: Reporting._note_call,
+    LlmCallCompleted: Reporting._note_call,
+    LlmCallFailed: Reporting._note_call,
+    ActionEnded: Reporting._note_action,
+}
+"""What a run notes of the kinds that its handler emits; a look-up by class, because a handler may emit many thousands."""
+
+
+def fact_from(item: Any) -> Fact:
+    """What a handler emits, as a fact.
+
+    Raises:
+        InvalidArgumentError: Nothing that can be recorded; says what can.
+    """
+    payload = item.payload if isinstance(item, RunEvent) else item
+    match payload:
+        # First, because it is what handlers emit by the thousands.
+        case TaskProgress():
+            payload.check()
+            made: Fact = item
+            return made
+        case Message():
+            return TaskMessagesAdded((copy_message(payload),))
+        case Artifact():
+            return TaskArtifactUpdated(copy_artifact(payload))
+        case TaskSubmitted() | TaskStatusChanged():
+            raise InvalidArgumentError(
+                f"{type(payload).__name__} is recorded by the run itself; change the task's state instead",
+                field="event",
+            )
+        case dict():
+            return item if isinstance(item, RunEvent) else RunEvent(type="custom", payload=plain(payload))
+        case None if isinstance(item, RunEvent):
+            return item
+        case _ if isinstance(payload, Payload):
+            if isinstance(item, RunEvent):
+                check_type(item.type, payload)
+            fact: Fact = item
+            return fact
+        case _:
+            raise InvalidArgumentError(
+                f"a {type(item).__name__} cannot be recorded; emit a RunEvent, Message, Artifact, "
+                "a payload such as TaskProgress, or a dict",
+                field="event",
+            )
+
+
+def _without_flow_prompt(event: RunEvent) -> RunEvent:
+    """An event of another task, without a flow prompt: in the log of this task it would count as the agent's own."""
+    patch = event.payload
+    if not isinstance(patch, TaskPatched) or FLOW_PROMPT not in patch.flow_state:
+        return event
+    rest = {key: value for key, value in patch.flow_state.items() if key != FLOW_PROMPT}
+    return replace(event, payload=TaskPatched(patch.metadata, rest))

@@ -1,0 +1,7 @@
+"""Where tasks are kept: `MemoryStore` and `SQLiteStore` behind one port."""
+
+from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage.sqlite.store import SQLiteStore
+
+__all__ = ["MemoryStore", "SQLiteStore", "TaskStore"]

@@ -1,0 +1,340 @@
+"""Conversations, small items of tools and single values as records, and the storage that keeps them over any store of records.
+
+A session has a record, its messages are records with ascending positions without gaps, and a version moves with every change. A
+turn is added, and messages are replaced, in one transaction each, so that other writers come before or after it and never between.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.storage.agent_storage import (
+    TURNS_KEPT,
+    Conversation,
+    ItemBounds,
+    Storage,
+    StoredMessage,
+    check_bounds,
+    checked_id,
+    merged,
+    messages_from_rows,
+    replaced_rows,
+    turn_rows,
+)
+from protolink_grpc.storage.records import Kind, Records
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session.
+
+    Args:
+        number: Never used again: a session that was deleted and comes back has another one.
+        version: Begins above all versions of sessions with smaller numbers.
+        first, following: Positions of its first message and of the next one.
+    """
+
+    space: str
+    session_id: str
+    number: int
+    version: int
+    first: int = 1
+    following: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a session, by its number. `begins` says that it is the first of its turn."""
+
+    session: int
+    position: int
+    begins: bool
+    message_id: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn that a session has had; `version` is that of the session before it."""
+
+    session: int
+    turn_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A small text of a tool. `session` is made of the space and the session's id."""
+
+    session: str
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSession:
+    """How much the items of a session come to."""
+
+    space: str
+    session_id: str
+    items: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SingleValue:
+    """The one value of a space, as JSON text."""
+
+    space: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastNumber:
+    """The last number that a session got."""
+
+    name: str
+    value: int
+
+
+SESSIONS = Kind(Session, name="sessions", key=("space", "session_id"))
+MESSAGES = Kind(Message, name="messages", key=("session", "position"))
+TURNS = Kind(Turn, name="turns", key=("session", "turn_id"), order=("version", "turn_id"))
+ITEMS = Kind(Item, name="items", key=("session", "name"))
+ITEM_SESSIONS = Kind(ItemSession, name="item_sessions", key=("space", "session_id"))
+VALUES = Kind(SingleValue, name="single_values", key=("space",))
+NUMBERS = Kind(LastNumber, name="last_numbers", key=("name",))
+
+KINDS: tuple[Kind[Any], ...] = (SESSIONS, MESSAGES, TURNS, ITEMS, ITEM_SESSIONS, VALUES, NUMBERS)
+
+
+@checks_arguments
+class RecordStorage(Storage):
+    """An agent's memory over records. A subclass says where they are, and runs transactions over them."""
+
+    @property
+    @abstractmethod
+    def _space(self) -> str:
+        """What sets apart this namespace among all records."""
+
+    @abstractmethod
+    async def _view(self, query: Callable[[Records], T]) -> T:
+        """Read at one moment."""
+
+    @abstractmethod
+    async def _change(self, work: Callable[[Records], T]) -> T:
+        """Read and write in one transaction."""
+
+    @abstractmethod
+    def _change_now(self, work: Callable[[Records], T]) -> T:
+        """The same, blocking."""
+
+    # -- one value -------------------------------------------------------------------------------------------------------
+
+    def save(self, value: Any) -> None:
+        row = SingleValue(self._space, to_json(value))
+        self._change_now(lambda records: records.put(VALUES, row))
+
+    def load(self) -> Any:
+        space = self._space
+        row = self._change_now(lambda records: records.get(VALUES, space))
+        return None if row is None else from_json(row.value)
+
+    def update(self, changes: dict[str, Any]) -> None:
+        space = self._space
+
+        def merge(records: Records) -> None:
+            known = records.get(VALUES, space)
+            records.put(VALUES, SingleValue(space, merged(None if known is None else known.value, changes)))
+
+        self._change_now(merge)
+
+    def delete(self) -> None:
+        space = self._space
+        self._change_now(lambda records: records.delete(VALUES, space))
+
+    # -- conversations ---------------------------------------------------------------------------------------------------
+
+    async def load_messages(self, session_id: str, limit: int | None = None) -> Conversation:
+        if limit is not None and limit < 1:
+            raise InvalidArgumentError("must be at least 1", field="limit")
+        key = (self._space, checked_id(session_id, "session_id"))
+        messages, session = await self._view(lambda records: _load(records, key, limit))
+        if session is None:
+            return Conversation([])
+        bodies = (message.body for message in messages)
+        return Conversation(messages_from_rows(bodies), session.version, session.following - session.first)
+
+    async def append_messages(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
+        key = (self._space, checked_id(session_id, "session_id"))
+        checked_id(turn_id, "turn_id")
+        rows = turn_rows(messages)
+        return await self._change(lambda records: _append(records, key, turn_id, rows))
+
+    async def replace_messages(self, session_id: str, expected_version: int, messages: Sequence[LLMMessage]) -> bool:
+        key = (self._space, checked_id(session_id, "session_id"))
+        kept = list(messages)
+        turn_rows(kept)  # what cannot be written is refused here, with the caller's error
+        return await self._change(lambda records: _replace(records, key, expected_version, kept))
+
+    async def sessions(self, session_id: str | None = None) -> dict[str, int]:
+        where = self._sessions_of(session_id)
+        found = await self._view(lambda records: records.select(SESSIONS, where))
+        return {each.session_id: each.following - each.first for each in found if each.following > each.first}
+
+    def _sessions_of(self, session_id: str | None) -> dict[str, object]:
+        if session_id is None:
+            return {"space": self._space}
+        return {"space": self._space, "session_id": checked_id(session_id, "session_id")}
+
+    async def delete_session(self, session_id: str) -> bool:
+        key = (self._space, checked_id(session_id, "session_id"))
+        return await self._change(lambda records: _delete(records, key))
+
+    # -- items of tools --------------------------------------------------------------------------------------------------
+
+    def _items_of(self, session_id: str) -> str:
+        # The length says where the space ends: no two pairs of texts make the same one.
+        return f"{len(self._space)}:{self._space}:{checked_id(session_id, 'session_id')}"
+
+    async def get_item(self, session_id: str, name: str) -> str | None:
+        key = (self._items_of(session_id), checked_id(name, "key"))
+        found = await self._view(lambda records: records.get(ITEMS, *key))
+        return None if found is None else found.value
+
+    async def set_item(self, session_id: str, name: str, text: str, bounds: ItemBounds) -> None:
+        item, space = Item(self._items_of(session_id), checked_id(name, "key"), text), self._space
+        await self._change(lambda records: _set_item(records, space, session_id, item, bounds))
+
+    async def delete_item(self, session_id: str, name: str) -> bool:
+        key, space = (self._items_of(session_id), checked_id(name, "key")), self._space
+
+        def delete(records: Records) -> bool:
+            known = records.get(ITEMS, *key)
+            if known is None:
+                return False
+            records.delete(ITEMS, *key)
+            _count_items(records, space, session_id, -1, -_size(known))
+            return True
+
+        return await self._change(delete)
+
+    async def items(self, session_id: str) -> dict[str, str]:
+        where = {"session": self._items_of(session_id)}
+        found = await self._view(lambda records: records.select(ITEMS, where))
+        return {each.name: each.value for each in found}
+
+    async def delete_items(self, session_id: str) -> int:
+        session, space = self._items_of(session_id), self._space
+
+        def delete(records: Records) -> int:
+            records.delete(ITEM_SESSIONS, space, session_id)
+            return records.delete(ITEMS, session)
+
+        return await self._change(delete)
+
+    async def item_sessions(self, session_id: str | None = None) -> dict[str, int]:
+        where = self._sessions_of(session_id)
+        found = await self._view(lambda records: records.select(ITEM_SESSIONS, where))
+        return {each.session_id: each.items for each in found}
+
+
+def _load(records: Records, key: tuple[str, str], limit: int | None) -> tuple[list[Message], Session | None]:
+    session = records.get(SESSIONS, *key)
+    if session is None:
+        return [], None
+    where = {"session": session.number}
+    if limit is None:
+        return records.select(MESSAGES, where), session
+    found = records.select(MESSAGES, where, limit=limit, reverse=True)
+    whole = next((place for place in range(len(found), 0, -1) if found[place - 1].begins), 0)
+    if found and not whole:
+        # Not even the latest turn fits: it is shown whole.
+        after = (session.number, found[-1].position)
+        for message in records.select(MESSAGES, where, after=after, reverse=True):
+            found.append(message)
+            if message.begins:
+                break
+        whole = len(found)
+    return found[:whole][::-1], session
+
+
+def _begun(records: Records, key: tuple[str, str]) -> Session:
+    """The session; begun where there is none."""
+    known = records.get(SESSIONS, *key)
+    if known is not None:
+        return known
+    last = records.get(NUMBERS, "session")
+    number = 1 if last is None else last.value + 1
+    records.put(NUMBERS, LastNumber("session", number))
+    return records.put(SESSIONS, Session(*key, number, number << 32))
+
+
+def _append(records: Records, key: tuple[str, str], turn_id: str, rows: list[StoredMessage]) -> bool:
+    session = _begun(records, key)
+    if records.get(TURNS, session.number, turn_id) is not None:
+        return False
+    records.put(TURNS, Turn(session.number, turn_id, session.version))
+    _add(records, session, rows)
+    return True
+
+
+def _add(records: Records, session: Session, rows: list[StoredMessage]) -> None:
+    position = session.following
+    for row in rows:
+        records.put(MESSAGES, Message(session.number, position, row.begins, row.id, row.body))
+        position += 1
+    records.put(SESSIONS, replace(session, version=session.version + 1, following=position))
+
+
+def _replace(records: Records, key: tuple[str, str], expected: int, messages: list[LLMMessage]) -> bool:
+    known = records.get(SESSIONS, *key)
+    if (0 if known is None else known.version) != expected:
+        return False
+    session = _begun(records, key)
+    where = {"session": session.number}
+    rows = replaced_rows(messages, ((each.message_id, each.begins) for each in records.select(MESSAGES, where)))
+    records.delete(MESSAGES, session.number)
+    _add(records, replace(session, first=session.following), rows)
+    for turn in records.select(TURNS, where, reverse=True)[TURNS_KEPT:]:
+        records.delete(TURNS, turn.session, turn.turn_id)
+    return True
+
+
+def _delete(records: Records, key: tuple[str, str]) -> bool:
+    session = records.get(SESSIONS, *key)
+    if session is None:
+        return False
+    for kind in (MESSAGES, TURNS):
+        records.delete(kind, session.number)
+    records.delete(SESSIONS, *key)
+    return True
+
+
+def _set_item(records: Records, space: str, session_id: str, item: Item, bounds: ItemBounds) -> None:
+    known = records.get(ITEMS, item.session, item.name)
+    items, size = (1, _size(item)) if known is None else (0, _size(item) - _size(known))
+    counted = records.get(ITEM_SESSIONS, space, session_id) or ItemSession(space, session_id, 0, 0)
+    check_bounds(counted.items + items, counted.bytes + size, bounds)
+    records.put(ITEMS, item)
+    _count_items(records, space, session_id, items, size)
+
+
+def _count_items(records: Records, space: str, session_id: str, items: int, size: int) -> None:
+    known = records.get(ITEM_SESSIONS, space, session_id) or ItemSession(space, session_id, 0, 0)
+    counted = replace(known, items=known.items + items, bytes=known.bytes + size)
+    if counted.items:
+        records.put(ITEM_SESSIONS, counted)
+    else:
+        records.delete(ITEM_SESSIONS, space, session_id)
+
+
+def _size(item: Item) -> int:
+    return len(item.name.encode()) + len(item.value.encode())

@@ -1,0 +1,261 @@
+"""The task store in memory: fast, bounded, and gone with the process. It says so: `durable` is false."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, is_terminal
+from protolink_grpc.storage.memory_records import MemoryRecords
+from protolink_grpc.storage.port import (
+    Append,
+    ForeignListener,
+    RequestRecord,
+    TaskHead,
+    TaskPage,
+    TaskQuery,
+    bounded,
+)
+from protolink_grpc.storage.records import Kind, Records, put_all
+from protolink_grpc.storage.waiters import Waiters
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Entry:
+    head: TaskHead
+    events: list[bytes] = field(default_factory=list)
+    request_ids: list[str] = field(default_factory=list)
+    size: int = 0
+    rank: int = 0
+
+
+@dataclass(slots=True)
+class _Owned:
+    """The tasks of one principal, or of all.
+
+    Attributes:
+        size: Encoded bytes of their events.
+        by_change: All of them, last changed last.
+        forgettable: Those that may be forgotten, by their rank in `_RANKS`, oldest first.
+    """
+
+    size: int = 0
+    by_change: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    forgettable: tuple[OrderedDict[str, None], ...] = field(
+        default_factory=lambda: tuple(OrderedDict() for _ in range(3))
+    )
+
+    def oldest(self) -> str | None:
+        """The task to forget first."""
+        for ranked in self.forgettable:
+            if ranked:
+                return next(iter(ranked))
+        return None
+
+
+class MemoryStore:
+    """Logs in process memory, up to a bound.
+
+    Above one of the bounds tasks are forgotten, the ones that changed longest ago first: those that have ended, then those that
+    wait for input. A task that is submitted or working is never forgotten. What is forgotten is TASK_NOT_FOUND, and a request that
+    is repeated after its task was forgotten begins a new task. A principal that has more than half of a bound loses its own tasks
+    first.
+
+    Args:
+        max_tasks: Tasks to keep.
+        max_bytes: Encoded bytes of their events to keep.
+    """
+
+    durable = False
+    shared = False
+
+    @checks_arguments
+    def __init__(self, *, max_tasks: int = 50_000, max_bytes: int = 256 << 20) -> None:
+        self.worker = ""
+        self.listeners: list[ForeignListener] = []
+        self._max_tasks = max_tasks
+        self._max_bytes = max_bytes
+        self._entries: dict[str, _Entry] = {}
+        # Listing looks at one principal's tasks, in nearly the right order.
+        self._owned: dict[str, _Owned] = {}
+        self._all = _Owned()
+        self._requests: dict[tuple[str, str, str], RequestRecord] = {}
+        self._records = MemoryRecords(self._is_finished)
+        self._waiters = Waiters()
+        self._change_waiters = Waiters()
+
+    async def open(self) -> None:
+        self.worker = self.worker or new_uuid()
+
+    async def close(self) -> None:
+        self._waiters.wake_all()
+        self._change_waiters.wake_all()
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        head = append.head
+        if append.request_id:
+            known = self._requests.get((head.agent_name, head.principal, append.request_id))
+            if known is not None:
+                return known
+        entry = self._entries.get(head.task_id)
+        self._check_fence(entry, append)
+        if append.records:
+            self._records.change(lambda records: put_all(records, append.records))
+        if entry is None:
+            entry = self._entries[head.task_id] = _Entry(head)
+        entry.head = head
+        entry.events.extend(append.events)
+        size = sum(map(len, append.events))
+        entry.size += size
+        if append.request_id:
+            key = (head.agent_name, head.principal, append.request_id)
+            self._requests[key] = RequestRecord(head.task_id, append.expected_sequence)
+            entry.request_ids.append(append.request_id)
+        owned = self._owned.get(head.principal)
+        if owned is None:
+            owned = self._owned[head.principal] = _Owned()
+        owned.size += size
+        self._all.size += size
+        owned.by_change[head.task_id] = None
+        owned.by_change.move_to_end(head.task_id)
+        if entry.rank:
+            del owned.forgettable[entry.rank][head.task_id], self._all.forgettable[entry.rank][head.task_id]
+            entry.rank = 0
+        # Before the task itself may be forgotten: whoever waits for its end must still find it.
+        if len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
+            self._make_room(owned)
+        entry.rank = rank = _RANKS.get(head.state, 0)
+        if rank:
+            owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
+        self._waiters.wake(head.task_id)
+        if append.records:
+            self._wake_watchers()
+        return None
+
+    @staticmethod
+    def _check_fence(entry: _Entry | None, append: Append) -> None:
+        if entry is None:
+            if append.expected_sequence:
+                raise TaskNotFoundError(f"task {append.head.task_id} is not in the store", task_id=append.head.task_id)
+            return
+        if append.expected_sequence and entry.head.epoch != append.expected_epoch:
+            raise LeaseLostError("another worker runs this task", task_id=append.head.task_id)
+        if entry.head.sequence != append.expected_sequence:
+            raise SequenceConflictError("another writer appended to this task first", task_id=append.head.task_id)
+
+    def _is_finished(self, task_id: str, sequence: int) -> bool | None:
+        entry = self._entries.get(task_id)
+        return None if entry is None else is_terminal(entry.head.state) and entry.head.sequence <= sequence
+
+    def _make_room(self, owned: _Owned) -> None:
+        while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
+            has_most = len(owned.by_change) > self._max_tasks / 2 or owned.size > self._max_bytes / 2
+            oldest = (owned.oldest() if has_most else None) or self._all.oldest()
+            if oldest is None:
+                return
+            self._forget(oldest)
+
+    def _forget(self, task_id: str) -> None:
+        entry = self._entries.pop(task_id)
+        head = entry.head
+        self._records.forget_task(task_id)
+        owned = self._owned[head.principal]
+        del owned.by_change[task_id]
+        for each in (owned, self._all):
+            each.size -= entry.size
+            del each.forgettable[entry.rank][task_id]
+        if not owned.by_change:
+            del self._owned[head.principal]
+        for request_id in entry.request_ids:
+            del self._requests[head.agent_name, head.principal, request_id]
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        entry = self._entries.get(task_id)
+        if entry is None:
+            return []
+        return bounded(entry.events[after : after + limit])
+
+    async def wait(self, task_id: str, after: int) -> None:
+        entry = self._entries.get(task_id)
+        if entry is not None and entry.head.sequence > after:
+            return
+        await self._waiters.wait(task_id)
+
+    async def head(self, task_id: str) -> TaskHead | None:
+        entry = self._entries.get(task_id)
+        return entry.head if entry is not None else None
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        # Clocks repeat themselves and step back: only the sort makes an order that a cursor can continue.
+        matches = sorted(self._matches(query), key=_position, reverse=True)
+        rest = matches
+        if query.after is not None:
+            rest = [head for head in matches if _position(head) < query.after]
+        heads = rest[: query.page_size]
+        more = len(rest) > len(heads)
+        total = len(matches) if query.include_total else None
+        return TaskPage(heads, _position(heads[-1]) if more else None, total)
+
+    def _matches(self, query: TaskQuery) -> Iterator[TaskHead]:
+        owned = self._owned.get(query.principal)
+        for task_id in reversed(owned.by_change) if owned is not None else ():
+            head = self._entries[task_id].head
+            if (
+                head.agent_name == query.agent_name
+                and (not query.states or head.state in query.states)
+                and (not query.session_id or head.session_id == query.session_id)
+                and head.update_micros > query.updated_after_micros
+            ):
+                yield head
+
+    async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
+        return self._requests.get((agent_name, principal, request_id))
+
+    # -- records ---------------------------------------------------------------------------------------------------------
+
+    async def view(self, query: Callable[[Records], T]) -> T:
+        return self._records.view(query)
+
+    async def change(self, work: Callable[[Records], T]) -> T:
+        outcome = self._records.change(work)
+        self._wake_watchers()
+        return outcome
+
+    def _wake_watchers(self) -> None:
+        for scope in self._records.take_changed():
+            self._change_waiters.wake(scope)
+
+    async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
+        if self._records.revisions(kind, scope).latest <= after:
+            await self._change_waiters.wait((kind.name, scope))
+
+    async def claim(self, kind: Kind[R], scope: str) -> list[R]:
+        return self._records.change(lambda _: self._records.claim(kind, scope, self.worker))
+
+    async def release_claims(self, kind: Kind[Any], scope: str) -> None:
+        self._records.change(lambda _: self._records.release(kind, scope))
+
+    # -- leases ----------------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, ttl_s: float) -> None:
+        """Nothing to do: a worker in memory lives as long as its data."""
+
+    async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
+        """Nothing to do: nobody else could take them."""
+
+    async def orphans(self, agent_name: str) -> list[TaskHead]:
+        return []
+
+
+_RANKS = dict.fromkeys(TERMINAL, 1) | dict.fromkeys(INTERRUPTED, 2)
+"""What is forgotten first, by state: what has ended, then what waits for input. All others have rank 0 and are kept."""
+
+
+def _position(head: TaskHead) -> tuple[int, str]:
+    return head.update_micros, head.task_id

@@ -1,0 +1,231 @@
+"""Records in process memory. Used from several threads and loops: each step takes microseconds under one lock."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+from protolink_grpc.storage.records import Key, Kind, Records, Revisions, Where
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Scope:
+    """The records of one kind and scope.
+
+    Attributes:
+        by_key: In the order of their latest change.
+        is_sorted: Whether that is the order of the kind, too.
+    """
+
+    by_key: dict[Key, Any] = field(default_factory=dict)
+    is_sorted: bool = True
+
+
+class MemoryRecords:
+    """Implements `Records`; one transaction at a time.
+
+    Args:
+        is_finished: As `Records.is_finished`, for stores that have tasks.
+    """
+
+    def __init__(self, is_finished: Callable[[str, int], bool | None] = lambda task_id, sequence: None) -> None:
+        self._is_finished = is_finished
+        self._lock = threading.RLock()
+        self._scopes: defaultdict[tuple[str, Any], _Scope] = defaultdict(_Scope)
+        self._of_tasks: dict[str, dict[tuple[str, Key], Kind[Any]]] = {}
+        # They begin at the microseconds of the clock: no revision of an earlier process is taken for one of these.
+        begin = time.time_ns() // 1_000
+        self._revisions: defaultdict[tuple[str, str], Revisions] = defaultdict(lambda: Revisions(begin, begin))
+        self._revisions_before: dict[tuple[str, str], Revisions] = {}
+        self._changed: set[tuple[str, Any]] = set()
+        self._undo: list[tuple[Kind[Any], Key, Any]] | None = None
+
+    def view(self, query: Callable[[Records], T]) -> T:
+        with self._lock:
+            return query(self)
+
+    def change(self, work: Callable[[Records], T]) -> T:
+        """Run a transaction: what it has changed is undone where it fails."""
+        with self._lock:
+            self._undo = []
+            self._revisions_before = {}
+            try:
+                return work(self)
+            except BaseException:
+                for kind, key, known in reversed(self._undo):
+                    self._restore(kind, key, known)
+                self._revisions |= self._revisions_before
+                raise
+            finally:
+                self._undo = None
+
+    # -- Records ---------------------------------------------------------------------------------------------------------
+
+    def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
+        scope = self._scopes.get((kind.name, key[0]))
+        known: R | None = None if scope is None else scope.by_key.get(key)
+        return known if known is None or whole else _light(kind, known)
+
+    def select(
+        self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
+    ) -> list[R]:
+        known = self._scopes.get((kind.name, where[kind.scope]))
+        if known is None:
+            return []
+        position_of = kind.position_of
+        found: Iterable[R] = reversed(known.by_key.values()) if reverse else known.by_key.values()
+        found = (each for each in found if _matches(each, where))
+        if not known.is_sorted:
+            found = sorted(found, key=position_of, reverse=reverse)
+        if after is not None and reverse:
+            found = (each for each in found if position_of(each) < after)
+        elif after is not None:
+            found = (each for each in found if position_of(each) > after)
+        return [_light(kind, each) for each in islice(found, limit)]
+
+    def put(self, kind: Kind[R], record: R) -> R:
+        key = kind.key_of(record)
+        scope = self._scopes[kind.name, key[0]]
+        known = scope.by_key.get(key)
+        if known is not None:
+            record = record if kind.merge is None else kind.merge(known, record)
+            record = replace(record, **{name: getattr(known, name) for name in kind.lazy})  # type: ignore[type-var]
+        if kind.watched:
+            revisions = self._revisions[kind.name, key[0]]
+            self._revisions_before.setdefault((kind.name, key[0]), revisions)
+            self._revisions[kind.name, key[0]] = replace(revisions, latest=revisions.latest + 1)
+            self._changed.add((kind.name, key[0]))
+            record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
+        self._set(kind, key, record)
+        return _light(kind, record)
+
+    def delete(self, kind: Kind[Any], *key: object) -> int:
+        scope = self._scopes.get((kind.name, key[0]))
+        if scope is None:
+            return 0
+        whole = len(key) == len(kind.key)
+        keys = [each for each in ([key] if whole else scope.by_key) if each in scope.by_key and each[: len(key)] == key]
+        for each in keys:
+            self._set(kind, each, None)
+        return len(keys)
+
+    def revisions(self, kind: Kind[Any], scope: str) -> Revisions:
+        return self._revisions[kind.name, scope]
+
+    def changes(self, kind: Kind[R], scope: str, after: int, limit: int, *, where: Where, until: int = 0) -> list[R]:
+        return [_light(kind, each) for each in list(self._changes(kind, scope, after, where, until))[::-1][:limit]]
+
+    def _changes(self, kind: Kind[R], scope: str, after: int, where: Where, until: int) -> Iterator[R]:
+        known = self._scopes.get((kind.name, scope))
+        for record in reversed(known.by_key.values()) if known is not None else ():
+            if record.revision <= after:
+                return
+            if record.revision > until or _matches(record, where):
+                yield record
+
+    def is_finished(self, task_id: str, sequence: int) -> bool | None:
+        return self._is_finished(task_id, sequence)
+
+    # -- keeping ---------------------------------------------------------------------------------------------------------
+
+    def _set(self, kind: Kind[Any], key: Key, record: Any) -> None:
+        scope = self._scopes[kind.name, key[0]]
+        known = scope.by_key.get(key)
+        if self._undo is not None:
+            self._undo.append((kind, key, known))
+        if record is not None:
+            if kind.watched:
+                scope.by_key.pop(key, None)  # last changed last
+            self._check_order(kind, scope, known, record)
+            scope.by_key[key] = record
+            if kind.task:
+                self._of_tasks.setdefault(getattr(record, kind.task), {})[kind.name, key] = kind
+            return
+        scope.by_key.pop(key, None)
+        if kind.task and known is not None:
+            of_task = self._of_tasks.get(getattr(known, kind.task), {})
+            of_task.pop((kind.name, key), None)
+            if not of_task:
+                self._of_tasks.pop(getattr(known, kind.task), None)
+        if not scope.by_key:
+            del self._scopes[kind.name, key[0]]
+
+    @staticmethod
+    def _check_order(kind: Kind[Any], scope: _Scope, known: Any, record: Any) -> None:
+        """Notice when the order of changes is no longer that of the kind."""
+        if not scope.is_sorted or not scope.by_key:
+            return
+        position = kind.position_of(record)
+        if known is not None and not kind.watched:
+            scope.is_sorted = position == kind.position_of(known)
+        else:
+            scope.is_sorted = kind.position_of(scope.by_key[next(reversed(scope.by_key))]) < position
+
+    def _restore(self, kind: Kind[Any], key: Key, known: Any) -> None:
+        undo, self._undo = self._undo, None
+        self._set(kind, key, known)
+        self._undo = undo
+        scope = self._scopes.get((kind.name, key[0]))
+        if scope is not None:
+            scope.is_sorted = False
+            if kind.watched:
+                scope.by_key = dict(sorted(scope.by_key.items(), key=lambda item: item[1].revision))
+
+    # -- what a store does with them -------------------------------------------------------------------------------------
+
+    def forget_task(self, task_id: str) -> None:
+        """Forget the records of a task. Readers that do not know their changes must begin anew."""
+        with self._lock:
+            for (_, key), kind in list(self._of_tasks.pop(task_id, {}).items()):
+                if kind.watched:
+                    revisions = self._revisions[kind.name, key[0]]
+                    gone = self._scopes[kind.name, key[0]].by_key[key].revision
+                    self._revisions[kind.name, key[0]] = replace(revisions, first=max(revisions.first, gone))
+                self._set(kind, key, None)
+
+    def take_changed(self) -> set[tuple[str, Any]]:
+        """Kinds and scopes that have changed since this was last called."""
+        with self._lock:
+            changed, self._changed = self._changed, set()
+            return changed
+
+    def claim(self, kind: Kind[R], scope: str, worker: str) -> list[R]:
+        """Give all records that are not done to the only worker that there is."""
+        free = [each for each in self.select(kind, {kind.scope: scope, "done": False}) if _worker(each) != worker]
+        return [self._give(kind, each, worker) for each in free]
+
+    def release(self, kind: Kind[Any], scope: str) -> None:
+        for each in self.select(kind, {kind.scope: scope, "done": False}):
+            self._give(kind, each, "")
+
+    def _give(self, kind: Kind[R], record: R, worker: str) -> R:
+        given: R = replace(record, worker=worker)  # type: ignore[type-var]  # a dataclass
+        self._set(kind, kind.key_of(record), given)
+        return given
+
+
+def _worker(record: Any) -> str:
+    worker: str = record.worker
+    return worker
+
+
+def _light(kind: Kind[R], record: R) -> R:
+    """Without lazy fields."""
+    if not kind.lazy:
+        return record
+    empty = dict.fromkeys(kind.lazy, b"")
+    return replace(record, **empty)  # type: ignore[type-var]  # a dataclass
+
+
+def _matches(record: Any, where: Where) -> bool:
+    for name, wanted in where.items():
+        value = getattr(record, name)
+        if not (value in wanted if isinstance(wanted, frozenset) else value == wanted):
+            return False
+    return True

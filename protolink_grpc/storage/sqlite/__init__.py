@@ -1,0 +1,1 @@
+"""Storage in SQLite files: one engine, and the statements over the tables of each kind of file."""

@@ -1,0 +1,343 @@
+"""A SQLite file with one thread that writes and two that read. What the statements mean is not known here.
+
+Theory of operation. Writes queue up; the writer thread takes all that wait, runs them in one transaction and commits once (WAL,
+`synchronous=FULL`: the commit returns after the fsync), then wakes each event loop once for the whole group. That is group commit:
+one fsync serves every caller that waits. A write that is refused raises a ProtolinkError and fails alone; any other error rolls the
+group back, and its writes are repeated one by one, so that only the faulty one fails. Reads run on connections and threads of their
+own and never wait for the writer. Nothing runs on an event loop, so callers may live on any loop, or on none.
+"""
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import ProtolinkError, StoreError
+from protolink_grpc.logs import get_logger
+from protolink_grpc.storage.sqlite.file import PLAIN, Pragmas, Schema, connect, explain
+
+T = TypeVar("T")
+log = get_logger(__name__)
+
+GROUP = 512
+"""Writes per commit at most: bounds how long the first of a group waits."""
+
+READERS = 2
+"""Threads that read: a long list does not hold up a stream."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One write, or a look for commits of other processes.
+
+    Args:
+        work: Runs in the transaction of the group. It returns its outcome; an outcome that is a ProtolinkError is raised to the
+            caller. It raises ProtolinkErrors only before it changes anything in a group; alone, its changes are rolled back.
+        future: Answered on `loop`; without a loop it is a thread-safe future.
+        committed: Called on the loop after the commit, before the answer, unless the write failed. Also when the caller is gone.
+        probe: Read the version of the file outside of a transaction instead of `work`.
+        may_cancel: A write whose caller is canceled before it begins is not done.
+    """
+
+    work: Callable[[sqlite3.Connection], Any] | None
+    future: "asyncio.Future[Any] | Future[Any]"
+    loop: asyncio.AbstractEventLoop | None
+    committed: Callable[[Any], None] | None = None
+    probe: bool = False
+    may_cancel: bool = False
+    outcome: Any = None
+
+    def run(self, db: sqlite3.Connection) -> None:
+        if self.work is None or (self.may_cancel and self.future.cancelled()):
+            return
+        changes = db.total_changes
+        try:
+            self.outcome = self.work(db)
+        except ProtolinkError as error:
+            if db.total_changes != changes:
+                raise  # half done: rolled back, and its neighbours are repeated
+            self.outcome = error
+
+    def answer(self) -> None:
+        failed = isinstance(self.outcome, ProtolinkError)
+        if self.committed is not None and not failed:
+            self.committed(self.outcome)
+        if self.future.done():
+            return
+        if failed:
+            self.future.set_exception(self.outcome)
+        else:
+            self.future.set_result(self.outcome)
+
+
+class Engine:
+    """One file, its threads and its connections.
+
+    Args:
+        name: Of the threads.
+        reopens: The first use opens the file, also after a close. Otherwise `open` does, and a closed file refuses everything.
+    """
+
+    def __init__(
+        self, path: Path, schema: Schema, *, name: str, pragmas: Pragmas = PLAIN, reopens: bool = False
+    ) -> None:
+        self.path = path
+        self._schema = schema
+        self._name = name
+        self._pragmas = pragmas
+        self._reopens = reopens
+        self._life = threading.Lock()
+        """Held while the file is opened or closed."""
+        self._lock = threading.Lock()
+        """Around the hand-over of one job, so that none comes after the end of the queue."""
+        self._jobs: queue.SimpleQueue[Job | None] | None = None
+        self._thread: threading.Thread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._readers: deque[sqlite3.Connection] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        return self._jobs is not None
+
+    async def open(self) -> None:
+        """Open the file and start the threads; nothing if it is open. Raises what `connect` raises."""
+        await asyncio.to_thread(self.open_now)
+
+    def open_now(self) -> None:
+        """The same, blocking."""
+        with self._life:
+            if self._jobs is not None:
+                return
+            db = connect(self.path, self._schema, self._pragmas)
+            pool: ThreadPoolExecutor | None = None
+            try:
+                if not self._pragmas.exclusive:
+                    self._readers.append(self._connect_reader())
+                    pool = ThreadPoolExecutor(READERS, thread_name_prefix=f"{self._name}-read")
+            except BaseException:  # a file that did not open must not stay open
+                db.close()
+                raise
+            jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+            # A daemon: a program that forgets to close must still end. A caller that waits for an answer keeps it alive.
+            self._thread = threading.Thread(
+                target=self._write_forever, args=(jobs, db), name=f"{self._name}-write", daemon=True
+            )
+            self._thread.start()
+            with self._lock:
+                self._jobs, self._pool = jobs, pool
+
+    async def close(self) -> None:
+        """Finish what was accepted, end the threads and close the file; nothing if it is closed."""
+        await asyncio.to_thread(self.close_now)
+
+    def close_now(self) -> None:
+        """The same, blocking."""
+        with self._life:
+            with self._lock:
+                jobs, self._jobs = self._jobs, None
+                pool, self._pool = self._pool, None
+            thread, self._thread = self._thread, None
+            # The readers first: the last connection that closes folds the write-ahead log into the file.
+            if pool is not None:
+                pool.shutdown()
+            while self._readers:
+                self._readers.pop().close()
+            if jobs is not None and thread is not None:
+                jobs.put(None)
+                thread.join()
+
+    def _connect_reader(self) -> sqlite3.Connection:
+        return connect(self.path, self._schema, read_only=True)
+
+    # -- writing ---------------------------------------------------------------------------------------------------------
+
+    async def write(
+        self,
+        work: Callable[[sqlite3.Connection], T | ProtolinkError],
+        committed: Callable[[Any], None] | None = None,
+        *,
+        may_cancel: bool = False,
+    ) -> T:
+        """Run `work` in a transaction; on disk when this returns. See `Job` for the arguments.
+
+        Raises:
+            StoreError: Nothing was done; a subclass says why. Or the error that `work` raised.
+        """
+        loop = asyncio.get_running_loop()
+        job = Job(work, loop.create_future(), loop, committed, False, may_cancel)
+        while not self._submit(job):
+            await self._reopen()
+        outcome: T = await job.future  # type: ignore[misc]  # a job with a loop has a future of that loop
+        return outcome
+
+    def write_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The same, blocking, from a thread that runs no loop or may block it."""
+        future: Future[Any] = Future()
+        job = Job(work, future, None)
+        while not self._submit(job):
+            self._require_reopening()
+            self.open_now()
+        outcome: T = future.result()
+        return outcome
+
+    def start_probe(self) -> "asyncio.Future[int]":
+        """The version of the file after the writes before it: it changes with the commits of other processes only."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[int] = loop.create_future()
+        if not self._submit(Job(None, future, loop, probe=True)):
+            raise self._closed_error()
+        return future
+
+    def _submit(self, job: Job) -> bool:
+        with self._lock:
+            if self._jobs is None:
+                return False
+            self._jobs.put(job)
+        return True
+
+    async def _reopen(self) -> None:
+        self._require_reopening()
+        await self.open()
+
+    def _require_reopening(self) -> None:
+        if not self._reopens:
+            raise self._closed_error()
+
+    def _closed_error(self) -> StoreError:
+        return StoreError(f"{self._schema.owner} is closed")
+
+    # -- the writer thread -----------------------------------------------------------------------------------------------
+
+    def _write_forever(self, jobs: "queue.SimpleQueue[Job | None]", db: sqlite3.Connection) -> None:
+        while (job := jobs.get()) is not None:
+            group = [job]
+            ended = False
+            while len(group) < GROUP and not ended:
+                try:
+                    following = jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    ended = True
+                else:
+                    group.append(following)
+            self._commit(db, group)
+            if ended:
+                break
+        db.close()
+
+    def _commit(self, db: sqlite3.Connection, group: list[Job]) -> None:
+        for job in group:
+            if job.probe:
+                self._probe(db, job)
+        jobs = [job for job in group if not job.probe]
+        if jobs:
+            self._transact(db, jobs)
+        loop = group[0].loop if group else None
+        if all(job.loop is loop for job in group):
+            _deliver(loop, group)
+        else:
+            for each in {job.loop for job in group}:
+                _deliver(each, [job for job in group if job.loop is each])
+
+    def _probe(self, db: sqlite3.Connection, job: Job) -> None:
+        try:
+            # Asked of the writing connection, which does not count its own commits: a change is another process's.
+            job.outcome = db.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error as error:
+            job.outcome = explain(error, self.path, self._schema)
+
+    def _transact(self, db: sqlite3.Connection, jobs: list[Job]) -> None:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                job.run(db)
+            db.execute("COMMIT")
+        except Exception as error:  # whatever it is, it must not end the thread that every write goes through
+            _roll_back(db)
+            if len(jobs) > 1 and not _is_about_the_file(error):
+                # The mistake of one job, a text that is not Unicode, say: its neighbours do not fail with it.
+                for job in jobs:
+                    self._transact(db, [job])
+                return
+            for job in jobs:
+                job.outcome = self._reason(error)
+
+    def _reason(self, error: Exception) -> ProtolinkError:
+        if isinstance(error, ProtolinkError):
+            return error
+        if isinstance(error, sqlite3.Error):
+            return explain(error, self.path, self._schema)
+        log.error("write to %s failed", self.path, exc_info=error)
+        return StoreError(f"the write failed: {type(error).__name__}")
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, snapshot: bool = False) -> T:
+        """Run queries on a reading connection. With `snapshot` they all see the file at one moment.
+
+        Raises:
+            StoreError: The file cannot be read, or is closed.
+        """
+        if self._pragmas.exclusive:
+            return await self.write(work)
+        while (future := self._submit_read(work, snapshot)) is None:
+            await self._reopen()
+        return await asyncio.wrap_future(future)
+
+    def _submit_read(self, work: Callable[[sqlite3.Connection], T], snapshot: bool) -> "Future[T] | None":
+        with self._lock:
+            return None if self._pool is None else self._pool.submit(self._query, work, snapshot)
+
+    def _query(self, work: Callable[[sqlite3.Connection], T], snapshot: bool) -> T:
+        try:
+            db = self._readers.pop()
+        except IndexError:
+            db = self._connect_reader()
+        try:
+            if not snapshot:
+                return work(db)
+            db.execute("BEGIN")
+            try:
+                return work(db)
+            finally:
+                _roll_back(db)
+        except sqlite3.Error as error:
+            raise explain(error, self.path, self._schema) from error
+        finally:
+            self._readers.append(db)
+
+
+def _deliver(loop: asyncio.AbstractEventLoop | None, jobs: list[Job]) -> None:
+    if loop is None:
+        _answer(jobs)
+        return
+    try:
+        loop.call_soon_threadsafe(_answer, jobs)
+    except RuntimeError:
+        # The loop was closed, maybe this instant, with every caller that waited; the thread serves the next loop.
+        log.debug("no caller is left to hear of %d writes", len(jobs))
+
+
+def _answer(jobs: list[Job]) -> None:
+    for job in jobs:
+        job.answer()
+
+
+def _is_about_the_file(error: Exception) -> bool:
+    """Full, locked, damaged, gone: the next write meets the same. Anything else is about the values of one job."""
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    try:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    except sqlite3.Error:
+        log.exception("cannot roll back")  # every later write will say why

@@ -1,0 +1,235 @@
+"""Opening a SQLite file safely: its kind, pragmas, forward migrations, and what its errors mean. No table is known here."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protolink_grpc.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreVersionError
+
+BUSY_MS = 10_000
+"""How long a writer waits for another process's transaction, in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of file contains.
+
+    Args:
+        migrations: Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited. None: files of
+            that version cannot be read any more, and a new file begins after it.
+        tables: Tables that are declared elsewhere, by name, as the statements that create them. A file that lacks one gets it
+            when it is opened; one whose declaration has changed needs a migration.
+        application_id: Written into the header of the file, so that a file of another kind is recognised. 0: the header is not
+            used.
+        advice: For the error of a file that cannot be read any more: what to do with it.
+        owner: For the error of a file of another kind: what needs a file of its own.
+        busy_owner: For the error of a locked file: what locks it.
+    """
+
+    migrations: Sequence[str | None]
+    tables: Mapping[str, str] = field(default_factory=dict)
+    application_id: int = 0
+    advice: str = "choose a new file, and finish the tasks of this one with the version that wrote it"
+    owner: str = "the store"
+    busy_owner: str = "process"
+
+
+@dataclass(frozen=True, slots=True)
+class Pragmas:
+    """Settings of the writing connection that differ between kinds of files. All use WAL and `synchronous=FULL`.
+
+    Args:
+        secure_delete: Overwrite what is deleted.
+        exclusive: Lock the file for as long as it is open; no other connection can read it.
+        max_bytes: Bound of the file, rounded up to a page; 0 means no bound.
+        busy_ms: How long to wait for a lock of another process; None means `BUSY_MS`.
+    """
+
+    secure_delete: bool = False
+    exclusive: bool = False
+    max_bytes: int = 0
+    busy_ms: int | None = None
+
+
+PLAIN = Pragmas()
+
+
+def connect(path: Path, schema: Schema, pragmas: Pragmas = PLAIN, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open the file at the newest schema.
+
+    A new one is readable by its owner only. The connection may be used from any one thread at a time. Commits return after
+    the fsync.
+
+    Raises:
+        StoreVersionError: The file was written by a newer version of this package, or by one whose files it cannot read.
+        StoreReadOnlyError: The file or its directory cannot be written.
+        StoreFullError: No space for the schema.
+        StoreError: Not a database, a database of another kind, or not reachable.
+    """
+    if not read_only:
+        # SQLite would create the file readable by everyone; its journal gets the rights of the file.
+        with suppress(OSError):  # SQLite meets the same, and `explain` knows what it says
+            os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
+    try:
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+    except sqlite3.Error as error:
+        raise explain(error, path, schema) from error
+    try:
+        db.execute(f"PRAGMA busy_timeout = {BUSY_MS if pragmas.busy_ms is None else pragmas.busy_ms}")
+        if read_only:
+            db.execute("PRAGMA query_only = ON")
+            _require_readable(db, path, schema)
+        else:
+            _prepare(db, path, schema, pragmas)
+    except BaseException as error:  # whatever it is: a file that is not used must not stay open
+        db.close()
+        if isinstance(error, sqlite3.Error):
+            raise explain(error, path, schema) from error
+        raise
+    return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path, schema: Schema, pragmas: Pragmas) -> None:
+    if pragmas.exclusive:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    _migrate(db, path, schema)
+    _enter_wal(db)
+    db.execute("PRAGMA synchronous = FULL")
+    if pragmas.secure_delete:
+        db.execute("PRAGMA secure_delete = ON")
+    if pragmas.max_bytes:
+        page_size = db.execute("PRAGMA page_size").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {-(-pragmas.max_bytes // page_size)}")
+    # A file that is read-only is found at start, not at the first write.
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(f"PRAGMA user_version = {len(schema.migrations)}")
+    db.execute("ROLLBACK")
+
+
+def _enter_wal(db: sqlite3.Connection) -> None:
+    # Where two processes open a new file at once, SQLite refuses the second switch without waiting: `busy_timeout` covers
+    # the start of a transaction, not the growth of a read into a write. So the waiting is done here.
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+
+
+def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    known = len(schema.migrations)
+    if _require_readable(db, path, schema) == known and not _missing_tables(db, path, schema):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another process may have migrated meanwhile.
+        found = _require_readable(db, path, schema)
+        for version in range(max(found, _oldest(schema)), known):
+            for statement in (schema.migrations[version] or "").split(";"):
+                if statement.strip():
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {version + 1}")
+        for name in _missing_tables(db, path, schema):
+            for statement in schema.tables[name].split(";"):
+                db.execute(statement)
+            db.execute("INSERT INTO declared_tables VALUES (?, ?)", (name, schema.tables[name]))
+        if not found and schema.application_id:
+            db.execute(f"PRAGMA application_id = {schema.application_id}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _missing_tables(db: sqlite3.Connection, path: Path, schema: Schema) -> list[str]:
+    """Declared tables that the file does not have yet.
+
+    Raises:
+        StoreVersionError: The file has one of them in another form.
+    """
+    if not schema.tables:
+        return []
+    if db.in_transaction:
+        db.execute(_DECLARED)
+    known: dict[str, str] = dict(db.execute("SELECT name, declaration FROM declared_tables").fetchall())
+    for name, declaration in schema.tables.items():
+        if known.get(name, declaration) != declaration:
+            raise StoreVersionError(
+                f"{path} keeps its {name} in another form than this version of protolink_grpc; {schema.advice}",
+                found=known[name],
+                known=declaration,
+            )
+    return [name for name in schema.tables if name not in known]
+
+
+_DECLARED = (
+    "CREATE TABLE IF NOT EXISTS declared_tables(name TEXT PRIMARY KEY, declaration TEXT NOT NULL) STRICT, WITHOUT ROWID"
+)
+
+
+def _oldest(schema: Schema) -> int:
+    """The latest version whose files cannot be read any more, 0 if there is none."""
+    return max((index + 1 for index, step in enumerate(schema.migrations) if step is None), default=0)
+
+
+def _require_readable(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
+    """The version of the file, 0 for a new one.
+
+    Raises:
+        StoreVersionError: Newer than this package, or a version whose files it cannot read any more.
+        StoreError: The file belongs to something else.
+    """
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    if not version and not db.in_transaction:
+        return 0  # what else it may be is only certain under the lock: another process may be creating it
+    is_new = not version and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
+    application_id: int = db.execute("PRAGMA application_id").fetchone()[0]
+    if not is_new and (not version or application_id != schema.application_id):
+        raise StoreError(
+            f"{path} is a database of something else, or of an earlier version; give {schema.owner} a file of its own",
+            path=str(path),
+        )
+    known, oldest = len(schema.migrations), _oldest(schema)
+    if version > known:
+        raise StoreVersionError(
+            f"{path} has schema version {version}, this version of protolink_grpc knows {known}; upgrade the package",
+            found=str(version),
+            known=str(known),
+        )
+    if 0 < version <= oldest:
+        raise StoreVersionError(
+            f"{path} has schema version {version}, and this version of protolink_grpc reads none before {oldest + 1}; "
+            + schema.advice,
+            found=str(version),
+            known=str(known),
+        )
+    return version
+
+
+def explain(error: sqlite3.Error, path: Path, schema: Schema | None = None) -> StoreError:
+    """What an error of SQLite means for the caller; the path is named, the statement is not."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFullError(f"no space left for {path}", path=str(path))
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or (
+        # WAL needs files beside the database: where the directory refuses them, SQLite cannot even open it.
+        code == sqlite3.SQLITE_CANTOPEN and path.parent.is_dir() and not os.access(path.parent, os.W_OK)
+    ):
+        return StoreReadOnlyError(f"{path} cannot be written", path=str(path))
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreError(f"{path} cannot be opened: does its directory exist, and may this user write there?")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreError(f"{path} is not a SQLite database")
+    if code == sqlite3.SQLITE_BUSY:
+        owner = schema.busy_owner if schema is not None else "process"
+        return StoreError(f"{path} is locked by another {owner}")
+    return StoreError(f"{path}: {error}")

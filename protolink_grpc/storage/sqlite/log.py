@@ -1,0 +1,243 @@
+"""Tasks, their events and the requests that began them as SQL: the schema of the store's file, and statements over these tables.
+
+The engine runs them. Those over records are in `records`.
+"""
+
+import sqlite3
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConflictError, TaskNotFoundError
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.storage.approvals import APPROVALS
+from protolink_grpc.storage.port import (
+    READ_BYTES,
+    Append,
+    RequestRecord,
+    TaskHead,
+    TaskQuery,
+    bounded,
+)
+from protolink_grpc.storage.records import put_all
+from protolink_grpc.storage.sqlite.file import Schema
+from protolink_grpc.storage.sqlite.records import SCOPES, SQLiteRecords, tables_of
+from protolink_grpc.storage.webhooks import WEBHOOKS
+
+MIGRATIONS = (
+    None,  # logs of protolink.v1, whose events had other numbers
+    None,  # logs of plgrpc.v1 from before its first release
+    None,  # approvals and push configs in tables of their own
+    f"""
+    CREATE TABLE tasks(
+      task_id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent_name TEXT NOT NULL, session_id TEXT NOT NULL,
+      state TEXT NOT NULL, sequence INTEGER NOT NULL, run_id TEXT NOT NULL,
+      create_micros INTEGER NOT NULL, update_micros INTEGER NOT NULL, worker TEXT NOT NULL, epoch INTEGER NOT NULL,
+      messages INTEGER NOT NULL, artifacts INTEGER NOT NULL, reason TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tasks_by_change ON tasks(principal, agent_name, update_micros DESC, task_id DESC);
+    CREATE INDEX tasks_unfinished ON tasks(agent_name, update_micros) WHERE state IN ('submitted', 'working');
+    CREATE TABLE events(
+      task_id TEXT NOT NULL, sequence INTEGER NOT NULL, frames BLOB NOT NULL, lengths BLOB, PRIMARY KEY(task_id, sequence)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE requests(
+      agent_name TEXT NOT NULL, principal TEXT NOT NULL, request_id TEXT NOT NULL, task_id TEXT NOT NULL,
+      after_sequence INTEGER NOT NULL, create_micros INTEGER NOT NULL, PRIMARY KEY(agent_name, principal, request_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE workers(
+      worker TEXT PRIMARY KEY, process TEXT NOT NULL, expire_micros INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    {SCOPES}
+    """,
+)
+"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited. None: what an older file holds
+cannot be read any more, and a new file begins after it."""
+
+SCHEMA = Schema(MIGRATIONS, tables=tables_of(APPROVALS, WEBHOOKS))
+
+ROW_BYTES = 1 << 18
+"""Events of one append share a row up to this many bytes: a row costs as much as several events."""
+
+_COLUMNS = (
+    "task_id, principal, agent_name, session_id, state, sequence, run_id, create_micros, update_micros, "
+    "worker, epoch, messages, artifacts, reason"
+)
+SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
+_PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
+_INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({_PLACES})"  # noqa: S608 -- fixed words only
+_UPDATE = (
+    "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
+    "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?"
+)
+# A task that is being worked on is taken from nobody who is listed: a worker that has renewed its lease keeps what it has.
+_UNLISTED = "NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = tasks.worker)"
+_TAKE = f"{_UPDATE} AND (state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED})"
+_THESE = "task_id IN (SELECT value FROM json_each(?))"
+RELEASE = f"UPDATE tasks SET worker = ? WHERE {_THESE} AND (worker = ? OR {_UNLISTED})"  # noqa: S608 -- fixed words only
+WORKER = "SELECT process, expire_micros FROM workers WHERE worker = ?"
+STRIKE_OFF = "DELETE FROM workers WHERE worker = ? AND expire_micros = ?"
+_INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
+_THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
+REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
+_FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
+
+
+def head_of(row: tuple[Any, ...]) -> TaskHead:
+    (task_id, principal, agent_name, session_id, state), rest = row[:5], row[5:]
+    return TaskHead(task_id, principal, agent_name, session_id, TaskState(state), *rest)
+
+
+def page(query: TaskQuery) -> tuple[Any, ...]:
+    """The statement for a page of heads, and its values; it finds one row more than the page has where there is another page."""
+    matching, values = _matching(query)
+    after: tuple[Any, ...] = ()
+    if query.after is not None:
+        matching, after = f"{matching} AND (update_micros, task_id) < (?, ?)", query.after
+    order = "ORDER BY update_micros DESC, task_id DESC LIMIT ?"
+    return f"{SELECT} WHERE {matching} {order}", *values, *after, query.page_size + 1
+
+
+def total(query: TaskQuery) -> tuple[Any, ...]:
+    """The statement that counts all that match, and its values."""
+    matching, values = _matching(query)
+    return f"SELECT count(*) FROM tasks WHERE {matching}", *values  # noqa: S608 -- fixed words only
+
+
+def _matching(query: TaskQuery) -> tuple[str, list[Any]]:
+    where, values = ["principal = ?", "agent_name = ?"], [query.principal, query.agent_name]
+    if query.states:
+        where.append(f"state IN ({','.join('?' * len(query.states))})")
+        values += sorted(state.value for state in query.states)
+    if query.session_id:
+        where.append("session_id = ?")
+        values.append(query.session_id)
+    return " AND ".join([*where, "update_micros > ?"]), [*values, query.updated_after_micros]
+
+
+def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list[bytes]:
+    """Events after a position, as `TaskStore.read` gives them."""
+    rows = db.execute(
+        "SELECT sequence, frames, lengths FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+        (task_id, after, limit),
+    )
+    found: list[bytes] = []
+    total_bytes = 0
+    for last, joined, lengths in rows:
+        # Counted row by row: a log of large events must not be in memory before it is cut.
+        total_bytes += len(joined)
+        if found and total_bytes > READ_BYTES:
+            break
+        some = split_row(joined, lengths)
+        found += some[after - last :] if 0 < last - after < len(some) else some
+        if len(found) >= limit:
+            break
+    rows.close()
+    return bounded(found[:limit])
+
+
+def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkError | None:
+    """One append inside the group's transaction. A refusal is returned, as it leaves no trace: see `Job.work`."""
+    head, request_id = append.head, append.request_id
+    if request_id:
+        key = (head.agent_name, head.principal, request_id)
+        record = (*key, head.task_id, append.expected_sequence, head.update_micros)
+        if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", record).rowcount:
+            return RequestRecord(*db.execute(REQUEST, key).fetchone())
+    if not _put_head(db, append):
+        if request_id:
+            db.execute(_FORGET_REQUEST, key)
+        return _refusal(db, append)
+    events = append.events
+    if len(events) == 1:
+        db.execute(_INSERT_EVENTS, (head.task_id, head.sequence, events[0], None))
+    else:
+        for last, some in _row_cuts(append.expected_sequence, events):
+            lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
+            db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
+    if append.records:
+        put_all(SQLiteRecords(db), append.records)
+    return None
+
+
+def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Consecutive events that share a row, with the sequence of the last: all of an append, unless they are large."""
+    some: list[bytes] = []
+    size = 0
+    for event in events:
+        if some and size + len(event) > ROW_BYTES:
+            yield after, some
+            some, size = [], 0
+        some.append(event)
+        size += len(event)
+        after += 1
+    if some:
+        yield after, some
+
+
+def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
+    """The events of one row, oldest first."""
+    if lengths is None:
+        return [joined]
+    frames: list[bytes] = []
+    at = 0
+    for length in array("I", lengths):
+        frames.append(joined[at : at + length])
+        at += length
+    return frames
+
+
+def _put_head(db: sqlite3.Connection, append: Append) -> int:
+    """Where the fence holds; returns how many heads that changed, 1 or 0."""
+    head = append.head
+    if not append.expected_sequence:
+        return db.execute(_INSERT, _values(head)).rowcount
+    values = (
+        head.state.value,
+        head.sequence,
+        head.run_id,
+        head.update_micros,
+        head.worker,
+        head.epoch,
+        head.messages,
+        head.artifacts,
+        head.reason,
+        head.task_id,
+        append.expected_sequence,
+        append.expected_epoch,
+    )
+    if head.epoch == append.expected_epoch:
+        return db.execute(_UPDATE, values).rowcount
+    return db.execute(_TAKE, (*values, head.worker)).rowcount
+
+
+def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:
+    """Why nothing was done."""
+    task_id = append.head.task_id
+    row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
+    if row is None and append.expected_sequence:
+        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
+    sequence, epoch = row or (0, 0)
+    if append.expected_sequence and epoch != append.expected_epoch:
+        return LeaseLostError("another worker runs this task", task_id=task_id)
+    if append.expected_sequence and sequence == append.expected_sequence:
+        return LeaseLostError("the worker that runs this task lives", task_id=task_id)
+    return SequenceConflictError("another writer appended to this task first", task_id=task_id)
+
+
+def _values(head: TaskHead) -> tuple[Any, ...]:
+    return (
+        head.task_id,
+        head.principal,
+        head.agent_name,
+        head.session_id,
+        head.state.value,
+        head.sequence,
+        head.run_id,
+        head.create_micros,
+        head.update_micros,
+        head.worker,
+        head.epoch,
+        head.messages,
+        head.artifacts,
+        head.reason,
+    )

@@ -1,0 +1,208 @@
+"""Records as SQL: one table for each kind, made from its declaration. The engine runs these statements."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import cache
+from itertools import starmap
+from typing import Any, TypeVar
+
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.lifecycle import TERMINAL
+from protolink_grpc.storage.records import Key, Kind, Revisions, Where
+
+R = TypeVar("R")
+
+SCOPES = """
+    CREATE TABLE record_scopes(
+      kind TEXT NOT NULL, scope TEXT NOT NULL, latest INTEGER NOT NULL, PRIMARY KEY(kind, scope)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE record_epoch(begin INTEGER NOT NULL) STRICT;
+    INSERT INTO record_epoch VALUES (CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
+"""
+"""Tables of a file that holds records: the latest revision of each scope, and where the revisions of the file begin."""
+
+_TYPES: dict[type, str] = {int: "INTEGER", bool: "INTEGER", float: "REAL", bytes: "BLOB"}
+_REVISIONS = (
+    "SELECT begin, coalesce((SELECT latest FROM record_scopes WHERE kind = ? AND scope = ?), begin) FROM record_epoch"
+)
+_NEXT_REVISION = (
+    "INSERT INTO record_scopes SELECT ?, ?, begin + 1 FROM record_epoch WHERE true "
+    "ON CONFLICT(kind, scope) DO UPDATE SET latest = latest + 1 RETURNING latest"
+)
+
+
+_END = "SELECT state, sequence FROM tasks WHERE task_id = ?"
+_ENDED = frozenset(state.value for state in TERMINAL)
+
+
+def table(kind: Kind[Any]) -> str:
+    """The statements that create the table of a kind."""
+    columns = ", ".join(f"{name} {_TYPES.get(type_, 'TEXT')} NOT NULL" for name, type_ in kind.columns)
+    statements = [
+        f"CREATE TABLE {kind.name}({columns}, PRIMARY KEY({', '.join(kind.key)})) STRICT, WITHOUT ROWID",
+    ]
+    for number, names in enumerate(kind.indexes):
+        statements.append(f"CREATE INDEX {kind.name}_{number} ON {kind.name}({', '.join(names)})")
+    if kind.watched:
+        statements.append(f"CREATE UNIQUE INDEX {kind.name}_by_change ON {kind.name}({kind.scope}, revision)")
+    if kind.claimed:
+        statements.append(f"CREATE INDEX {kind.name}_undone ON {kind.name}({kind.scope}, worker) WHERE done = 0")
+    return ";\n".join(statements)
+
+
+def tables_of(*kinds: Kind[Any]) -> dict[str, str]:
+    """The tables of these kinds, for a schema."""
+    return {kind.name: table(kind) for kind in kinds}
+
+
+class _Statements:
+    """The fixed statements of a kind, and how its rows become records."""
+
+    def __init__(self, kind: Kind[Any]) -> None:
+        names = [name for name, _ in kind.columns]
+        key = " AND ".join(f"{name} = ?" for name in kind.key)
+        light = ", ".join(f"x'' AS {name}" if name in kind.lazy else name for name in names)
+        changed = [name for name in names if name not in kind.key and name not in kind.lazy]
+        assigned = ", ".join(f"{name} = excluded.{name}" for name in changed)
+        kept = f"DO UPDATE SET {assigned}" if changed else "DO NOTHING"
+        self.select = f"SELECT {light} FROM {kind.name}"  # noqa: S608 -- names of fields only
+        self.get = f"{self.select} WHERE {key}"
+        self.get_whole = f"SELECT {', '.join(names)} FROM {kind.name} WHERE {key}"  # noqa: S608 -- names of fields only
+        self.put = (
+            f"INSERT INTO {kind.name} VALUES ({', '.join('?' * len(names))}) "  # noqa: S608 -- names of fields only
+            f"ON CONFLICT({', '.join(kind.key)}) {kept}"
+        )
+        self.names = names
+        self.makers: list[tuple[int, Callable[[Any], Any]]] = list(kind.enums.items())
+        self.makers += [(place, bool) for place, (_, type_) in enumerate(kind.columns) if type_ is bool]
+        self.enums = list(kind.enums)
+        self.record: Callable[..., Any] = kind.record
+
+    def made(self, row: tuple[Any, ...]) -> Any:
+        if self.makers:
+            values = list(row)
+            for place, make in self.makers:
+                values[place] = make(values[place])
+            return self.record(*values)
+        return self.record(*row)
+
+    def values(self, record: Any) -> list[Any]:
+        values = [getattr(record, name) for name in self.names]
+        for place in self.enums:
+            values[place] = values[place].value
+        return values
+
+
+@cache
+def _statements(kind: Kind[Any]) -> _Statements:
+    return _Statements(kind)
+
+
+class SQLiteRecords:
+    """Implements `Records` on one connection, inside a transaction that the engine has begun."""
+
+    __slots__ = ("_db", "watched")
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.watched: set[tuple[str, str]] = set()
+        """Kinds and scopes whose readers must be woken after the commit."""
+
+    def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
+        known = _statements(kind)
+        row = self._db.execute(known.get_whole if whole else known.get, key).fetchone()
+        return None if row is None else known.made(row)
+
+    def select(
+        self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
+    ) -> list[R]:
+        sql, values = _conditions(where.items())
+        order = kind.order or kind.key
+        if after is not None:
+            sql += f" AND ({', '.join(order)}) {'<' if reverse else '>'} ({', '.join('?' * len(order))})"
+            values += after
+        sorting = ", ".join(f"{name} DESC" if reverse else name for name in order)
+        return self._select(kind, f"{sql} ORDER BY {sorting} LIMIT ?", [*values, -1 if limit is None else limit])
+
+    def _select(self, kind: Kind[R], rest: str, values: list[Any]) -> list[R]:
+        known = _statements(kind)
+        rows = self._db.execute(f"{known.select} WHERE {rest}", values)
+        if known.makers:
+            return [known.made(row) for row in rows]
+        return list(starmap(known.record, rows))
+
+    def put(self, kind: Kind[R], record: R) -> R:
+        known = _statements(kind)
+        key = kind.key_of(record)
+        if kind.merge is not None:
+            before = self.get(kind, *key)
+            record = record if before is None else kind.merge(before, record)
+        values = known.values(record)
+        if kind.watched:
+            scope = (kind.name, key[0])
+            values[known.names.index("revision")] = self._db.execute(_NEXT_REVISION, scope).fetchone()[0]
+            self.watched.add(scope)
+        self._db.execute(known.put, values)
+        kept = self.get(kind, *key) if kind.watched or kind.lazy else record
+        return record if kept is None else kept
+
+    def delete(self, kind: Kind[Any], *key: object) -> int:
+        sql, values = _conditions(zip(kind.key, key, strict=False))
+        return self._db.execute(f"DELETE FROM {kind.name} WHERE {sql}", values).rowcount  # noqa: S608 -- names of fields only
+
+    def revisions(self, kind: Kind[Any], scope: str) -> Revisions:
+        return Revisions(*self._db.execute(_REVISIONS, (kind.name, scope)).fetchone())
+
+    def changes(self, kind: Kind[R], scope: str, after: int, limit: int, *, where: Where, until: int = 0) -> list[R]:
+        matching, values = _conditions(where.items())
+        sql = f"{kind.scope} = ? AND revision > ? AND (revision > ? OR {matching}) ORDER BY revision LIMIT ?"
+        return self._select(kind, sql, [scope, after, until, *values, limit])
+
+    def is_finished(self, task_id: str, sequence: int) -> bool | None:
+        row = self._db.execute(_END, (task_id,)).fetchone()
+        return None if row is None else row[0] in _ENDED and row[1] <= sequence
+
+
+def _conditions(where: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
+    terms: list[str] = []
+    values: list[Any] = []
+    for name, wanted in where:
+        if isinstance(wanted, frozenset):
+            terms.append(f"{name} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- names of fields only
+            values.append(to_json(sorted(map(_plain, wanted))))
+        elif isinstance(wanted, bool):
+            terms.append(f"{name} = {int(wanted)}")  # spelled out: a partial index applies
+        else:
+            terms.append(f"{name} = ?")
+            values.append(_plain(wanted))
+    return " AND ".join(terms) or "true", values
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+# -- claims --------------------------------------------------------------------------------------------------------------
+
+
+def workers(kind: Kind[Any]) -> str:
+    """Workers that have records which are not done; takes the scope."""
+    return f"SELECT DISTINCT worker FROM {kind.name} WHERE {kind.scope} = ? AND done = 0"  # noqa: S608 -- names of fields only
+
+
+def claim(db: sqlite3.Connection, kind: Kind[R], scope: str, worker: str, dead: Iterable[str]) -> list[R]:
+    """Give the records of the dead to `worker`, in order."""
+    those = frozenset(dead)
+    found = SQLiteRecords(db).select(kind, {kind.scope: scope, "done": False, "worker": those})
+    set_worker(db, kind, scope, worker, those)
+    mine = SQLiteRecords(db).get
+    return [each for each in (mine(kind, *kind.key_of(record)) for record in found) if each is not None]
+
+
+def set_worker(db: sqlite3.Connection, kind: Kind[Any], scope: str, worker: str, before: Iterable[str]) -> None:
+    db.execute(
+        f"UPDATE {kind.name} SET worker = ? WHERE {kind.scope} = ? AND done = 0 "  # noqa: S608 -- names of fields only
+        "AND worker IN (SELECT value FROM json_each(?))",
+        (worker, scope, to_json(sorted(before))),
+    )

@@ -1,0 +1,322 @@
+"""The task store in one SQLite file, shared by several processes of one machine.
+
+Theory of operation. The engine writes and reads; this class says what. Each append is fenced by its own conditional UPDATE, so that
+one that lost a race fails alone. The latest events of active tasks are kept in memory, so that a live reader costs no query.
+Appends of other processes are noticed by polling `PRAGMA data_version`, only while a caller waits.
+"""
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from protolink_grpc.errors import StoreError
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.storage.port import (
+    Append,
+    ForeignListener,
+    RequestRecord,
+    TaskHead,
+    TaskPage,
+    TaskQuery,
+    bounded,
+)
+from protolink_grpc.storage.records import Kind, Records
+from protolink_grpc.storage.sqlite import log as tables
+from protolink_grpc.storage.sqlite import records as record_tables
+from protolink_grpc.storage.sqlite.engine import Engine
+from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
+from protolink_grpc.storage.sqlite.records import SQLiteRecords
+from protolink_grpc.storage.sqlite.tails import Tails
+from protolink_grpc.storage.waiters import Waiters
+
+R = TypeVar("R")
+T = TypeVar("T")
+log = get_logger(__name__)
+
+DAY_MICROS = 86_400 * 1_000_000
+"""How long a worker that has gone silent stays listed."""
+
+POLL_S = 0.05
+"""How late another process's append may be noticed."""
+
+
+class SQLiteStore:
+    """Logs in a SQLite file; created when absent, migrated forward when older.
+
+    Args:
+        path: The file. Its directory must exist and be on a local disk: SQLite's locks do not work on network file systems.
+        request_ttl_s: How long a request id is remembered, in seconds. At least a day.
+    """
+
+    durable = True
+    shared = True
+
+    @checks_arguments
+    def __init__(self, path: str | os.PathLike[str], *, request_ttl_s: float = 7 * 86_400) -> None:
+        self.path = Path(path)
+        self.worker = ""
+        self.listeners: list[ForeignListener] = []
+        self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
+        self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiters = Waiters()
+        self._change_waiters = Waiters()
+        self._tails = Tails()
+        self._poller: asyncio.Task[None] | None = None
+        self._baseline: asyncio.Future[int]
+        self._users = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        self._users += 1
+        try:
+            await self._open()
+        except BaseException:
+            self._users -= 1
+            raise
+
+    async def _open(self) -> None:
+        if self._engine.is_open:
+            if self._loop is not None and self._loop.is_closed():
+                # The loop of an earlier `asyncio.run` is gone; file and threads are as good as new.
+                # Who opened it there and did not close it never will.
+                self._loop, self._poller, self._users = asyncio.get_running_loop(), None, 1
+            return
+        self._loop = asyncio.get_running_loop()
+        await self._engine.open()
+        self.worker = new_uuid()
+
+    async def close(self) -> None:
+        self._users = max(0, self._users - 1)
+        if not self._engine.is_open:
+            return
+        if self._users:
+            # Those who wait on behalf of the one that goes must notice; the others look and wait again.
+            self._wake_all()
+            return
+        if self._poller is not None:
+            self._poller.cancel()
+            self._poller = None
+        signing_off = asyncio.ensure_future(self._execute("DELETE FROM workers WHERE worker = ?", (self.worker,)))
+        await asyncio.sleep(0)  # queued before the end
+        await self._engine.close()
+        try:
+            await signing_off
+        except StoreError as error:
+            # A full disk must not keep the file open; other processes see that this one is gone, or wait for its lease.
+            log.warning("cannot sign off from the store: %s", error)
+        self._tails.clear()
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        self._waiters.wake_all()
+        self._change_waiters.wake_all()
+
+    # -- writing ---------------------------------------------------------------------------------------------------------
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        if self._poller is None and self.listeners:
+            # Queued before the append: what others write after it is noticed for certain.
+            self._start_polling()
+        return await self._engine.write(lambda db: tables.insert(db, append), partial(self._show, append))
+
+    def _show(self, append: Append, known: RequestRecord | None) -> None:
+        """After the commit, before the answer: let readers see the events."""
+        if known is not None:
+            return
+        self._tails.add(append.head.task_id, append.expected_sequence, append.events)
+        self._waiters.wake(append.head.task_id)
+        for each in append.records:
+            self._change_waiters.wake((each.kind.name, each.kind.key_of(each.record)[0]))
+
+    async def _execute(self, sql: str, values: tuple[Any, ...]) -> int:
+        """Run one statement; how many rows it has changed."""
+        return await self._engine.write(lambda db: db.execute(sql, values).rowcount)
+
+    # -- reading ---------------------------------------------------------------------------------------------------------
+
+    async def _rows(self, sql: str, *values: Any) -> list[Any]:
+        return await self._engine.read(lambda db: db.execute(sql, values).fetchall())
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        frames = self._tails.read(task_id, after, limit)
+        # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
+        if frames:
+            return bounded(frames)
+        return await self._engine.read(lambda db: tables.frames(db, task_id, after, limit))
+
+    async def wait(self, task_id: str, after: int) -> None:
+        if self._tails.end(task_id) > after:
+            return
+        async with self._registered(self._waiters, task_id) as waiting:
+            head = await self.head(task_id)
+            if head is None or head.sequence <= after:
+                await waiting
+
+    @asynccontextmanager
+    async def _registered(self, waiters: Waiters, key: Hashable) -> AsyncIterator["asyncio.Future[None]"]:
+        """Whoever looks inside comes after the registration and after the poll's first: an append in between wakes the future."""
+        waiting = asyncio.ensure_future(waiters.wait(key))
+        try:
+            await asyncio.sleep(0)
+            if self._poller is None:
+                self._start_polling()
+            await asyncio.wait([self._baseline])
+            yield waiting
+        finally:
+            waiting.cancel()
+
+    def _start_polling(self) -> None:
+        self._baseline = self._engine.start_probe()
+        self._poller = asyncio.ensure_future(self._poll(self._baseline))
+
+    async def _poll(self, baseline: "asyncio.Future[int]") -> None:
+        """Notice what other processes write after `baseline`, as long as anybody here waits for a task or runs one."""
+        try:
+            version = await baseline
+            while self._waiters or self._change_waiters or self._wanted():
+                await asyncio.sleep(POLL_S)
+                latest = await self._engine.start_probe()
+                if latest != version:
+                    version = latest
+                    self._change_waiters.wake_all()
+                    # Asked only now: who begins to wait later than this finds the new head himself.
+                    await self._wake_grown(self._wanted())
+        except StoreError as error:
+            # Readers fall back to asking again, not faster than a poll; the next one who waits starts another.
+            log.warning("cannot follow other processes' appends: %s", error)
+            await asyncio.sleep(POLL_S)
+            self._wake_all()
+        finally:
+            self._poller = None
+
+    def _wanted(self) -> list[str]:
+        running = [task_id for listener in self.listeners for task_id in listener.task_ids()]
+        return list({*self._waiters.keys(), *running})
+
+    async def _wake_grown(self, task_ids: list[str]) -> None:
+        rows = await self._rows(
+            "SELECT task_id, sequence FROM tasks WHERE task_id IN (SELECT value FROM json_each(?))", to_json(task_ids)
+        )
+        for task_id, sequence in rows:
+            if sequence <= self._tails.end(task_id):
+                continue
+            self._tails.drop(task_id)
+            self._waiters.wake(task_id)
+            for listener in self.listeners:
+                listener.appended(task_id)
+
+    async def head(self, task_id: str) -> TaskHead | None:
+        rows = await self._rows(tables.SELECT + " WHERE task_id = ?", task_id)
+        return tables.head_of(rows[0]) if rows else None
+
+    async def find(self, query: TaskQuery) -> TaskPage:
+        rows = await self._rows(*tables.page(query))
+        total = (await self._rows(*tables.total(query)))[0][0] if query.include_total else None
+        heads = [tables.head_of(row) for row in rows[: query.page_size]]
+        more = len(rows) > query.page_size
+        return TaskPage(heads, (heads[-1].update_micros, heads[-1].task_id) if more else None, total)
+
+    async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
+        rows = await self._rows(tables.REQUEST, agent_name, principal, request_id)
+        return RequestRecord(*rows[0]) if rows else None
+
+    # -- records ---------------------------------------------------------------------------------------------------------
+
+    async def view(self, query: Callable[[Records], T]) -> T:
+        return await self._engine.read(lambda db: query(SQLiteRecords(db)), snapshot=True)
+
+    async def change(self, work: Callable[[Records], T]) -> T:
+        changed: set[tuple[str, Any]] = set()
+
+        def transact(db: sqlite3.Connection) -> T:
+            records = SQLiteRecords(db)
+            outcome = work(records)
+            changed.update(records.watched)
+            return outcome
+
+        def wake(_: object) -> None:
+            for scope in changed:
+                self._change_waiters.wake(scope)
+
+        outcome: T = await self._engine.write(transact, wake)
+        return outcome
+
+    async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
+        async with self._registered(self._change_waiters, (kind.name, scope)) as waiting:
+            if (await self.view(lambda records: records.revisions(kind, scope))).latest <= after:
+                await waiting
+
+    async def claim(self, kind: Kind[R], scope: str) -> list[R]:
+        listed = [worker for (worker,) in await self._rows(record_tables.workers(kind), scope)]
+        dead = [worker for worker in listed if await self._strike_off(worker)]
+        mine = self.worker
+        if not dead:
+            return []
+        return await self._engine.write(lambda db: record_tables.claim(db, kind, scope, mine, dead))
+
+    async def release_claims(self, kind: Kind[Any], scope: str) -> None:
+        mine = self.worker
+        await self._engine.write(lambda db: record_tables.set_worker(db, kind, scope, "", [mine]))
+
+    # -- leases ----------------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, ttl_s: float) -> None:
+        worker, process = self.worker, process_identity()
+        forgotten = now_micros() - self._request_ttl_micros
+
+        def beat(db: sqlite3.Connection) -> None:
+            # From the time of the write: it may have waited long for its turn.
+            row = (worker, process, now_micros() + int(ttl_s * 1_000_000))
+            db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", row)
+            # One that is not listed is as dead as one that has expired.
+            db.execute("DELETE FROM workers WHERE expire_micros < ?", (now_micros() - DAY_MICROS,))
+            # Old requests go a few at a time: a heartbeat stays short whatever has piled up.
+            db.execute(
+                "DELETE FROM requests WHERE (agent_name, principal, request_id) IN "
+                "(SELECT agent_name, principal, request_id FROM requests WHERE create_micros < ? LIMIT 500)",
+                (forgotten,),
+            )
+
+        await self._engine.write(beat)
+
+    async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
+        values = (to, to_json(list(task_ids)), self.worker)
+        await self._execute(tables.RELEASE, values)
+
+    async def orphans(self, agent_name: str) -> list[TaskHead]:
+        rows = await self._rows(
+            tables.SELECT + " WHERE agent_name = ? AND state IN ('submitted', 'working') ORDER BY update_micros",
+            agent_name,
+        )
+        heads = [tables.head_of(row) for row in rows]
+        dead = {worker: await self._strike_off(worker) for worker in {head.worker for head in heads}}
+        return [head for head in heads if dead[head.worker]]
+
+    async def _strike_off(self, worker: str) -> bool:
+        """Whether a worker is dead; one that is dead is not listed any more, so that its tasks can be taken."""
+        if worker == self.worker:
+            return False
+        rows = await self._rows(tables.WORKER, worker)
+        if not rows:
+            return True
+        process, expire_micros = rows[0]
+        if expire_micros >= now_micros() and not is_dead(process):
+            return False
+        # One that has renewed its lease meanwhile was only asleep.
+        return await self._execute(tables.STRIKE_OFF, (worker, expire_micros)) > 0
+
+
+def now_micros() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000

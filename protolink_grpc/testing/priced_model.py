@@ -1,0 +1,38 @@
+"""The language model of a scripted agent: it needs no network, has a price, and answers by the directive of the user's message."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.mock import place
+from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage
+from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.testing.directives import Directive, directive_of
+
+USAGE = ModelUsage(input_tokens=1000, output_tokens=100)
+"""Of each call. With the prices below, a call costs 0.10 USD."""
+
+TOOL = "echo"
+"""The tool that each answer but the last one calls, with the number of the answer as its text."""
+
+
+class PricedModel(LLM):
+    """Answers `spend N` with N - 1 tool calls and a text, and `ponder` never."""
+
+    def __init__(self) -> None:
+        super().__init__("scripted", "priced")
+        self.native_tools = True
+        self.profile = LLMModelProfile(input_cost_per_million=90.0, output_cost_per_million=100.0)
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
+        """As `llms.port.LanguageModel.generate`."""
+        message_id, answers = place(request.messages)
+        asked = next((each.content for each in request.messages if each.id == message_id), "")
+        directive, number = directive_of(asked) or Directive("spend", "1"), answers + 1
+        if directive.verb == "ponder":
+            await asyncio.Event().wait()
+        if number < int(directive.rest):
+            call = ModelToolCall(TOOL, {"text": str(number)}, f"call-{number}")
+            yield ModelResponse("", (call,), USAGE, "tool_calls", self.model)
+        else:
+            yield ModelResponse(f"spent {number}", (), USAGE, "stop", self.model)

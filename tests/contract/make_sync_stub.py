@@ -1,0 +1,96 @@
+"""Writes `protolink_grpc/client/sync_clients.pyi` from the asynchronous clients.
+
+Run it as `PYTHONPATH=. python tests/contract/make_sync_stub.py`. A coroutine becomes a function with the same signature, an
+asynchronous generator a function that returns a generator.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import protolink_grpc.client.agent_client as agent_client
+import protolink_grpc.client.registry_client as registry_client
+from protolink_grpc.client import sync_clients
+
+STUB = Path(sync_clients.__file__).with_suffix(".pyi")
+SOURCES = {
+    "SyncAgentClient": ("AgentClient", Path(agent_client.__file__)),
+    "SyncRegistryClient": ("RegistryClient", Path(registry_client.__file__)),
+}
+HEADER = '''"""Generated from the asynchronous clients by tests/contract/make_sync_stub.py. Do not edit."""
+# ruff: noqa: A002 -- the arguments have the names that the clients give them
+
+'''
+
+
+def stub() -> str:
+    """The text of the stub, formatted."""
+    classes, imports = [], {("collections.abc", "Generator")}
+    for name, (original, path) in SOURCES.items():
+        tree = ast.parse(path.read_text())
+        methods = [_synchronous(each) for each in _methods(tree, original)]
+        home = f"protolink_grpc.client.{path.stem}"
+        used = {each.id for method in methods for each in ast.walk(method) if isinstance(each, ast.Name)} | {original}
+        imports |= {(module, each) for each, module in _origins(tree, home).items() if each in used}
+        body = "\n".join(f"    {ast.unparse(method)}".replace("\n", "\n    ") for method in methods)
+        classes.append(f"class {name}:\n    def __init__(self, client: {original}) -> None: ...\n{body}\n")
+    lines = [f"import {name}" if module == name else f"from {module} import {name}" for module, name in sorted(imports)]
+    return _formatted(HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))
+
+
+def _methods(tree: ast.Module, name: str) -> Iterator[ast.AsyncFunctionDef]:
+    """The public coroutines and async generators of a class, in its order."""
+    (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
+    for each in found.body:
+        if isinstance(each, ast.AsyncFunctionDef) and not each.name.startswith("_"):
+            yield each
+
+
+def _synchronous(method: ast.AsyncFunctionDef) -> ast.FunctionDef:
+    returns = method.returns
+    if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "AsyncGenerator":
+        item = returns.slice.elts[0] if isinstance(returns.slice, ast.Tuple) else returns.slice
+        returns = ast.Subscript(ast.Name("Generator"), item)
+    arguments = method.args
+    for defaults in (arguments.defaults, arguments.kw_defaults):
+        for index, value in enumerate(defaults):
+            if value is not None and not isinstance(value, ast.Constant):
+                defaults[index] = ast.Constant(...)
+    return ast.FunctionDef(
+        name=method.name,
+        args=arguments,
+        body=[ast.Expr(ast.Constant(...))],
+        decorator_list=[each for each in method.decorator_list if ast.unparse(each) == "overload"],
+        returns=returns,
+        lineno=0,
+    )
+
+
+def _origins(tree: ast.Module, home: str) -> dict[str, str]:
+    """Names that a module has at its top, each with the module that it comes from."""
+    found: dict[str, str] = {}
+    for each in tree.body:
+        match each:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {alias.asname or alias.name: module for alias in names}
+            case ast.Import(names=names):
+                found |= {alias.name: alias.name for alias in names}
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                found[name] = home
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found[name] = home
+    return found
+
+
+def _formatted(text: str) -> str:
+    ruff = [sys.executable, "-m", "ruff"]
+    name = ["--stdin-filename", str(STUB), "-"]
+    for command in ([*ruff, "check", "-q", "--select", "I", "--fix", *name], [*ruff, "format", "-q", *name]):
+        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+if __name__ == "__main__":
+    STUB.write_text(stub())

@@ -1,0 +1,126 @@
+"""What a handler reports faster than the store writes: one group is written while the handler fills the next."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from protolink_grpc import Agent, AgentCard, MemoryStore, Run, StoreError, Task, TaskProgress, TaskState, current_run
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.runtime.reporting import GROUP
+from protolink_grpc.storage.port import Append, RequestRecord
+from protolink_grpc.wire.events import event_from_frame
+
+Report = Callable[[Run], Awaitable[None]]
+
+
+class GatedStore(MemoryStore):
+    """Keeps an append of several events until the gate is open.
+
+    Attributes:
+        groups: Events of each append of several, in order.
+        error: What such an append raises, if anything.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.groups: list[int] = []
+        self.error: StoreError | None = None
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        if len(append.events) >= GROUP:
+            self.groups.append(len(append.events))
+            await self.gate.wait()
+            if self.error is not None:
+                raise self.error
+        return await super().append(append)
+
+
+class Reporter(Agent):
+    def __init__(self, store: GatedStore, report: Report) -> None:
+        super().__init__(AgentCard("reporter", "reports", "runtime://reporter"), store=store)
+        self._report = report
+
+    async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        await self._report(run)
+        return task.complete("done")
+
+
+async def progress_in(store: MemoryStore, task_id: str) -> list[float | None]:
+    events: list[RunEvent] = []
+    while frames := await store.read(task_id, len(events), 1024):
+        events += map(event_from_frame, frames)
+    return [event.payload.progress for event in events if isinstance(event.payload, TaskProgress)]
+
+
+async def test_a_handler_fills_the_next_group_while_the_store_writes_one() -> None:
+    store, filled, emitted = GatedStore(), asyncio.Event(), 0
+
+    async def report(run: Run) -> None:
+        nonlocal emitted
+        for step in range(4 * GROUP):
+            await run.emit(TaskProgress(step % 100))
+            emitted += 1
+            if emitted == 2 * GROUP - 1:
+                filled.set()
+
+    async with Reporter(store, report) as agent:
+        task = Task.create("report")
+        work = asyncio.ensure_future(agent.run_task(task))
+        await filled.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert emitted == 2 * GROUP - 1
+        store.gate.set()
+        done = await work
+        assert done.state is TaskState.COMPLETED
+        assert await progress_in(store, task.id) == [step % 100 for step in range(4 * GROUP)]
+        assert store.groups[0] == GROUP
+        assert sum(store.groups) == 4 * GROUP
+
+
+async def test_a_group_that_cannot_be_written_fails_what_is_reported_next() -> None:
+    store, raised = GatedStore(), []
+    store.gate.set()
+    store.error = StoreError("the disk is full")
+
+    async def report(run: Run) -> None:
+        try:
+            for step in range(4 * GROUP):
+                await run.emit(TaskProgress(step % 100))
+        except StoreError as error:
+            raised.append(error)
+            store.error = None
+            raise
+
+    async with Reporter(store, report) as agent:
+        with pytest.raises(StoreError):
+            await agent.run_task(Task.create("report"))
+    assert raised
+    assert store.groups == [GROUP]
+
+
+async def test_tasks_of_one_run_wait_for_room_apart() -> None:
+    store = GatedStore()
+
+    async def report(run: Run) -> None:
+        async def emit(first: int) -> None:
+            for step in range(first, first + 2 * GROUP):
+                await run.emit(TaskProgress(step % 100))
+
+        given_up, kept = asyncio.ensure_future(emit(0)), asyncio.ensure_future(emit(2 * GROUP))
+        while not store.groups:
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up])
+        assert given_up.cancelled()
+        store.gate.set()
+        await kept
+
+    async with Reporter(store, report) as agent:
+        task = Task.create("report")
+        assert (await agent.run_task(task)).state is TaskState.COMPLETED
+        assert len(await progress_in(store, task.id)) >= 2 * GROUP

@@ -1,0 +1,179 @@
+"""One walk over all derived codecs: a value comes back equal, no field is forgotten, and a wrong value names its path.
+
+A codec that is new needs one entry in `VALUES`. What a codec does beyond this is tested beside the others of its kind.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import wire_values as values
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.cost import Cost
+from protolink_grpc.models.json_form import inner_of, own_fields
+from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.kinds import Kind
+from protolink_grpc.wire import actions, context, tasks, tools, usage
+from protolink_grpc.wire.compile import Codec, Computed, LeftOut
+from protolink_grpc.wire.values import FAILURE
+
+VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
+    FAILURE: (values.FULL_FAILURE, values.whole_failures),
+    tools.TOOL: (values.FULL_TOOL, values.tools),
+    usage.COST: (Cost(7, "EUR"), values.costs),
+    usage.BUDGET: (values.FULL_BUDGET, values.budgets),
+    usage.USAGE: (values.FULL_USAGE, values.usages),
+    usage.BUDGET_DECISION: (values.FULL_LIMIT, values.budget_decisions),
+    context.CONTEXT: (values.FULL_CONTEXT, values.contexts),
+    context.OPTIONS: (values.FULL_OPTIONS, values.options),
+    context.CONTEXT_ITEM: (values.FULL_MANIFEST.context_items[0], values.context_items),
+    context.MANIFEST: (values.FULL_MANIFEST, values.manifests),
+    tasks.ARTIFACT: (values.FULL_ARTIFACT, values.artifacts),
+    actions.ACTION: (values.FULL_ACTION, values.actions),
+    actions.ABRIDGED_ACTION: (replace(values.FULL_ACTION, payload={}), values.abridged_actions),
+    actions.POLICY_DECISION: (values.FULL_VERDICT, values.policy_decisions),
+    actions.APPROVAL_DECISION: (values.FULL_RECORD, values.recorded_decisions),
+    actions.APPROVAL_REQUEST: (values.FULL_REQUEST, values.approval_requests),
+}
+"""A value with every field set, and arbitrary ones."""
+
+GIVEN: dict[Codec[Any, Any], dict[str, Any]] = {actions.APPROVAL_DECISION: {"request_id": "request"}}
+"""What a caller of the codec says, because the message does not."""
+
+UNSET: dict[Codec[Any, Any], set[str]] = {actions.ABRIDGED_ACTION: {"fingerprint"}}
+"""Fields that follow from what a value of this codec does not have."""
+
+
+def read(codec: Codec[Any, Any], pb: Message, field: str = "") -> Any:
+    return codec.from_pb(pb, field, **GIVEN.get(codec, {}))
+
+
+def name_of(codec: Codec[Any, Any]) -> str:
+    return f"{codec.cls.__name__}-{codec.message.DESCRIPTOR.name}"
+
+
+each_codec = pytest.mark.parametrize("codec", VALUES, ids=name_of)
+# A shared machine's pauses are no failure.
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def test_every_codec_is_walked() -> None:
+    assert set(Codec.known) == VALUES.keys()
+
+
+@each_codec
+def test_every_field_has_a_partner_or_a_reason(codec: Codec[Any, Any]) -> None:
+    codec.compile()  # raises for one without
+    assert all(line.reason for line in codec.lines.values() if isinstance(line, LeftOut))
+
+
+@each_codec
+@relaxed
+@given(data=st.data())
+def test_every_valid_value_comes_back_equal(codec: Codec[Any, Any], data: st.DataObject) -> None:
+    value = data.draw(VALUES[codec][1])
+    encoded = codec.to_pb(value).SerializeToString()
+    assert read(codec, codec.message.FromString(encoded)) == value
+
+
+WITH_PARTS = {tasks.ARTIFACT, actions.ACTION, actions.ABRIDGED_ACTION, actions.APPROVAL_REQUEST}
+"""Their parts may hold an infinity, which has no JSON form. `test_wire_actions` draws other parts for this claim."""
+
+
+@pytest.mark.parametrize("codec", [each for each in VALUES if each not in WITH_PARTS], ids=name_of)
+@relaxed
+@given(data=st.data())
+def test_every_valid_value_survives_its_json_form(codec: Codec[Any, Any], data: st.DataObject) -> None:
+    value = data.draw(VALUES[codec][1])
+    assert codec.cls.from_dict(from_json(to_json(value.to_dict()))) == value
+
+
+@each_codec
+def test_a_full_value_sets_every_field_of_both_sides(codec: Codec[Any, Any]) -> None:
+    # Otherwise a field that is forgotten could come back equal by its default.
+    full = VALUES[codec][0]
+    pb = codec.to_pb(full)
+    left_out = {name for name, line in codec.lines.items() if isinstance(line, LeftOut)}
+    assert {each.name for each in pb.DESCRIPTOR.fields} - {
+        each.name for each, _ in pb.ListFields()
+    } <= left_out | UNSET.get(codec, set())
+    assert {each.name for each in fields(full) if each.compare and not getattr(full, each.name)} <= left_out
+    assert read(codec, pb) == full
+
+
+def wrong_values(pb: Message, path: str) -> Iterator[tuple[Message, str, Any, str]]:
+    """The message, the field, a wrong value and the path of the field, for each field that has one by its type alone."""
+    for field, value in pb.ListFields():
+        here = f"{path}.{field.name}"
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            continue  # rules of permissions, for one, are read by hand: `test_wire_permissions`
+        if field.is_repeated:
+            if field.message_type is not None:
+                yield from wrong_values(value[0], f"{here}[0]")
+        elif isinstance(value, Timestamp | Duration):
+            yield value, "nanos", -1, here
+        elif field.name.endswith("_json"):
+            yield pb, field.name, "{", here
+        elif field.message_type is not None:
+            yield from wrong_values(value, here)
+
+
+@each_codec
+def test_a_wrong_value_anywhere_is_refused_by_its_path(codec: Codec[Any, Any]) -> None:
+    message = codec.to_pb(VALUES[codec][0])
+    paths = [path for *_, path in wrong_values(message, "outer[3]")]
+    for index, path in enumerate(paths):
+        fresh = codec.message.FromString(message.SerializeToString())
+        owner, field, wrong, _ = list(wrong_values(fresh, "outer[3]"))[index]
+        setattr(owner, field, wrong)
+        with pytest.raises(InvalidArgumentError) as refused:
+            read(codec, fresh, "outer[3]")
+        assert refused.value.field == path
+
+
+@each_codec
+def test_a_number_that_its_kind_does_not_allow_is_refused_by_its_path(codec: Codec[Any, Any]) -> None:
+    for name, (_, hint) in own_fields(codec.cls).items():
+        inner = inner_of(hint)[0]
+        kinds = [each for each in getattr(inner, "__metadata__", ()) if isinstance(each, Kind)]
+        line = codec.lines.get(name, name)
+        if not kinds or inner.__origin__ not in (int, float) or not isinstance(line, str):
+            continue
+        pb = codec.to_pb(VALUES[codec][0])
+        if pb.DESCRIPTOR.fields_by_name[line].message_type is not None:
+            continue  # a length of time: see above
+        setattr(pb, line, -1)
+        with pytest.raises(InvalidArgumentError) as refused:
+            read(codec, pb, "outer")
+        assert refused.value.field == f"outer.{line}"
+
+
+@each_codec
+def test_a_value_that_has_no_form_is_refused_by_its_path(codec: Codec[Any, Any]) -> None:
+    full = VALUES[codec][0]
+    for name, (_, hint) in own_fields(codec.cls).items():
+        line = codec.lines.get(name, name)
+        if inner_of(hint)[0] is not str or not isinstance(line, str):
+            continue
+        wrong = object.__new__(codec.cls)
+        for each in fields(full):
+            object.__setattr__(wrong, each.name, "\ud800" if each.name == name else getattr(full, each.name))
+        with pytest.raises(InvalidArgumentError) as refused:
+            codec.to_pb(wrong)
+        assert refused.value.field == line
+
+
+def test_computed_fields_are_written_and_never_read() -> None:
+    for codec, (full, _) in VALUES.items():
+        for name in [name for name, line in codec.lines.items() if isinstance(line, Computed)]:
+            pb = codec.to_pb(full)
+            assert getattr(pb, name) or name in UNSET[codec]
+            pb.ClearField(name)
+            assert read(codec, pb) == full
