@@ -53,6 +53,9 @@ log = get_logger(__name__)
 FIRST_DELAY_S = 0.5
 """Before the first repetition; each further one waits twice as long."""
 
+TICK_S = 0.001
+"""The resolution of an event loop's timers."""
+
 MAX_DELAY_S = 60.0
 """A provider that asks for more patience than this is given up: a run should fail rather than hold its place that long."""
 
@@ -61,7 +64,7 @@ class ModelCaller:
     """The calls of one inference.
 
     Args:
-        sleep: BoundedWaits between attempts, in seconds.
+        sleep: Waits between attempts, in seconds.
         jitter: From 0 to 1; keeps agents that failed together from coming back together.
     """
 
@@ -161,6 +164,9 @@ class ModelCaller:
             # The model may have raised a TimeoutError of its own.
             if not clock.expired():
                 raise
+            if timeout != self._request.settings.call_timeout_s:  # then it was what the run had left of its time
+                # A timer of the event loop may fire a little before the budget's clock says that the time is over.
+                await asyncio.sleep((self._surroundings.budget.remaining_seconds or 0.0) + TICK_S)
             raise ModelTimeoutError(f"the model gave no answer within {timeout:g} s") from error
 
     async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:

@@ -65,6 +65,9 @@ from protolink_grpc.wire.registry import (
 DEFAULT_MAX_AGENTS = 10_000
 """Agents that one principal may have registered at a time: far more than a fleet, few enough to hold in memory."""
 
+MAX_CLOCK_DRIFT_S = 1.0
+"""How far the system's clock may move against the lease clock before the times that readers see follow it."""
+
 _ALL = AgentFilter()
 _AS_BEFORE = InstanceStatus()
 
@@ -97,6 +100,7 @@ class AgentDirectory:
         self._max_agents = max_agents
         self._counts: Counter[str] = Counter()  # agents by principal
         self.now = lease_clock or clock or time.monotonic
+        self._epoch = self._clock() - self.now()
         self._by_url: dict[str, Entry] = {}
         self._by_lease: dict[str, Entry] = {}
         self._index = AgentIndex()
@@ -462,9 +466,16 @@ class AgentDirectory:
             return None
         return entry
 
+    def _time_of(self, moment: float) -> float:
+        """Seconds since the epoch of a moment of the lease clock; the same answer each time, unless somebody sets the clock."""
+        epoch = self._clock() - self.now()
+        if abs(epoch - self._epoch) > MAX_CLOCK_DRIFT_S:
+            self._epoch = epoch
+        return self._epoch + moment
+
     def _view(self, entry: Entry) -> RegisteredAgent:
         stored = entry.stored
-        expire_time = self._clock() + entry.due_at - self.now()
+        expire_time = self._time_of(entry.due_at)
         return RegisteredAgent(
             entry.card,
             stored.revision,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -32,6 +33,7 @@ from protolink_grpc.llms.port import (
     TextChunk,
 )
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.events import (
@@ -209,6 +211,15 @@ async def test_a_wait_that_is_too_long_is_not_begun(after: float, seconds: float
     with pytest.raises(ModelUnavailableError):
         await run([ModelUnavailableError("busy", retry_after_s=after), final()], stage)
     assert len(stage.of(LlmCallStarted)) == 1
+
+
+async def test_a_call_that_the_runs_time_ends_ends_by_the_budget_whichever_clock_is_ahead() -> None:
+    slow = BudgetEnforcer(RunBudget(max_runtime_seconds=0.05), clock=lambda: time.monotonic() * 0.9)
+    stage = Stage(budget=slow)
+    with pytest.raises(BudgetExceededError) as raised:
+        await infer(Streaming([asyncio.Event()]), stage)
+    assert isinstance(raised.value.decision, BudgetDecision)
+    assert raised.value.decision.limit_name == "max_runtime_seconds"
 
 
 class Streaming:

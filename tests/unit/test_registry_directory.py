@@ -256,6 +256,12 @@ def test_registering_for_ever_does_not_fill_the_memory(directory):
     assert len(directory._heap) < 2_000
 
 
+def test_a_lease_that_is_not_renewed_ends_at_the_same_time_for_every_reader():
+    directory = AgentDirectory()
+    directory.register(card("a"), "alice")
+    assert len({directory.get("a").expire_time for _ in range(1_000)}) == 1
+
+
 def test_leases_follow_their_own_clock(clock):
     wall = Clock()
     directory = AgentDirectory(clock=wall, lease_clock=clock)
