@@ -54,11 +54,13 @@ def event_from_dict(data: object) -> ev.RunEvent:
         summary=reader.text(source, "summary"),
         final=reader.flag(source, "final"),
         action_id=reader.text(source, "action_id"),
-        parent_action_id=reader.text(source, "parent_action_id"),
-        span_id=reader.text(source, "span_id"),
-        parent_span_id=reader.text(source, "parent_span_id"),
-        metadata=reader.mapping(source, "metadata"),
+        metadata=reader.mapping(source, "metadata") | _protolink_ids(source),
     )
+
+
+def _protolink_ids(source: Fields) -> Fields:
+    found = {name: reader.text(source, name) for name in ev.PROTOLINK_IDS}
+    return {name: value for name, value in found.items() if value}
 
 
 def severity_from(source: Fields) -> ev.Severity:
@@ -151,7 +153,6 @@ def _cancel(source: Fields) -> ev.CancelRequested:
 def _requested(source: Fields) -> ev.ActionRequested:
     return ev.ActionRequested(
         reader.nested(source, "action", RunAction.from_dict),
-        reader.text(source, "delegation_id"),
         reader.text(source, "position"),
     )
 
@@ -173,7 +174,6 @@ def _started(source: Fields) -> ev.ActionStarted:
         reader.text(source, "kind"),
         reader.text(source, "name"),
         reader.optional_mapping(source, "arguments"),
-        reader.text(source, "delegation_id"),
     )
 
 
@@ -183,7 +183,6 @@ def _ended(source: Fields) -> ev.ActionEnded:
         reader.text(source, "name"),
         reader.copied(source.get("result"), "result"),
         reader.copied(source.get("error"), "error"),
-        reader.text(source, "delegation_id"),
         reader.micros(source, "duration_micros"),
         _optional(source, "usage", BudgetUsage.from_dict),
         _named(source, "outcome", ev.OUTCOME_TYPES.values()),

@@ -38,6 +38,9 @@ EVENT_VERSION = "1.0"
 UNKNOWN_ACTION = "unknown"
 """Kind and name of an action that an event refers to by its id only."""
 
+PROTOLINK_IDS = ("span_id", "parent_span_id", "parent_action_id", "delegation_id")
+"""Ids in the JSON form of an event that only agents of ProtoLink set; an event that comes from one has them in its metadata."""
+
 Severity = Literal["info", "warning", "error"]
 
 
@@ -228,7 +231,6 @@ class ActionRequested:
     """
 
     action: RunAction
-    delegation_id: str = ""
     position: str = ""
     abridged: bool = field(default=False, compare=False, repr=False)
 
@@ -266,7 +268,6 @@ class ActionStarted:
     kind: str
     name: str
     arguments: dict[str, Any] | None = None
-    delegation_id: str = ""
 
 
 @dataclass(slots=True)
@@ -283,7 +284,6 @@ class ActionEnded:
     name: str
     result: Any = None
     error: Any = None
-    delegation_id: str = ""
     duration_micros: int = 0
     usage: BudgetUsage | None = None
     outcome: str = "completed"
@@ -492,6 +492,7 @@ class RunEvent:
         sequence: Position in the task's log, from 1 without gaps; None before the append.
         timestamp: ISO 8601, UTC, microseconds.
         final: This event ends the task; no event follows.
+        metadata: Further facts. Ids of `PROTOLINK_IDS` in it are written and read in their own keys of the JSON form.
     """
 
     type: str = ""
@@ -506,9 +507,6 @@ class RunEvent:
     summary: str = ""
     final: bool = False
     action_id: str = ""
-    parent_action_id: str = ""
-    span_id: str = ""
-    parent_span_id: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -535,7 +533,7 @@ class RunEvent:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which shares nothing with the event. Unset optional fields are null, a missing payload is {}."""
-        payload = self.payload
+        payload, known = self.payload, self.metadata
         return {
             "event_id": self.event_id,
             "version": self.version,
@@ -545,11 +543,11 @@ class RunEvent:
             "agent_name": self.agent_name,
             "sequence": self.sequence,
             "step": _detail(payload, "step", int) or None,
-            "span_id": self.span_id or None,
-            "parent_span_id": self.parent_span_id or None,
+            "span_id": _text(known, "span_id"),
+            "parent_span_id": _text(known, "parent_span_id"),
             "action_id": self.action_id or None,
-            "parent_action_id": self.parent_action_id or None,
-            "delegation_id": _detail(payload, "delegation_id", str) or None,
+            "parent_action_id": _text(known, "parent_action_id"),
+            "delegation_id": _detail(payload, "delegation_id", str) or _text(known, "delegation_id"),
             "severity": self.severity,
             "summary": self.summary,
             "payload": _payload_dict(payload),
@@ -594,6 +592,11 @@ def _detail(payload: Payload | TextDelta | dict[str, Any] | None, name: str, kin
     """Return a field of a typed payload or a dict; None if it is missing or of another type."""
     value = payload.get(name) if isinstance(payload, dict) else getattr(payload, name, None)
     return value if type(value) is kind else None
+
+
+def _text(known: dict[str, Any], name: str) -> str | None:
+    value = known.get(name)
+    return value if isinstance(value, str) and value else None
 
 
 def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[str, Any]:

@@ -33,8 +33,6 @@ class ReportedAction:
     name: str = ""
     arguments: dict[str, Any] | None = None
     action: RunAction | None = None
-    parent_action_id: str = ""
-    delegation_id: str = ""
     position: str = ""
     step: int = 0
     run_id: str = ""
@@ -62,8 +60,6 @@ class ReportedAction:
             name=reader.text(source, "name"),
             arguments=reader.optional_mapping(source, "arguments"),
             action=_optional(source, "action", RunAction),
-            parent_action_id=reader.text(source, "parent_action_id"),
-            delegation_id=reader.text(source, "delegation_id"),
             position=reader.text(source, "position"),
             step=reader.integer(source, "step"),
             run_id=reader.text(source, "run_id"),

@@ -81,9 +81,6 @@ def _promoted(source: Fields, kind: str) -> ev.RunEvent:
         summary=summary_of(payload) or _summary(source, metadata),
         final=reader.flag(source, "final"),
         action_id=_action_id(metadata),
-        parent_action_id=_text(metadata, "parent_action_id"),
-        span_id=_text(metadata, "span_id"),
-        parent_span_id=_text(metadata, "parent_span_id"),
         metadata=metadata | {"source_type": kind},
     )
 
@@ -193,7 +190,7 @@ def _budget(_: Fields, metadata: Fields) -> ev.BudgetReported:
 
 def _requested(_: Fields, metadata: Fields) -> ev.ActionRequested:
     action = reader.nested(metadata, "action", RunAction.from_dict)
-    return ev.ActionRequested(action, _text(metadata, "delegation_id"))
+    return ev.ActionRequested(action)
 
 
 def _policy(_: Fields, metadata: Fields) -> ev.ActionPolicyEvaluated:
@@ -218,9 +215,7 @@ def _what(metadata: Fields) -> tuple[str, str]:
 
 
 def _started(_: Fields, metadata: Fields) -> ev.ActionStarted:
-    return ev.ActionStarted(
-        *_what(metadata), reader.optional_mapping(metadata, "args"), _text(metadata, "delegation_id")
-    )
+    return ev.ActionStarted(*_what(metadata), reader.optional_mapping(metadata, "args"))
 
 
 def _ended(_: Fields, metadata: Fields, outcome: str) -> ev.ActionEnded:
@@ -229,7 +224,6 @@ def _ended(_: Fields, metadata: Fields, outcome: str) -> ev.ActionEnded:
         *_what(metadata),
         result=metadata.get("result"),
         error=failed or None,
-        delegation_id=_text(metadata, "delegation_id"),
         outcome=outcome,
     )
 

@@ -62,7 +62,6 @@ class AgentRuntimeView:
             "turnId": f"{event.task_id}/turn/{self._turn}",
             "taskId": event.task_id,
             "runId": event.run_id,
-            "spanId": event.span_id,
             "payload": {},
             "refs": {"sourceType": event.type, "sourceSequence": event.sequence},
         }
@@ -164,13 +163,13 @@ def _requested(event: RunEvent, requested: ev.ActionRequested) -> Mapped:
     action = requested.action
     payload = {"toolName": action.name, "kind": action.kind, "arguments": action.payload.get("arguments")}
     if action.kind == AGENT_CALL:
-        yield "task.delegated", _subagent(event, requested.delegation_id) | {"payload": payload}
+        yield "task.delegated", _subagent(event) | {"payload": payload}
     else:
         yield "tool.args", {"toolCallId": event.action_id, "payload": payload}
 
 
-def _subagent(event: RunEvent, delegation_id: str) -> Record:
-    return {"subagentId": delegation_id or event.action_id, "toolCallId": event.action_id}
+def _subagent(event: RunEvent) -> Record:
+    return {"subagentId": event.action_id, "toolCallId": event.action_id}
 
 
 _VERDICTS = {PolicyEffect.ALLOW: "allow", PolicyEffect.DENY: "deny", PolicyEffect.REQUIRE_APPROVAL: "ask"}
@@ -219,7 +218,7 @@ def _decided(event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
 def _started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
     payload = {"toolName": started.name, "kind": started.kind, "safeArgs": started.arguments}
     if started.kind == AGENT_CALL:
-        yield "subagent.spawned", _subagent(event, started.delegation_id) | {"payload": payload}
+        yield "subagent.spawned", _subagent(event) | {"payload": payload}
     else:
         yield "tool.started", {"toolCallId": event.action_id, "payload": payload}
 
@@ -230,7 +229,7 @@ def _ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
     payload |= {"result": ended.result} if done else {"error": ended.error, "failureCategory": f"tool_{ended.outcome}"}
     if ended.kind == AGENT_CALL:
         kind = "subagent.completed" if done else "subagent.failed"
-        yield kind, _subagent(event, ended.delegation_id) | {"payload": payload}
+        yield kind, _subagent(event) | {"payload": payload}
     else:
         yield "tool.result" if done else "tool.failed", {"toolCallId": event.action_id, "payload": payload}
 

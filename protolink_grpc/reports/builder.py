@@ -153,7 +153,6 @@ class ReportBuilder:
             if step is not None:
                 record.step = step.step
                 step.action_ids.append(event.action_id)
-        record.parent_action_id = event.parent_action_id or record.parent_action_id
         self._show(event.action_id, event)
         return record
 
@@ -168,7 +167,7 @@ class ReportBuilder:
         record.action, record.kind, record.name = action, action.kind, action.name
         arguments = action.payload.get("arguments", action.payload)
         record.arguments = arguments if isinstance(arguments, dict) else action.payload
-        record.delegation_id, record.position = requested.delegation_id, requested.position
+        record.position = requested.position
         record.requested_at = event.timestamp
 
     def _policy(self, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> None:
@@ -209,7 +208,6 @@ class ReportBuilder:
         record = self._action(event)
         record.kind, record.name = started.kind, started.name
         record.arguments = record.arguments if started.arguments is None else started.arguments
-        record.delegation_id = started.delegation_id or record.delegation_id
         record.started_at, record.ended_at = event.timestamp, ""
         record.starts += 1
         record.outcome = "running"
@@ -218,7 +216,6 @@ class ReportBuilder:
         record = self._action(event)
         record.kind, record.name = ended.kind or record.kind, ended.name or record.name
         record.result, record.error, record.usage = ended.result, ended.error, ended.usage
-        record.delegation_id = ended.delegation_id or record.delegation_id
         record.ended_at = event.timestamp
         record.outcome = ended.outcome
         if ended.duration_micros:

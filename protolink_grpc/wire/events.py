@@ -278,12 +278,9 @@ _PROGRESS_HEAD: Final = _TYPE_FIELDS[ev.TYPES[ev.TaskProgress]] + _PAYLOAD_TAGS[
 
 
 def encode_envelope(event: ev.RunEvent) -> bytes:
-    """Encode the optional envelope fields of an event: action, spans, severity, summary, metadata."""
+    """Encode the optional envelope fields of an event: action, severity, summary, metadata."""
     return pb.RunEvent(
         action_id=event.action_id,
-        parent_action_id=event.parent_action_id,
-        span_id=event.span_id,
-        parent_span_id=event.parent_span_id,
         severity=SEVERITIES[event.severity] if event.severity != "info" else pb.SEVERITY_UNSPECIFIED,
         summary=event.summary,
         metadata_json=json_object_to_pb(event.metadata),
@@ -538,7 +535,6 @@ def _action_payload_to_pb(
                 kind=payload.kind,
                 name=payload.name,
                 edited_arguments=None if payload.arguments is None else value_to_pb(payload.arguments),
-                delegation_id=payload.delegation_id,
             )
         case ev.ActionEnded():
             return pb.ActionEnded(
@@ -546,7 +542,6 @@ def _action_payload_to_pb(
                 name=payload.name,
                 result=None if payload.result is None else value_to_pb(payload.result),
                 failure=None if payload.error is None else FAILURE.to_pb(Failure.from_value(payload.error)),
-                delegation_id=payload.delegation_id,
                 duration=micros_to_duration(payload.duration_micros) if payload.duration_micros else None,
                 usage=None if payload.usage is None else USAGE.to_pb(payload.usage),
                 outcome=OUTCOMES[payload.outcome],
@@ -554,7 +549,6 @@ def _action_payload_to_pb(
         case ev.ActionRequested():
             return pb.ActionRequested(
                 action=(ABRIDGED_ACTION if payload.abridged else ACTION).to_pb(payload.action),
-                delegation_id=payload.delegation_id,
                 position=payload.position,
             )
         case ev.ActionPolicyEvaluated():
@@ -769,7 +763,6 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             requested = event.action_requested
             return ev.ActionRequested(
                 ACTION.from_pb(requested.action, "action_requested.action"),
-                requested.delegation_id,
                 requested.position,
                 abridged=bool(requested.action.call_id) and not requested.action.HasField("payload"),
             )
@@ -790,7 +783,7 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             started = event.action_started
             edited, field = started.edited_arguments, "action_started.edited_arguments"
             arguments = object_from_pb(edited, field) if started.HasField("edited_arguments") else None
-            return ev.ActionStarted(started.kind, started.name, arguments, started.delegation_id)
+            return ev.ActionStarted(started.kind, started.name, arguments)
         case "action_ended":
             return _ended_from_pb(event.action_ended, event.event_type)
         case "context_prepared":
@@ -847,7 +840,6 @@ def _ended_from_pb(ended: pb.ActionEnded, kind: str) -> ev.ActionEnded:
         ended.name,
         value_from_pb(ended.result, "action_ended.result") if ended.HasField("result") else None,
         FAILURE.from_pb(ended.failure, "action_ended.failure").to_value() if ended.HasField("failure") else None,
-        ended.delegation_id,
         duration_micros(ended.duration, "action_ended.duration"),
         USAGE.from_pb(ended.usage, "action_ended.usage") if ended.HasField("usage") else None,
         told or OUTCOMES.read(ended.outcome),
@@ -928,9 +920,6 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
         summary=event.summary,
         final=event.last,
         action_id=event.action_id,
-        parent_action_id=event.parent_action_id,
-        span_id=event.span_id,
-        parent_span_id=event.parent_span_id,
         metadata=json_object_from_pb(event.metadata_json, "metadata_json"),
     )
 

@@ -127,7 +127,6 @@ def facts_at_work(draw: st.DrawFn, counter: Iterator[int]) -> list[Any]:
                 RunEvent(
                     payload=ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
                     action_id=number,
-                    parent_action_id=draw(texts),
                 ),
                 RunEvent(payload=ev.ActionStarted("tool.call", action.name, draw(objects)), action_id=number),
                 RunEvent(

@@ -49,8 +49,8 @@ PAYLOADS: list[Any] = [
     events.TaskArtifactUpdated(Artifact(parts=[Part.file(data=b"\x00\xff", name="a.bin")])),
     events.TaskPatched({"key": None}, {"step": 1}),
     events.TaskProgress(40.0, "half"),
-    events.ActionRequested(RunAction(kind="tool.call", name="add"), delegation_id="d1"),
-    events.ActionEnded("tool.call", "add", result=(1, 2), delegation_id="d2"),
+    events.ActionRequested(RunAction(kind="tool.call", name="add")),
+    events.ActionEnded("tool.call", "add", result=(1, 2)),
     events.LlmStep("thought", step=3, content="so", data={"a": 1}),
 ]
 
@@ -84,9 +84,6 @@ def test_the_envelope_is_written_as_it_is() -> None:
         run_id="r",
         agent_name="hotel",
         action_id="a",
-        parent_action_id="b",
-        span_id="s",
-        parent_span_id="p",
         severity="warning",
         summary="slow",
         final=True,
@@ -101,10 +98,14 @@ def test_the_envelope_is_written_as_it_is() -> None:
     }
 
 
-def test_step_and_delegation_come_from_the_payload_that_has_them() -> None:
+def test_step_comes_from_the_payload_that_has_it() -> None:
     assert RunEvent(payload=events.LlmStep("thought", step=3)).to_dict()["step"] == 3
-    started = events.ActionStarted("agent.call", "hotel", delegation_id="d")
-    assert RunEvent(payload=started).to_dict()["delegation_id"] == "d"
+
+
+@pytest.mark.parametrize("name", events.PROTOLINK_IDS)
+def test_an_id_of_a_protolink_event_stays_in_its_key(name: str) -> None:
+    told = RunEvent(payload=events.TaskProgress(message="half")).to_dict() | {name: "x1"}
+    assert RunEvent.from_dict(told).to_dict()[name] == "x1"
 
 
 def test_a_status_names_its_states() -> None:

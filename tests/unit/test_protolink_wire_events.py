@@ -102,7 +102,7 @@ def has_no_json(payload: Any) -> bool:
 @pytest.mark.parametrize("outcome", ["completed", "failed", "rejected", "canceled", "denied"])
 @pytest.mark.parametrize(("kind", "name"), [("tool.call", "tool"), ("agent.call", "agent_call")])
 def test_the_end_of_an_action_comes_back_with_its_outcome(outcome: str, kind: str, name: str) -> None:
-    ended = ev.ActionEnded(kind, "it", {"x": 1} if outcome == "completed" else None, None, "d")
+    ended = ev.ActionEnded(kind, "it", {"x": 1} if outcome == "completed" else None)
     if outcome != "completed":
         ended = replace(ended, error={"message": "no"}, outcome=outcome)
     (found,) = told(event(ended))
@@ -255,8 +255,7 @@ def test_the_chunks_that_follow_from_facts_are_told_beside_them() -> None:
     by_kind = {each.get("llm_event_type"): each for each in said}
 
     def facts(kind: str) -> Any:
-        ids = ("action_id", "parent_action_id", "span_id", "parent_span_id")
-        return {key: value for key, value in by_kind[kind]["metadata"].items() if key not in ids}
+        return {key: value for key, value in by_kind[kind]["metadata"].items() if key != "action_id"}
 
     assert facts("llm_action") == {"action": "tool_call", "payload": {"tool": "add", "args": {"a": 1}}}
     assert facts("llm_retry") == {"reason": "transport", "error": "busy", "attempt": 1, "delay_s": 0.5}

@@ -224,7 +224,7 @@ def test_promoted_values_are_in_the_payload() -> None:
     action = RunAction("tool.call", "add", action_id="a1", created_at=NOON)
     asked = RunEvent.from_task_event(llm_event("action_requested", action=action.to_dict(), span_id="s1"))
     assert asked.to_dict()["payload"]["action"] == action.to_dict()
-    assert (asked.action_id, asked.span_id) == ("a1", "s1")
+    assert (asked.action_id, asked.to_dict()["span_id"]) == ("a1", "s1")
 
 
 def test_the_usage_of_a_call_is_taken_from_its_metrics() -> None:

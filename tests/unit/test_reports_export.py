@@ -210,10 +210,10 @@ def test_a_tool_call_is_told_from_its_arguments_to_its_result() -> None:
 
 def test_delegated_work_is_a_subagent() -> None:
     records = exported(
-        ev.ActionRequested(PEER, "d1"),
-        ev.ActionStarted("agent.call", "hotel", {}, "d1"),
-        ev.ActionEnded("agent.call", "hotel", "done", delegation_id="d1"),
-        ev.ActionEnded("agent.call", "hotel", delegation_id="d1", outcome="failed"),
+        ev.ActionRequested(PEER),
+        ev.ActionStarted("agent.call", "hotel", {}),
+        ev.ActionEnded("agent.call", "hotel", "done"),
+        ev.ActionEnded("agent.call", "hotel", outcome="failed"),
     )
     assert [record["type"] for record in records] == [
         "task.delegated",
@@ -221,7 +221,7 @@ def test_delegated_work_is_a_subagent() -> None:
         "subagent.completed",
         "subagent.failed",
     ]
-    assert {record["subagentId"] for record in records} == {"d1"}
+    assert {record["subagentId"] for record in records} == {"a1"}
 
 
 def test_amounts_that_a_model_does_not_tell_are_unknown() -> None:

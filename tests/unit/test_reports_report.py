@@ -88,14 +88,14 @@ class Log:
 
 def test_an_action_is_one_record_from_its_request_to_its_end() -> None:
     log = Log().begun()
-    log.add(ev.ActionRequested(ACTION, "d1", "m1/0"), action_id="a1", parent_action_id="p")
+    log.add(ev.ActionRequested(ACTION, "m1/0"), action_id="a1")
     log.add(ev.ActionPolicyEvaluated(PolicyDecision(ALLOW)), action_id="a1")
     log.add(ev.ActionStarted("tool.call", "book", {"nights": 3}), action_id="a1")
     log.add(ev.ActionEnded("tool.call", "book", {"id": 7}, duration_micros=42, usage=BudgetUsage(1)), action_id="a1")
     (action,) = log.report().actions
     assert (action.kind, action.name, action.action) == ("tool.call", "book", ACTION)
     assert action.arguments == {"nights": 3}, "what it ran with, not what was asked"
-    assert (action.parent_action_id, action.delegation_id, action.position) == ("p", "d1", "m1/0")
+    assert action.position == "m1/0"
     assert action.policy == PolicyDecision(ALLOW)
     assert (action.outcome, action.result, action.duration_micros) == ("completed", {"id": 7}, 42)
     assert [action.requested_at, action.started_at, action.ended_at] == [

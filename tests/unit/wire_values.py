@@ -336,10 +336,10 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.ActionPolicyEvaluated: st.builds(ev.ActionPolicyEvaluated, policy_decisions),
     ev.ApprovalRequired: st.builds(ev.ApprovalRequired, approval_requests),
     ev.ApprovalDecided: st.builds(ev.ApprovalDecided, approval_decisions),
-    ev.ActionStarted: st.builds(ev.ActionStarted, texts, texts, st.none() | objects, texts),
+    ev.ActionStarted: st.builds(ev.ActionStarted, texts, texts, st.none() | objects),
     ev.ActionEnded: st.builds(
         ev.ActionEnded,
-        *(texts, texts, json_values, json_values, texts, spans),
+        *(texts, texts, json_values, json_values, spans),
         outcome=st.sampled_from([*ev.OUTCOME_TYPES.values(), "unknown-77"]),
     ),
     ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts),
@@ -384,9 +384,6 @@ events = st.one_of(*PAYLOADS.values()).flatmap(
         st.sampled_from(["info", "warning", "error"]),
         texts,
         st.booleans(),
-        texts,
-        texts,
-        texts,
         texts,
         objects,
     )
@@ -501,12 +498,12 @@ def full_payloads() -> dict[type, Any]:
         ev.TaskProgress: ev.TaskProgress(50.0, "half"),
         ev.TaskErrorReported: ev.TaskErrorReported(FULL_FAILURE, "continues"),
         ev.CancelRequested: ev.CancelRequested("enough", "ada", FACTS),
-        ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "delegation", "message/0"),
+        ev.ActionRequested: ev.ActionRequested(FULL_ACTION, "message/0"),
         ev.ActionPolicyEvaluated: ev.ActionPolicyEvaluated(FULL_VERDICT),
         ev.ApprovalRequired: ev.ApprovalRequired(FULL_REQUEST),
         ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER, "request id"),
-        ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS, "delegation"),
-        ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, "delegation", 7, FULL_USAGE),
+        ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS),
+        ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, 7, FULL_USAGE),
         ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3),
         ev.LlmCallStarted: ev.LlmCallStarted("call", "provider", "model", 2, 3, True),
         ev.LlmCallCompleted: ev.LlmCallCompleted(
@@ -554,9 +551,6 @@ def full_event(payload: Any) -> ev.RunEvent:
         summary="in short",
         final=True,
         action_id="action",
-        parent_action_id="parent action",
-        span_id="0123456789abcdef",
-        parent_span_id="fedcba9876543210",
         metadata=FACTS,
     )
 

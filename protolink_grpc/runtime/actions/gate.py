@@ -154,7 +154,6 @@ class Gate:
         prepare: Callable[[], Awaitable[PreparedAction]],
         *,
         position: str = "",
-        delegation_id: str = "",
     ) -> Outcome:
         """Take one action from its preparation to its end.
 
@@ -174,7 +173,7 @@ class Gate:
             prepared = await prepare()
         except ToolFailedError as error:
             raise action_context.reported(error) from error.__cause__
-        execution = ActionExecution(self, action_context, prepared, record, delegation_id)
+        execution = ActionExecution(self, action_context, prepared, record)
         await execution.request(position)
         await execution.authorize()
         return await execution.execute()
@@ -193,7 +192,6 @@ class ActionExecution:
     action_context: ActionContext
     prepared: PreparedAction
     record: ActionRecord | None
-    delegation_id: str
     action: RunAction = field(init=False)
     approval: ApprovalDecision | None = field(default=None, init=False)
     _requested: dict[str, Any] = field(init=False)  # the arguments that the log has
@@ -207,7 +205,7 @@ class ActionExecution:
     async def request(self, position: str) -> None:
         if self.record is None:
             await self._charge()
-            await self._emit(ActionRequested(self.action, self.delegation_id, position), summary=self._named)
+            await self._emit(ActionRequested(self.action, position), summary=self._named)
 
     async def _charge(self) -> None:
         budget = self.action_context.budget
@@ -346,7 +344,7 @@ class ActionExecution:
     async def execute(self) -> Outcome:
         """Carry the action out; its end is in the log, or on its way there, when this returns."""
         action_context, action = self.action_context, self.action
-        await self._emit(ActionStarted(*self._what, self._other_arguments(), self.delegation_id), summary=self._named)
+        await self._emit(ActionStarted(*self._what, self._other_arguments()), summary=self._named)
         if not self.prepared.silent:
             await action_context.flush()
         action_context.token.raise_if_cancelled()
@@ -392,7 +390,7 @@ class ActionExecution:
     def _ended(self, outcome: str, done: ActionResult, error: ProtolinkError | None, started: float) -> ActionEnded:
         micros = int((time.monotonic() - started) * 1e6)
         value = None if error is None else ended_value(error_value(error), error, self.action.name)
-        return ActionEnded(*self._what, done.result, value, self.delegation_id, micros, done.usage, outcome)
+        return ActionEnded(*self._what, done.result, value, micros, done.usage, outcome)
 
     async def _end(self, ended: ActionEnded, summary: str, severity: Any = None) -> None:
         rank = severity or ("info" if ended.outcome == "completed" else "error")

@@ -130,7 +130,7 @@ class ActionAuthorizer:
             context or RunContext(), BudgetEnforcer(RunBudget()), self._controls, tell=self._tell
         )
         prepared = PreparedAction(action, _carried_out_elsewhere, lambda arguments: _with_arguments(action, arguments))
-        execution = ActionExecution(self._gate, action_context, prepared, None, "")
+        execution = ActionExecution(self._gate, action_context, prepared, None)
         await execution.request("")
         decision = await execution.authorize()
         return ActionAuthorization(execution.action, decision, execution.approval)

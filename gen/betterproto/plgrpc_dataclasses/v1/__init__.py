@@ -1718,11 +1718,6 @@ class ActionEnded(betterproto2.Message):
     Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
     """
 
-    delegation_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
-    """
-    Delegated operation that the action belongs to. Set by the server. Empty means none.
-    """
-
     duration: "datetime.timedelta | None" = betterproto2.field(
         6, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
     )
@@ -1780,11 +1775,6 @@ class ActionRequested(betterproto2.Message):
     The action. Set by the server.
     """
 
-    delegation_id: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
-    """
-    Delegated operation that the action belongs to. Set by the server. Empty means none.
-    """
-
     position: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
     Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
@@ -1800,11 +1790,6 @@ class ActionStarted(betterproto2.Message):
     """
     ActionStarted records the start of an action. It is committed before the side effect. Type `action.started`.
     Next free number: 5.
-    """
-
-    delegation_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
-    """
-    Delegated operation that the action belongs to. Set by the server. Empty means none.
     """
 
     edited_arguments: "Payload | None" = betterproto2.field(2, betterproto2.TYPE_MESSAGE, optional=True)
@@ -4621,6 +4606,9 @@ class RunEvent(betterproto2.Message):
     - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
       unknown values in requests.
 
+    - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+      delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+
     Next free number of the envelope: 20.
 
     Oneofs:
@@ -4670,11 +4658,6 @@ class RunEvent(betterproto2.Message):
     Action that the event is about. Set by the server. Empty means none.
     """
 
-    parent_action_id: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
-    """
-    Action that caused that action. Set by the server. Empty means none.
-    """
-
     thread_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
     """
     Thread of the session that the event belongs to. Set by the server. Empty means none.
@@ -4703,21 +4686,6 @@ class RunEvent(betterproto2.Message):
     metadata_json: "str" = betterproto2.field(15, betterproto2.TYPE_STRING)
     """
     Further facts, a JSON object. Set by the server. Empty means none.
-    """
-
-    trace_id: "str" = betterproto2.field(16, betterproto2.TYPE_STRING)
-    """
-    Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-    """
-
-    span_id: "str" = betterproto2.field(17, betterproto2.TYPE_STRING)
-    """
-    Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-    """
-
-    parent_span_id: "str" = betterproto2.field(18, betterproto2.TYPE_STRING)
-    """
-    Parent of that span. Set by the server. Empty means none.
     """
 
     must_understand: "bool" = betterproto2.field(19, betterproto2.TYPE_BOOL)

@@ -276,6 +276,9 @@ func (ActionOutcome) EnumDescriptor() ([]byte, []int) {
 //   - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
 //     unknown values in requests.
 //
+//   - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+//     delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+//
 // Next free number of the envelope: 20.
 type RunEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -296,8 +299,6 @@ type RunEvent struct {
 	AgentName string `protobuf:"bytes,7,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Action that the event is about. Set by the server. Empty means none.
 	ActionId string `protobuf:"bytes,8,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
-	// Action that caused that action. Set by the server. Empty means none.
-	ParentActionId string `protobuf:"bytes,9,opt,name=parent_action_id,json=parentActionId,proto3" json:"parent_action_id,omitempty"`
 	// Thread of the session that the event belongs to. Set by the server. Empty means none.
 	ThreadId string `protobuf:"bytes,10,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Turn of the thread that the event belongs to. Set by the server. Empty means none.
@@ -310,12 +311,6 @@ type RunEvent struct {
 	Summary string `protobuf:"bytes,14,opt,name=summary,proto3" json:"summary,omitempty"`
 	// Further facts, a JSON object. Set by the server. Empty means none.
 	MetadataJson string `protobuf:"bytes,15,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-	TraceId string `protobuf:"bytes,16,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	// Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-	SpanId string `protobuf:"bytes,17,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
-	// Parent of that span. Set by the server. Empty means none.
-	ParentSpanId string `protobuf:"bytes,18,opt,name=parent_span_id,json=parentSpanId,proto3" json:"parent_span_id,omitempty"`
 	// Whether a reader that does not know the payload must not derive the task's state from the log. Set by the server, on kinds that
 	// change state and were added after version 1.0.
 	MustUnderstand bool `protobuf:"varint,19,opt,name=must_understand,json=mustUnderstand,proto3" json:"must_understand,omitempty"`
@@ -435,13 +430,6 @@ func (x *RunEvent) GetActionId() string {
 	return ""
 }
 
-func (x *RunEvent) GetParentActionId() string {
-	if x != nil {
-		return x.ParentActionId
-	}
-	return ""
-}
-
 func (x *RunEvent) GetThreadId() string {
 	if x != nil {
 		return x.ThreadId
@@ -480,27 +468,6 @@ func (x *RunEvent) GetSummary() string {
 func (x *RunEvent) GetMetadataJson() string {
 	if x != nil {
 		return x.MetadataJson
-	}
-	return ""
-}
-
-func (x *RunEvent) GetTraceId() string {
-	if x != nil {
-		return x.TraceId
-	}
-	return ""
-}
-
-func (x *RunEvent) GetSpanId() string {
-	if x != nil {
-		return x.SpanId
-	}
-	return ""
-}
-
-func (x *RunEvent) GetParentSpanId() string {
-	if x != nil {
-		return x.ParentSpanId
 	}
 	return ""
 }
@@ -1528,8 +1495,6 @@ type ActionRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The action. Set by the server.
 	Action *RunAction `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
-	// Delegated operation that the action belongs to. Set by the server. Empty means none.
-	DelegationId string `protobuf:"bytes,2,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
 	// Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
 	// outcome. Clients must not parse it. Set by the server.
 	Position      string `protobuf:"bytes,3,opt,name=position,proto3" json:"position,omitempty"`
@@ -1572,13 +1537,6 @@ func (x *ActionRequested) GetAction() *RunAction {
 		return x.Action
 	}
 	return nil
-}
-
-func (x *ActionRequested) GetDelegationId() string {
-	if x != nil {
-		return x.DelegationId
-	}
-	return ""
 }
 
 func (x *ActionRequested) GetPosition() string {
@@ -1798,8 +1756,6 @@ func (x *ApprovalDecided) GetRequestId() string {
 // Next free number: 5.
 type ActionStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Delegated operation that the action belongs to. Set by the server. Empty means none.
-	DelegationId string `protobuf:"bytes,1,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
 	// Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
 	// `action_requested`.
 	EditedArguments *Payload `protobuf:"bytes,2,opt,name=edited_arguments,json=editedArguments,proto3" json:"edited_arguments,omitempty"`
@@ -1841,13 +1797,6 @@ func (*ActionStarted) Descriptor() ([]byte, []int) {
 	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *ActionStarted) GetDelegationId() string {
-	if x != nil {
-		return x.DelegationId
-	}
-	return ""
-}
-
 func (x *ActionStarted) GetEditedArguments() *Payload {
 	if x != nil {
 		return x.EditedArguments
@@ -1881,8 +1830,6 @@ type ActionEnded struct {
 	Result *Payload `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	// Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
 	Failure *Failure `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Delegated operation that the action belongs to. Set by the server. Empty means none.
-	DelegationId string `protobuf:"bytes,5,opt,name=delegation_id,json=delegationId,proto3" json:"delegation_id,omitempty"`
 	// Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
 	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Usage of delegated work. Set by the server. Unset means none.
@@ -1949,13 +1896,6 @@ func (x *ActionEnded) GetFailure() *Failure {
 		return x.Failure
 	}
 	return nil
-}
-
-func (x *ActionEnded) GetDelegationId() string {
-	if x != nil {
-		return x.DelegationId
-	}
-	return ""
 }
 
 func (x *ActionEnded) GetDuration() *durationpb.Duration {
@@ -2704,7 +2644,7 @@ var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xa0\x10\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xdd\x0f\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2717,18 +2657,14 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"createTime\x12\x1d\n" +
 	"\n" +
 	"agent_name\x18\a \x01(\tR\tagentName\x12\x1b\n" +
-	"\taction_id\x18\b \x01(\tR\bactionId\x12(\n" +
-	"\x10parent_action_id\x18\t \x01(\tR\x0eparentActionId\x12\x1b\n" +
+	"\taction_id\x18\b \x01(\tR\bactionId\x12\x1b\n" +
 	"\tthread_id\x18\n" +
 	" \x01(\tR\bthreadId\x12\x17\n" +
 	"\aturn_id\x18\v \x01(\tR\x06turnId\x12\x12\n" +
 	"\x04last\x18\f \x01(\bR\x04last\x12/\n" +
 	"\bseverity\x18\r \x01(\x0e2\x13.plgrpc.v1.SeverityR\bseverity\x12\x18\n" +
 	"\asummary\x18\x0e \x01(\tR\asummary\x12#\n" +
-	"\rmetadata_json\x18\x0f \x01(\tR\fmetadataJson\x12\x19\n" +
-	"\btrace_id\x18\x10 \x01(\tR\atraceId\x12\x17\n" +
-	"\aspan_id\x18\x11 \x01(\tR\x06spanId\x12$\n" +
-	"\x0eparent_span_id\x18\x12 \x01(\tR\fparentSpanId\x12'\n" +
+	"\rmetadata_json\x18\x0f \x01(\tR\fmetadataJson\x12'\n" +
 	"\x0fmust_understand\x18\x13 \x01(\bR\x0emustUnderstand\x12A\n" +
 	"\x0etask_submitted\x18@ \x01(\v2\x18.plgrpc.v1.TaskSubmittedH\x00R\rtaskSubmitted\x12?\n" +
 	"\vtask_status\x18A \x01(\v2\x1c.plgrpc.v1.TaskStatusChangedH\x00R\n" +
@@ -2753,7 +2689,8 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x10cancel_requested\x18S \x01(\v2\x1a.plgrpc.v1.CancelRequestedH\x00R\x0fcancelRequested\x12B\n" +
 	"\x0fllm_call_failed\x18T \x01(\v2\x18.plgrpc.v1.LlmCallFailedH\x00R\rllmCallFailed\x12J\n" +
 	"\x11context_compacted\x18U \x01(\v2\x1b.plgrpc.v1.ContextCompactedH\x00R\x10contextCompactedB\t\n" +
-	"\apayload\"q\n" +
+	"\apayloadJ\x04\b\t\x10\n" +
+	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"q\n" +
 	"\rTaskSubmitted\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
@@ -2799,11 +2736,10 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x0fCancelRequested\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
 	"\frequested_by\x18\x02 \x01(\tR\vrequestedBy\x12#\n" +
-	"\rmetadata_json\x18\x03 \x01(\tR\fmetadataJson\"\x80\x01\n" +
+	"\rmetadata_json\x18\x03 \x01(\tR\fmetadataJson\"p\n" +
 	"\x0fActionRequested\x12,\n" +
-	"\x06action\x18\x01 \x01(\v2\x14.plgrpc.v1.RunActionR\x06action\x12#\n" +
-	"\rdelegation_id\x18\x02 \x01(\tR\fdelegationId\x12\x1a\n" +
-	"\bposition\x18\x03 \x01(\tR\bposition\"N\n" +
+	"\x06action\x18\x01 \x01(\v2\x14.plgrpc.v1.RunActionR\x06action\x12\x1a\n" +
+	"\bposition\x18\x03 \x01(\tR\bpositionJ\x04\b\x02\x10\x03R\rdelegation_id\"N\n" +
 	"\x15ActionPolicyEvaluated\x125\n" +
 	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.PolicyDecisionR\bdecision\"\xd6\x01\n" +
 	"\x10ApprovalRequired\x12\x1f\n" +
@@ -2820,21 +2756,19 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x18.plgrpc.v1.ApprovalStateR\x05state\x127\n" +
 	"\bdecision\x18\x03 \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\x9b\x01\n" +
-	"\rActionStarted\x12#\n" +
-	"\rdelegation_id\x18\x01 \x01(\tR\fdelegationId\x12=\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\x8b\x01\n" +
+	"\rActionStarted\x12=\n" +
 	"\x10edited_arguments\x18\x02 \x01(\v2\x12.plgrpc.v1.PayloadR\x0feditedArguments\x12\x12\n" +
 	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xc7\x02\n" +
+	"\x04name\x18\x04 \x01(\tR\x04nameJ\x04\b\x01\x10\x02R\rdelegation_id\"\xb7\x02\n" +
 	"\vActionEnded\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12*\n" +
 	"\x06result\x18\x03 \x01(\v2\x12.plgrpc.v1.PayloadR\x06result\x12,\n" +
-	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x12#\n" +
-	"\rdelegation_id\x18\x05 \x01(\tR\fdelegationId\x125\n" +
+	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x125\n" +
 	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12&\n" +
 	"\x05usage\x18\a \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x122\n" +
-	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcome\"]\n" +
+	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcomeJ\x04\b\x05\x10\x06R\rdelegation_id\"]\n" +
 	"\x0fContextPrepared\x126\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ContextManifestR\bmanifest\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\"\xa7\x01\n" +

@@ -169,6 +169,9 @@ class RunEvent(_message.Message):
     - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
       unknown values in requests.
 
+    - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+      delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+
     Next free number of the envelope: 20.
     """
 
@@ -182,16 +185,12 @@ class RunEvent(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     AGENT_NAME_FIELD_NUMBER: _builtins.int
     ACTION_ID_FIELD_NUMBER: _builtins.int
-    PARENT_ACTION_ID_FIELD_NUMBER: _builtins.int
     THREAD_ID_FIELD_NUMBER: _builtins.int
     TURN_ID_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
     SEVERITY_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
-    TRACE_ID_FIELD_NUMBER: _builtins.int
-    SPAN_ID_FIELD_NUMBER: _builtins.int
-    PARENT_SPAN_ID_FIELD_NUMBER: _builtins.int
     MUST_UNDERSTAND_FIELD_NUMBER: _builtins.int
     TASK_SUBMITTED_FIELD_NUMBER: _builtins.int
     TASK_STATUS_FIELD_NUMBER: _builtins.int
@@ -230,8 +229,6 @@ class RunEvent(_message.Message):
     """Agent that caused the event. Set by the server."""
     action_id: _builtins.str
     """Action that the event is about. Set by the server. Empty means none."""
-    parent_action_id: _builtins.str
-    """Action that caused that action. Set by the server. Empty means none."""
     thread_id: _builtins.str
     """Thread of the session that the event belongs to. Set by the server. Empty means none."""
     turn_id: _builtins.str
@@ -244,12 +241,6 @@ class RunEvent(_message.Message):
     """One short line for people. Set by the server. Empty means that `event_type` is sufficient."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
-    trace_id: _builtins.str
-    """Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none."""
-    span_id: _builtins.str
-    """Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none."""
-    parent_span_id: _builtins.str
-    """Parent of that span. Set by the server. Empty means none."""
     must_understand: _builtins.bool
     """Whether a reader that does not know the payload must not derive the task's state from the log. Set by the server, on kinds that
     change state and were added after version 1.0.
@@ -353,16 +344,12 @@ class RunEvent(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         agent_name: _builtins.str = ...,
         action_id: _builtins.str = ...,
-        parent_action_id: _builtins.str = ...,
         thread_id: _builtins.str = ...,
         turn_id: _builtins.str = ...,
         last: _builtins.bool = ...,
         severity: Global___Severity.ValueType = ...,
         summary: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
-        trace_id: _builtins.str = ...,
-        span_id: _builtins.str = ...,
-        parent_span_id: _builtins.str = ...,
         must_understand: _builtins.bool = ...,
         task_submitted: Global___TaskSubmitted | None = ...,
         task_status: Global___TaskStatusChanged | None = ...,
@@ -388,7 +375,7 @@ class RunEvent(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "parent_action_id", b"parent_action_id", "parent_span_id", b"parent_span_id", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "span_id", b"span_id", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "thread_id", b"thread_id", "trace_id", b"trace_id", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "thread_id", b"thread_id", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
@@ -747,10 +734,7 @@ class ActionRequested(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ACTION_FIELD_NUMBER: _builtins.int
-    DELEGATION_ID_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
-    delegation_id: _builtins.str
-    """Delegated operation that the action belongs to. Set by the server. Empty means none."""
     position: _builtins.str
     """Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
     outcome. Clients must not parse it. Set by the server.
@@ -763,12 +747,11 @@ class ActionRequested(_message.Message):
         self,
         *,
         action: _action_pb2.RunAction | None = ...,
-        delegation_id: _builtins.str = ...,
         position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "delegation_id", b"delegation_id", "position", b"position"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "position", b"position"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -889,12 +872,9 @@ class ActionStarted(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DELEGATION_ID_FIELD_NUMBER: _builtins.int
     EDITED_ARGUMENTS_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    delegation_id: _builtins.str
-    """Delegated operation that the action belongs to. Set by the server. Empty means none."""
     kind: _builtins.str
     """Kind of the action, as in `action_requested`. Set by the server."""
     name: _builtins.str
@@ -908,14 +888,13 @@ class ActionStarted(_message.Message):
     def __init__(
         self,
         *,
-        delegation_id: _builtins.str = ...,
         edited_arguments: _payload_pb2.Payload | None = ...,
         kind: _builtins.str = ...,
         name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["edited_arguments", b"edited_arguments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "edited_arguments", b"edited_arguments", "kind", b"kind", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["edited_arguments", b"edited_arguments", "kind", b"kind", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -933,7 +912,6 @@ class ActionEnded(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
-    DELEGATION_ID_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
@@ -941,8 +919,6 @@ class ActionEnded(_message.Message):
     """Kind of the action. Set by the server."""
     name: _builtins.str
     """Name of the called tool or agent. Set by the server."""
-    delegation_id: _builtins.str
-    """Delegated operation that the action belongs to. Set by the server. Empty means none."""
     outcome: Global___ActionOutcome.ValueType
     """Outcome of the action. Set by the server, always."""
     @_builtins.property
@@ -968,14 +944,13 @@ class ActionEnded(_message.Message):
         name: _builtins.str = ...,
         result: _payload_pb2.Payload | None = ...,
         failure: _failure_pb2.Failure | None = ...,
-        delegation_id: _builtins.str = ...,
         duration: _duration_pb2.Duration | None = ...,
         usage: _usage_pb2.Usage | None = ...,
         outcome: Global___ActionOutcome.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delegation_id", b"delegation_id", "duration", b"duration", "failure", b"failure", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result", b"result", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "failure", b"failure", "kind", b"kind", "name", b"name", "outcome", b"outcome", "result", b"result", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1510,6 +1510,9 @@ impl ApprovalVerdict {
 /// - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
 ///    unknown values in requests.
 ///
+/// - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+///    delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+///
 /// Next free number of the envelope: 20.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RunEvent {
@@ -1538,9 +1541,6 @@ pub struct RunEvent {
     /// Action that the event is about. Set by the server. Empty means none.
     #[prost(string, tag="8")]
     pub action_id: ::prost::alloc::string::String,
-    /// Action that caused that action. Set by the server. Empty means none.
-    #[prost(string, tag="9")]
-    pub parent_action_id: ::prost::alloc::string::String,
     /// Thread of the session that the event belongs to. Set by the server. Empty means none.
     #[prost(string, tag="10")]
     pub thread_id: ::prost::alloc::string::String,
@@ -1559,15 +1559,6 @@ pub struct RunEvent {
     /// Further facts, a JSON object. Set by the server. Empty means none.
     #[prost(string, tag="15")]
     pub metadata_json: ::prost::alloc::string::String,
-    /// Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-    #[prost(string, tag="16")]
-    pub trace_id: ::prost::alloc::string::String,
-    /// Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-    #[prost(string, tag="17")]
-    pub span_id: ::prost::alloc::string::String,
-    /// Parent of that span. Set by the server. Empty means none.
-    #[prost(string, tag="18")]
-    pub parent_span_id: ::prost::alloc::string::String,
     /// Whether a reader that does not know the payload must not derive the task's state from the log. Set by the server, on kinds that
     /// change state and were added after version 1.0.
     #[prost(bool, tag="19")]
@@ -1800,9 +1791,6 @@ pub struct ActionRequested {
     /// The action. Set by the server.
     #[prost(message, optional, tag="1")]
     pub action: ::core::option::Option<RunAction>,
-    /// Delegated operation that the action belongs to. Set by the server. Empty means none.
-    #[prost(string, tag="2")]
-    pub delegation_id: ::prost::alloc::string::String,
     /// Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
     /// outcome. Clients must not parse it. Set by the server.
     #[prost(string, tag="3")]
@@ -1859,9 +1847,6 @@ pub struct ApprovalDecided {
 /// Next free number: 5.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ActionStarted {
-    /// Delegated operation that the action belongs to. Set by the server. Empty means none.
-    #[prost(string, tag="1")]
-    pub delegation_id: ::prost::alloc::string::String,
     /// Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
     /// `action_requested`.
     #[prost(message, optional, tag="2")]
@@ -1889,9 +1874,6 @@ pub struct ActionEnded {
     /// Failure of the action. Set by the server. Unset means that it succeeded or was canceled.
     #[prost(message, optional, tag="4")]
     pub failure: ::core::option::Option<Failure>,
-    /// Delegated operation that the action belongs to. Set by the server. Empty means none.
-    #[prost(string, tag="5")]
-    pub delegation_id: ::prost::alloc::string::String,
     /// Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
     #[prost(message, optional, tag="6")]
     pub duration: ::core::option::Option<::prost_types::Duration>,

@@ -40,6 +40,9 @@ export declare const file_plgrpc_v1_event: GenFile;
  * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
  *   unknown values in requests.
  *
+ * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+ *   delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+ *
  * Next free number of the envelope: 20.
  *
  * @generated from message plgrpc.v1.RunEvent
@@ -103,13 +106,6 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
   actionId: string;
 
   /**
-   * Action that caused that action. Set by the server. Empty means none.
-   *
-   * @generated from field: string parent_action_id = 9;
-   */
-  parentActionId: string;
-
-  /**
    * Thread of the session that the event belongs to. Set by the server. Empty means none.
    *
    * @generated from field: string thread_id = 10;
@@ -150,27 +146,6 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
    * @generated from field: string metadata_json = 15;
    */
   metadataJson: string;
-
-  /**
-   * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   *
-   * @generated from field: string trace_id = 16;
-   */
-  traceId: string;
-
-  /**
-   * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   *
-   * @generated from field: string span_id = 17;
-   */
-  spanId: string;
-
-  /**
-   * Parent of that span. Set by the server. Empty means none.
-   *
-   * @generated from field: string parent_span_id = 18;
-   */
-  parentSpanId: string;
 
   /**
    * Whether a reader that does not know the payload must not derive the task's state from the log. Set by the server, on kinds that
@@ -738,13 +713,6 @@ export declare type ActionRequested = Message<"plgrpc.v1.ActionRequested"> & {
   action?: RunAction | undefined;
 
   /**
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string delegation_id = 2;
-   */
-  delegationId: string;
-
-  /**
    * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    *
@@ -881,13 +849,6 @@ export declare const ApprovalDecidedSchema: GenMessage<ApprovalDecided>;
  */
 export declare type ActionStarted = Message<"plgrpc.v1.ActionStarted"> & {
   /**
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string delegation_id = 1;
-   */
-  delegationId: string;
-
-  /**
    * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
    * `action_requested`.
    *
@@ -950,13 +911,6 @@ export declare type ActionEnded = Message<"plgrpc.v1.ActionEnded"> & {
    * @generated from field: plgrpc.v1.Failure failure = 4;
    */
   failure?: Failure | undefined;
-
-  /**
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string delegation_id = 5;
-   */
-  delegationId: string;
 
   /**
    * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.

@@ -115,13 +115,9 @@ class StreamEvents:
         return found | {"event_id": f"{event.task_id}/{call_id}@{offset}", "step": step or None}
 
     def _of_model(self, event: ev.RunEvent, kind: str, content: str | None, metadata: Fields) -> Fields:
-        ids = {
-            "action_id": event.action_id,
-            "parent_action_id": event.parent_action_id,
-            "span_id": event.span_id,
-            "parent_span_id": event.parent_span_id,
-        }
-        metadata |= {key: value for key, value in ids.items() if value}
+        if event.action_id:
+            metadata["action_id"] = event.action_id
+        metadata |= {name: event.metadata[name] for name in ev.PROTOLINK_IDS if name in event.metadata}
         return _event(
             event,
             LLM_STREAM,
@@ -226,10 +222,7 @@ def _budget(_: ev.RunEvent, payload: ev.BudgetReported) -> Told:
 
 
 def _requested(_: ev.RunEvent, payload: ev.ActionRequested) -> Told:
-    metadata: Fields = {"action": payload.action.to_dict()}
-    if payload.delegation_id:
-        metadata["delegation_id"] = payload.delegation_id
-    return "action_requested", None, metadata
+    return "action_requested", None, {"action": payload.action.to_dict()}
 
 
 def _policy(_: ev.RunEvent, payload: ev.ActionPolicyEvaluated) -> Told:
@@ -272,8 +265,7 @@ def _prefix(payload: ev.ActionStarted | ev.ActionEnded) -> str:
 
 
 def _named(payload: ev.ActionStarted | ev.ActionEnded) -> Fields:
-    found = {"agent" if payload.kind == AGENT_CALL else "tool": payload.name}
-    return found | {"delegation_id": payload.delegation_id} if payload.delegation_id else found
+    return {"agent" if payload.kind == AGENT_CALL else "tool": payload.name}
 
 
 _TOLD: dict[type, Callable[[ev.RunEvent, Any], Told]] = {

@@ -35,7 +35,6 @@ private static final long serialVersionUID = 0L;
   private ActionEnded() {
     kind_ = "";
     name_ = "";
-    delegationId_ = "";
     outcome_ = 0;
   }
 
@@ -223,53 +222,6 @@ private static final long serialVersionUID = 0L;
     return failure_ == null ? io.github.protolink_grpc.v1.Failure.getDefaultInstance() : failure_;
   }
 
-  public static final int DELEGATION_ID_FIELD_NUMBER = 5;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object delegationId_ = "";
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 5;</code>
-   * @return The delegationId.
-   */
-  @java.lang.Override
-  public java.lang.String getDelegationId() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      delegationId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 5;</code>
-   * @return The bytes for delegationId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getDelegationIdBytes() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      delegationId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   public static final int DURATION_FIELD_NUMBER = 6;
   private com.google.protobuf.Duration duration_;
   /**
@@ -398,9 +350,6 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(4, getFailure());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 5, delegationId_);
-    }
     if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(6, getDuration());
     }
@@ -432,9 +381,6 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, getFailure());
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, delegationId_);
     }
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
@@ -477,8 +423,6 @@ private static final long serialVersionUID = 0L;
       if (!getFailure()
           .equals(other.getFailure())) return false;
     }
-    if (!getDelegationId()
-        .equals(other.getDelegationId())) return false;
     if (hasDuration() != other.hasDuration()) return false;
     if (hasDuration()) {
       if (!getDuration()
@@ -513,8 +457,6 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + FAILURE_FIELD_NUMBER;
       hash = (53 * hash) + getFailure().hashCode();
     }
-    hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getDelegationId().hashCode();
     if (hasDuration()) {
       hash = (37 * hash) + DURATION_FIELD_NUMBER;
       hash = (53 * hash) + getDuration().hashCode();
@@ -682,7 +624,6 @@ private static final long serialVersionUID = 0L;
         failureBuilder_.dispose();
         failureBuilder_ = null;
       }
-      delegationId_ = "";
       duration_ = null;
       if (durationBuilder_ != null) {
         durationBuilder_.dispose();
@@ -747,21 +688,18 @@ private static final long serialVersionUID = 0L;
         to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
-        result.delegationId_ = delegationId_;
-      }
-      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.duration_ = durationBuilder_ == null
             ? duration_
             : durationBuilder_.build();
         to_bitField0_ |= 0x00000004;
       }
-      if (((from_bitField0_ & 0x00000040) != 0)) {
+      if (((from_bitField0_ & 0x00000020) != 0)) {
         result.usage_ = usageBuilder_ == null
             ? usage_
             : usageBuilder_.build();
         to_bitField0_ |= 0x00000008;
       }
-      if (((from_bitField0_ & 0x00000080) != 0)) {
+      if (((from_bitField0_ & 0x00000040) != 0)) {
         result.outcome_ = outcome_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -794,11 +732,6 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasFailure()) {
         mergeFailure(other.getFailure());
-      }
-      if (!other.getDelegationId().isEmpty()) {
-        delegationId_ = other.delegationId_;
-        bitField0_ |= 0x00000010;
-        onChanged();
       }
       if (other.hasDuration()) {
         mergeDuration(other.getDuration());
@@ -859,28 +792,23 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
-            case 42: {
-              delegationId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000010;
-              break;
-            } // case 42
             case 50: {
               input.readMessage(
                   internalGetDurationFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000020;
+              bitField0_ |= 0x00000010;
               break;
             } // case 50
             case 58: {
               input.readMessage(
                   internalGetUsageFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000040;
+              bitField0_ |= 0x00000020;
               break;
             } // case 58
             case 64: {
               outcome_ = input.readEnum();
-              bitField0_ |= 0x00000080;
+              bitField0_ |= 0x00000040;
               break;
             } // case 64
             default: {
@@ -1398,98 +1326,6 @@ private static final long serialVersionUID = 0L;
       return failureBuilder_;
     }
 
-    private java.lang.Object delegationId_ = "";
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 5;</code>
-     * @return The delegationId.
-     */
-    public java.lang.String getDelegationId() {
-      java.lang.Object ref = delegationId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        delegationId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 5;</code>
-     * @return The bytes for delegationId.
-     */
-    public com.google.protobuf.ByteString
-        getDelegationIdBytes() {
-      java.lang.Object ref = delegationId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        delegationId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 5;</code>
-     * @param value The delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      delegationId_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 5;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDelegationId() {
-      delegationId_ = getDefaultInstance().getDelegationId();
-      bitField0_ = (bitField0_ & ~0x00000010);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 5;</code>
-     * @param value The bytes for delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      delegationId_ = value;
-      bitField0_ |= 0x00000010;
-      onChanged();
-      return this;
-    }
-
     private com.google.protobuf.Duration duration_;
     private com.google.protobuf.SingleFieldBuilder<
         com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> durationBuilder_;
@@ -1502,7 +1338,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the duration field is set.
      */
     public boolean hasDuration() {
-      return ((bitField0_ & 0x00000020) != 0);
+      return ((bitField0_ & 0x00000010) != 0);
     }
     /**
      * <pre>
@@ -1535,7 +1371,7 @@ private static final long serialVersionUID = 0L;
       } else {
         durationBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
@@ -1553,7 +1389,7 @@ private static final long serialVersionUID = 0L;
       } else {
         durationBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }
@@ -1566,7 +1402,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeDuration(com.google.protobuf.Duration value) {
       if (durationBuilder_ == null) {
-        if (((bitField0_ & 0x00000020) != 0) &&
+        if (((bitField0_ & 0x00000010) != 0) &&
           duration_ != null &&
           duration_ != com.google.protobuf.Duration.getDefaultInstance()) {
           getDurationBuilder().mergeFrom(value);
@@ -1577,7 +1413,7 @@ private static final long serialVersionUID = 0L;
         durationBuilder_.mergeFrom(value);
       }
       if (duration_ != null) {
-        bitField0_ |= 0x00000020;
+        bitField0_ |= 0x00000010;
         onChanged();
       }
       return this;
@@ -1590,7 +1426,7 @@ private static final long serialVersionUID = 0L;
      * <code>.google.protobuf.Duration duration = 6;</code>
      */
     public Builder clearDuration() {
-      bitField0_ = (bitField0_ & ~0x00000020);
+      bitField0_ = (bitField0_ & ~0x00000010);
       duration_ = null;
       if (durationBuilder_ != null) {
         durationBuilder_.dispose();
@@ -1607,7 +1443,7 @@ private static final long serialVersionUID = 0L;
      * <code>.google.protobuf.Duration duration = 6;</code>
      */
     public com.google.protobuf.Duration.Builder getDurationBuilder() {
-      bitField0_ |= 0x00000020;
+      bitField0_ |= 0x00000010;
       onChanged();
       return internalGetDurationFieldBuilder().getBuilder();
     }
@@ -1659,7 +1495,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the usage field is set.
      */
     public boolean hasUsage() {
-      return ((bitField0_ & 0x00000040) != 0);
+      return ((bitField0_ & 0x00000020) != 0);
     }
     /**
      * <pre>
@@ -1692,7 +1528,7 @@ private static final long serialVersionUID = 0L;
       } else {
         usageBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1710,7 +1546,7 @@ private static final long serialVersionUID = 0L;
       } else {
         usageBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }
@@ -1723,7 +1559,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeUsage(io.github.protolink_grpc.v1.Usage value) {
       if (usageBuilder_ == null) {
-        if (((bitField0_ & 0x00000040) != 0) &&
+        if (((bitField0_ & 0x00000020) != 0) &&
           usage_ != null &&
           usage_ != io.github.protolink_grpc.v1.Usage.getDefaultInstance()) {
           getUsageBuilder().mergeFrom(value);
@@ -1734,7 +1570,7 @@ private static final long serialVersionUID = 0L;
         usageBuilder_.mergeFrom(value);
       }
       if (usage_ != null) {
-        bitField0_ |= 0x00000040;
+        bitField0_ |= 0x00000020;
         onChanged();
       }
       return this;
@@ -1747,7 +1583,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
     public Builder clearUsage() {
-      bitField0_ = (bitField0_ & ~0x00000040);
+      bitField0_ = (bitField0_ & ~0x00000020);
       usage_ = null;
       if (usageBuilder_ != null) {
         usageBuilder_.dispose();
@@ -1764,7 +1600,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.Usage usage = 7;</code>
      */
     public io.github.protolink_grpc.v1.Usage.Builder getUsageBuilder() {
-      bitField0_ |= 0x00000040;
+      bitField0_ |= 0x00000020;
       onChanged();
       return internalGetUsageFieldBuilder().getBuilder();
     }
@@ -1827,7 +1663,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setOutcomeValue(int value) {
       outcome_ = value;
-      bitField0_ |= 0x00000080;
+      bitField0_ |= 0x00000040;
       onChanged();
       return this;
     }
@@ -1855,7 +1691,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setOutcome(io.github.protolink_grpc.v1.ActionOutcome value) {
       if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00000080;
+      bitField0_ |= 0x00000040;
       outcome_ = value.getNumber();
       onChanged();
       return this;
@@ -1869,7 +1705,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearOutcome() {
-      bitField0_ = (bitField0_ & ~0x00000080);
+      bitField0_ = (bitField0_ & ~0x00000040);
       outcome_ = 0;
       onChanged();
       return this;

@@ -106,26 +106,6 @@ public interface ActionEndedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 5;</code>
-   * @return The delegationId.
-   */
-  java.lang.String getDelegationId();
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 5;</code>
-   * @return The bytes for delegationId.
-   */
-  com.google.protobuf.ByteString
-      getDelegationIdBytes();
-
-  /**
-   * <pre>
    * Duration of the work. Set by the server. Unset means unknown. Precision: microseconds.
    * </pre>
    *

@@ -42,7 +42,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ActionRequested() {
-    delegationId_ = "";
     position_ = "";
   }
 
@@ -96,53 +95,6 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public io.github.protolink_grpc.v1.RunActionOrBuilder getActionOrBuilder() {
     return action_ == null ? io.github.protolink_grpc.v1.RunAction.getDefaultInstance() : action_;
-  }
-
-  public static final int DELEGATION_ID_FIELD_NUMBER = 2;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object delegationId_ = "";
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 2;</code>
-   * @return The delegationId.
-   */
-  @java.lang.Override
-  public java.lang.String getDelegationId() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      delegationId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 2;</code>
-   * @return The bytes for delegationId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getDelegationIdBytes() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      delegationId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
   }
 
   public static final int POSITION_FIELD_NUMBER = 3;
@@ -211,9 +163,6 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getAction());
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 2, delegationId_);
-    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(position_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, position_);
     }
@@ -229,9 +178,6 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, getAction());
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(2, delegationId_);
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(position_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, position_);
@@ -256,8 +202,6 @@ private static final long serialVersionUID = 0L;
       if (!getAction()
           .equals(other.getAction())) return false;
     }
-    if (!getDelegationId()
-        .equals(other.getDelegationId())) return false;
     if (!getPosition()
         .equals(other.getPosition())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
@@ -275,8 +219,6 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + ACTION_FIELD_NUMBER;
       hash = (53 * hash) + getAction().hashCode();
     }
-    hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getDelegationId().hashCode();
     hash = (37 * hash) + POSITION_FIELD_NUMBER;
     hash = (53 * hash) + getPosition().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
@@ -435,7 +377,6 @@ private static final long serialVersionUID = 0L;
         actionBuilder_.dispose();
         actionBuilder_ = null;
       }
-      delegationId_ = "";
       position_ = "";
       return this;
     }
@@ -478,9 +419,6 @@ private static final long serialVersionUID = 0L;
         to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
-        result.delegationId_ = delegationId_;
-      }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
         result.position_ = position_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -501,14 +439,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasAction()) {
         mergeAction(other.getAction());
       }
-      if (!other.getDelegationId().isEmpty()) {
-        delegationId_ = other.delegationId_;
-        bitField0_ |= 0x00000002;
-        onChanged();
-      }
       if (!other.getPosition().isEmpty()) {
         position_ = other.position_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000002;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -544,14 +477,9 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
-            case 18: {
-              delegationId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000002;
-              break;
-            } // case 18
             case 26: {
               position_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              bitField0_ |= 0x00000002;
               break;
             } // case 26
             default: {
@@ -728,98 +656,6 @@ private static final long serialVersionUID = 0L;
       return actionBuilder_;
     }
 
-    private java.lang.Object delegationId_ = "";
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 2;</code>
-     * @return The delegationId.
-     */
-    public java.lang.String getDelegationId() {
-      java.lang.Object ref = delegationId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        delegationId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 2;</code>
-     * @return The bytes for delegationId.
-     */
-    public com.google.protobuf.ByteString
-        getDelegationIdBytes() {
-      java.lang.Object ref = delegationId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        delegationId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 2;</code>
-     * @param value The delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      delegationId_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 2;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDelegationId() {
-      delegationId_ = getDefaultInstance().getDelegationId();
-      bitField0_ = (bitField0_ & ~0x00000002);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 2;</code>
-     * @param value The bytes for delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      delegationId_ = value;
-      bitField0_ |= 0x00000002;
-      onChanged();
-      return this;
-    }
-
     private java.lang.Object position_ = "";
     /**
      * <pre>
@@ -878,7 +714,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       position_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -893,7 +729,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearPosition() {
       position_ = getDefaultInstance().getPosition();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
@@ -912,7 +748,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       position_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }

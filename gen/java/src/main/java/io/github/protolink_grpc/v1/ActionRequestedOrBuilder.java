@@ -39,26 +39,6 @@ public interface ActionRequestedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 2;</code>
-   * @return The delegationId.
-   */
-  java.lang.String getDelegationId();
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 2;</code>
-   * @return The bytes for delegationId.
-   */
-  com.google.protobuf.ByteString
-      getDelegationIdBytes();
-
-  /**
-   * <pre>
    * Opaque key of the action within its turn. A run that resumes after a crash produces the same key and so finds the recorded
    * outcome. Clients must not parse it. Set by the server.
    * </pre>

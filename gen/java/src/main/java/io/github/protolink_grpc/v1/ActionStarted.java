@@ -33,7 +33,6 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ActionStarted() {
-    delegationId_ = "";
     kind_ = "";
     name_ = "";
   }
@@ -52,53 +51,6 @@ private static final long serialVersionUID = 0L;
   }
 
   private int bitField0_;
-  public static final int DELEGATION_ID_FIELD_NUMBER = 1;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object delegationId_ = "";
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 1;</code>
-   * @return The delegationId.
-   */
-  @java.lang.Override
-  public java.lang.String getDelegationId() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      delegationId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 1;</code>
-   * @return The bytes for delegationId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getDelegationIdBytes() {
-    java.lang.Object ref = delegationId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      delegationId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   public static final int EDITED_ARGUMENTS_FIELD_NUMBER = 2;
   private io.github.protolink_grpc.v1.Payload editedArguments_;
   /**
@@ -248,9 +200,6 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 1, delegationId_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(2, getEditedArguments());
     }
@@ -269,9 +218,6 @@ private static final long serialVersionUID = 0L;
     if (size != -1) return size;
 
     size = 0;
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(delegationId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(1, delegationId_);
-    }
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(2, getEditedArguments());
@@ -297,8 +243,6 @@ private static final long serialVersionUID = 0L;
     }
     io.github.protolink_grpc.v1.ActionStarted other = (io.github.protolink_grpc.v1.ActionStarted) obj;
 
-    if (!getDelegationId()
-        .equals(other.getDelegationId())) return false;
     if (hasEditedArguments() != other.hasEditedArguments()) return false;
     if (hasEditedArguments()) {
       if (!getEditedArguments()
@@ -319,8 +263,6 @@ private static final long serialVersionUID = 0L;
     }
     int hash = 41;
     hash = (19 * hash) + getDescriptor().hashCode();
-    hash = (37 * hash) + DELEGATION_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getDelegationId().hashCode();
     if (hasEditedArguments()) {
       hash = (37 * hash) + EDITED_ARGUMENTS_FIELD_NUMBER;
       hash = (53 * hash) + getEditedArguments().hashCode();
@@ -471,7 +413,6 @@ private static final long serialVersionUID = 0L;
     public Builder clear() {
       super.clear();
       bitField0_ = 0;
-      delegationId_ = "";
       editedArguments_ = null;
       if (editedArgumentsBuilder_ != null) {
         editedArgumentsBuilder_.dispose();
@@ -512,20 +453,17 @@ private static final long serialVersionUID = 0L;
 
     private void buildPartial0(io.github.protolink_grpc.v1.ActionStarted result) {
       int from_bitField0_ = bitField0_;
-      if (((from_bitField0_ & 0x00000001) != 0)) {
-        result.delegationId_ = delegationId_;
-      }
       int to_bitField0_ = 0;
-      if (((from_bitField0_ & 0x00000002) != 0)) {
+      if (((from_bitField0_ & 0x00000001) != 0)) {
         result.editedArguments_ = editedArgumentsBuilder_ == null
             ? editedArguments_
             : editedArgumentsBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
-      if (((from_bitField0_ & 0x00000004) != 0)) {
+      if (((from_bitField0_ & 0x00000002) != 0)) {
         result.kind_ = kind_;
       }
-      if (((from_bitField0_ & 0x00000008) != 0)) {
+      if (((from_bitField0_ & 0x00000004) != 0)) {
         result.name_ = name_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -543,22 +481,17 @@ private static final long serialVersionUID = 0L;
 
     public Builder mergeFrom(io.github.protolink_grpc.v1.ActionStarted other) {
       if (other == io.github.protolink_grpc.v1.ActionStarted.getDefaultInstance()) return this;
-      if (!other.getDelegationId().isEmpty()) {
-        delegationId_ = other.delegationId_;
-        bitField0_ |= 0x00000001;
-        onChanged();
-      }
       if (other.hasEditedArguments()) {
         mergeEditedArguments(other.getEditedArguments());
       }
       if (!other.getKind().isEmpty()) {
         kind_ = other.kind_;
-        bitField0_ |= 0x00000004;
+        bitField0_ |= 0x00000002;
         onChanged();
       }
       if (!other.getName().isEmpty()) {
         name_ = other.name_;
-        bitField0_ |= 0x00000008;
+        bitField0_ |= 0x00000004;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -587,26 +520,21 @@ private static final long serialVersionUID = 0L;
             case 0:
               done = true;
               break;
-            case 10: {
-              delegationId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000001;
-              break;
-            } // case 10
             case 18: {
               input.readMessage(
                   internalGetEditedArgumentsFieldBuilder().getBuilder(),
                   extensionRegistry);
-              bitField0_ |= 0x00000002;
+              bitField0_ |= 0x00000001;
               break;
             } // case 18
             case 26: {
               kind_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000004;
+              bitField0_ |= 0x00000002;
               break;
             } // case 26
             case 34: {
               name_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000008;
+              bitField0_ |= 0x00000004;
               break;
             } // case 34
             default: {
@@ -626,98 +554,6 @@ private static final long serialVersionUID = 0L;
     }
     private int bitField0_;
 
-    private java.lang.Object delegationId_ = "";
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 1;</code>
-     * @return The delegationId.
-     */
-    public java.lang.String getDelegationId() {
-      java.lang.Object ref = delegationId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        delegationId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 1;</code>
-     * @return The bytes for delegationId.
-     */
-    public com.google.protobuf.ByteString
-        getDelegationIdBytes() {
-      java.lang.Object ref = delegationId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        delegationId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 1;</code>
-     * @param value The delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      delegationId_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 1;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearDelegationId() {
-      delegationId_ = getDefaultInstance().getDelegationId();
-      bitField0_ = (bitField0_ & ~0x00000001);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Delegated operation that the action belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string delegation_id = 1;</code>
-     * @param value The bytes for delegationId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setDelegationIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      delegationId_ = value;
-      bitField0_ |= 0x00000001;
-      onChanged();
-      return this;
-    }
-
     private io.github.protolink_grpc.v1.Payload editedArguments_;
     private com.google.protobuf.SingleFieldBuilder<
         io.github.protolink_grpc.v1.Payload, io.github.protolink_grpc.v1.Payload.Builder, io.github.protolink_grpc.v1.PayloadOrBuilder> editedArgumentsBuilder_;
@@ -731,7 +567,7 @@ private static final long serialVersionUID = 0L;
      * @return Whether the editedArguments field is set.
      */
     public boolean hasEditedArguments() {
-      return ((bitField0_ & 0x00000002) != 0);
+      return ((bitField0_ & 0x00000001) != 0);
     }
     /**
      * <pre>
@@ -766,7 +602,7 @@ private static final long serialVersionUID = 0L;
       } else {
         editedArgumentsBuilder_.setMessage(value);
       }
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
@@ -785,7 +621,7 @@ private static final long serialVersionUID = 0L;
       } else {
         editedArgumentsBuilder_.setMessage(builderForValue.build());
       }
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return this;
     }
@@ -799,7 +635,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder mergeEditedArguments(io.github.protolink_grpc.v1.Payload value) {
       if (editedArgumentsBuilder_ == null) {
-        if (((bitField0_ & 0x00000002) != 0) &&
+        if (((bitField0_ & 0x00000001) != 0) &&
           editedArguments_ != null &&
           editedArguments_ != io.github.protolink_grpc.v1.Payload.getDefaultInstance()) {
           getEditedArgumentsBuilder().mergeFrom(value);
@@ -810,7 +646,7 @@ private static final long serialVersionUID = 0L;
         editedArgumentsBuilder_.mergeFrom(value);
       }
       if (editedArguments_ != null) {
-        bitField0_ |= 0x00000002;
+        bitField0_ |= 0x00000001;
         onChanged();
       }
       return this;
@@ -824,7 +660,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
      */
     public Builder clearEditedArguments() {
-      bitField0_ = (bitField0_ & ~0x00000002);
+      bitField0_ = (bitField0_ & ~0x00000001);
       editedArguments_ = null;
       if (editedArgumentsBuilder_ != null) {
         editedArgumentsBuilder_.dispose();
@@ -842,7 +678,7 @@ private static final long serialVersionUID = 0L;
      * <code>.plgrpc.v1.Payload edited_arguments = 2;</code>
      */
     public io.github.protolink_grpc.v1.Payload.Builder getEditedArgumentsBuilder() {
-      bitField0_ |= 0x00000002;
+      bitField0_ |= 0x00000001;
       onChanged();
       return internalGetEditedArgumentsFieldBuilder().getBuilder();
     }
@@ -939,7 +775,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       kind_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -953,7 +789,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearKind() {
       kind_ = getDefaultInstance().getKind();
-      bitField0_ = (bitField0_ & ~0x00000004);
+      bitField0_ = (bitField0_ & ~0x00000002);
       onChanged();
       return this;
     }
@@ -971,7 +807,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       kind_ = value;
-      bitField0_ |= 0x00000004;
+      bitField0_ |= 0x00000002;
       onChanged();
       return this;
     }
@@ -1031,7 +867,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       name_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }
@@ -1045,7 +881,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearName() {
       name_ = getDefaultInstance().getName();
-      bitField0_ = (bitField0_ & ~0x00000008);
+      bitField0_ = (bitField0_ & ~0x00000004);
       onChanged();
       return this;
     }
@@ -1063,7 +899,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       name_ = value;
-      bitField0_ |= 0x00000008;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }

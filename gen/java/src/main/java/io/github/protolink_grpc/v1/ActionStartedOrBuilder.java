@@ -12,26 +12,6 @@ public interface ActionStartedOrBuilder extends
 
   /**
    * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 1;</code>
-   * @return The delegationId.
-   */
-  java.lang.String getDelegationId();
-  /**
-   * <pre>
-   * Delegated operation that the action belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string delegation_id = 1;</code>
-   * @return The bytes for delegationId.
-   */
-  com.google.protobuf.ByteString
-      getDelegationIdBytes();
-
-  /**
-   * <pre>
    * Arguments as edited by an approver, a JSON object. Set by the server. Unset means that the action runs with the arguments of
    * `action_requested`.
    * </pre>

@@ -167,136 +167,136 @@ public final class Event {
       "/context.proto\032\027plgrpc/v1/failure.proto\032" +
       "\024plgrpc/v1/part.proto\032\027plgrpc/v1/payload" +
       ".proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v" +
-      "1/task.proto\032\025plgrpc/v1/usage.proto\"\240\014\n\010" +
+      "1/task.proto\032\025plgrpc/v1/usage.proto\"\214\014\n\010" +
       "RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 " +
       "\001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022" +
       "\022\n\nevent_type\030\005 \001(\t\022/\n\013create_time\030\006 \001(\013" +
       "2\032.google.protobuf.Timestamp\022\022\n\nagent_na" +
-      "me\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022\030\n\020parent_ac" +
-      "tion_id\030\t \001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007turn" +
-      "_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n\010severity\030\r \001(" +
-      "\0162\023.plgrpc.v1.Severity\022\017\n\007summary\030\016 \001(\t\022" +
-      "\025\n\rmetadata_json\030\017 \001(\t\022\020\n\010trace_id\030\020 \001(\t" +
-      "\022\017\n\007span_id\030\021 \001(\t\022\026\n\016parent_span_id\030\022 \001(" +
-      "\t\022\027\n\017must_understand\030\023 \001(\010\0222\n\016task_submi" +
-      "tted\030@ \001(\0132\030.plgrpc.v1.TaskSubmittedH\000\0223" +
-      "\n\013task_status\030A \001(\0132\034.plgrpc.v1.TaskStat" +
-      "usChangedH\000\0225\n\rtask_messages\030B \001(\0132\034.plg" +
-      "rpc.v1.TaskMessagesAddedH\000\0227\n\rtask_artif" +
-      "act\030C \001(\0132\036.plgrpc.v1.TaskArtifactUpdate" +
-      "dH\000\022.\n\014task_patched\030D \001(\0132\026.plgrpc.v1.Ta" +
-      "skPatchedH\000\0220\n\rtask_progress\030E \001(\0132\027.plg" +
-      "rpc.v1.TaskProgressH\000\0222\n\ntask_error\030F \001(" +
-      "\0132\034.plgrpc.v1.TaskErrorReportedH\000\0226\n\020act" +
-      "ion_requested\030G \001(\0132\032.plgrpc.v1.ActionRe" +
-      "questedH\000\0229\n\raction_policy\030H \001(\0132 .plgrp" +
-      "c.v1.ActionPolicyEvaluatedH\000\0228\n\021approval" +
-      "_required\030I \001(\0132\033.plgrpc.v1.ApprovalRequ" +
-      "iredH\000\0226\n\020approval_decided\030J \001(\0132\032.plgrp" +
-      "c.v1.ApprovalDecidedH\000\0222\n\016action_started" +
-      "\030K \001(\0132\030.plgrpc.v1.ActionStartedH\000\022.\n\014ac" +
-      "tion_ended\030L \001(\0132\026.plgrpc.v1.ActionEnded" +
-      "H\000\0226\n\020context_prepared\030M \001(\0132\032.plgrpc.v1" +
-      ".ContextPreparedH\000\0225\n\020llm_call_started\030N" +
-      " \001(\0132\031.plgrpc.v1.LlmCallStartedH\000\0229\n\022llm" +
-      "_call_completed\030O \001(\0132\033.plgrpc.v1.LlmCal" +
-      "lCompletedH\000\0224\n\017budget_reported\030P \001(\0132\031." +
-      "plgrpc.v1.BudgetReportedH\000\022(\n\006custom\030R \001" +
-      "(\0132\026.plgrpc.v1.CustomEventH\000\0226\n\020cancel_r" +
-      "equested\030S \001(\0132\032.plgrpc.v1.CancelRequest" +
-      "edH\000\0223\n\017llm_call_failed\030T \001(\0132\030.plgrpc.v" +
-      "1.LlmCallFailedH\000\0228\n\021context_compacted\030U" +
-      " \001(\0132\033.plgrpc.v1.ContextCompactedH\000B\t\n\007p" +
-      "ayload\"U\n\rTaskSubmitted\022\035\n\004task\030\001 \001(\0132\017." +
-      "plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nreq" +
-      "uest_id\030\003 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016p" +
-      "revious_state\030\001 \001(\0162\024.plgrpc.v1.TaskStat" +
-      "e\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskSta" +
-      "te\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022" +
-      "\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.pl" +
-      "grpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc" +
-      ".v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022" +
-      "\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007c" +
-      "ontext\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006w" +
-      "orker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_fo" +
-      "rmat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007ve" +
-      "rsion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessage" +
-      "sAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mes" +
-      "sage\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifact" +
-      "Updated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Ar" +
-      "tifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001" +
-      "(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t" +
-      "\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgres" +
-      "s\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(" +
-      "\tB\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007f" +
-      "ailure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effe" +
-      "ct\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Canc" +
-      "elRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested" +
-      "_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"`\n\017Acti" +
-      "onRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1." +
-      "RunAction\022\025\n\rdelegation_id\030\002 \001(\t\022\020\n\010posi" +
-      "tion\030\003 \001(\t\"D\n\025ActionPolicyEvaluated\022+\n\010d" +
-      "ecision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision" +
-      "\"\244\001\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001" +
-      "(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc." +
-      "v1.ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.g" +
-      "oogle.protobuf.Timestamp\022\025\n\rmetadata_jso" +
-      "n\030\005 \001(\t\"\222\001\n\017ApprovalDecided\022\023\n\013approval_" +
-      "id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v1.Appr" +
-      "ovalState\022-\n\010decision\030\003 \001(\0132\033.plgrpc.v1." +
-      "ApprovalDecision\022\022\n\nrequest_id\030\004 \001(\t\"p\n\r" +
-      "ActionStarted\022\025\n\rdelegation_id\030\001 \001(\t\022,\n\020" +
-      "edited_arguments\030\002 \001(\0132\022.plgrpc.v1.Paylo" +
-      "ad\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\"\202\002\n\013Actio" +
-      "nEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006re" +
-      "sult\030\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007failur" +
-      "e\030\004 \001(\0132\022.plgrpc.v1.Failure\022\025\n\rdelegatio" +
-      "n_id\030\005 \001(\t\022+\n\010duration\030\006 \001(\0132\031.google.pr" +
-      "otobuf.Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc." +
-      "v1.Usage\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.Ac" +
-      "tionOutcome\"M\n\017ContextPrepared\022,\n\010manife" +
-      "st\030\001 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004" +
-      "step\030\002 \001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030" +
-      "\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017" +
-      "\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreami" +
-      "ng\030\006 \001(\010\"\204\002\n\020LlmCallCompleted\022\017\n\007call_id" +
-      "\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022" +
-      "\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001" +
-      "(\0132\020.plgrpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031" +
-      ".google.protobuf.Duration\022\024\n\014metrics_jso" +
-      "n\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1." +
-      "ToolCall\022\025\n\rfinish_reason\030\n \001(\t\"=\n\016Budge" +
-      "tReported\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1." +
-      "BudgetDecision\"\306\001\n\rLlmCallFailed\022\017\n\007call" +
-      "_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001" +
-      "(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007fai" +
-      "lure\030\006 \001(\0132\022.plgrpc.v1.Failure\022\022\n\nwill_r" +
-      "etry\030\007 \001(\010\022+\n\010duration\030\010 \001(\0132\031.google.pr" +
-      "otobuf.Duration\"\201\001\n\020ContextCompacted\022\025\n\r" +
-      "before_tokens\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(" +
-      "\003\022/\n\010strategy\030\003 \001(\0162\035.plgrpc.v1.Compacti" +
-      "onStrategy\022\017\n\007summary\030\004 \001(\t\"2\n\013CustomEve" +
-      "nt\022#\n\007payload\030\001 \001(\0132\022.plgrpc.v1.Payload\"" +
-      "\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001" +
-      "(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014of" +
-      "fset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\treas" +
-      "oning\030\007 \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH\000\022" +
-      "\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity\022\030" +
-      "\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_INF" +
-      "O\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_ER" +
-      "ROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECIFI" +
-      "ED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_CAU" +
-      "SE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020\003*" +
-      "^\n\013ErrorEffect\022\034\n\030ERROR_EFFECT_UNSPECIFI" +
-      "ED\020\000\022\032\n\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ERRO" +
-      "R_EFFECT_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACT" +
-      "ION_OUTCOME_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTC" +
-      "OME_COMPLETED\020\001\022\031\n\025ACTION_OUTCOME_FAILED" +
-      "\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020\003\022\033\n\027ACTION_" +
-      "OUTCOME_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_CAN" +
-      "CELED\020\005Bc\n\033io.github.protolink_grpc.v1P\001" +
-      "ZBgithub.com/protolink-grpc/protolink-gr" +
-      "pc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "me\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022\021\n\tthread_id" +
+      "\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n" +
+      "\010severity\030\r \001(\0162\023.plgrpc.v1.Severity\022\017\n\007" +
+      "summary\030\016 \001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\027\n\017" +
+      "must_understand\030\023 \001(\010\0222\n\016task_submitted\030" +
+      "@ \001(\0132\030.plgrpc.v1.TaskSubmittedH\000\0223\n\013tas" +
+      "k_status\030A \001(\0132\034.plgrpc.v1.TaskStatusCha" +
+      "ngedH\000\0225\n\rtask_messages\030B \001(\0132\034.plgrpc.v" +
+      "1.TaskMessagesAddedH\000\0227\n\rtask_artifact\030C" +
+      " \001(\0132\036.plgrpc.v1.TaskArtifactUpdatedH\000\022." +
+      "\n\014task_patched\030D \001(\0132\026.plgrpc.v1.TaskPat" +
+      "chedH\000\0220\n\rtask_progress\030E \001(\0132\027.plgrpc.v" +
+      "1.TaskProgressH\000\0222\n\ntask_error\030F \001(\0132\034.p" +
+      "lgrpc.v1.TaskErrorReportedH\000\0226\n\020action_r" +
+      "equested\030G \001(\0132\032.plgrpc.v1.ActionRequest" +
+      "edH\000\0229\n\raction_policy\030H \001(\0132 .plgrpc.v1." +
+      "ActionPolicyEvaluatedH\000\0228\n\021approval_requ" +
+      "ired\030I \001(\0132\033.plgrpc.v1.ApprovalRequiredH" +
+      "\000\0226\n\020approval_decided\030J \001(\0132\032.plgrpc.v1." +
+      "ApprovalDecidedH\000\0222\n\016action_started\030K \001(" +
+      "\0132\030.plgrpc.v1.ActionStartedH\000\022.\n\014action_" +
+      "ended\030L \001(\0132\026.plgrpc.v1.ActionEndedH\000\0226\n" +
+      "\020context_prepared\030M \001(\0132\032.plgrpc.v1.Cont" +
+      "extPreparedH\000\0225\n\020llm_call_started\030N \001(\0132" +
+      "\031.plgrpc.v1.LlmCallStartedH\000\0229\n\022llm_call" +
+      "_completed\030O \001(\0132\033.plgrpc.v1.LlmCallComp" +
+      "letedH\000\0224\n\017budget_reported\030P \001(\0132\031.plgrp" +
+      "c.v1.BudgetReportedH\000\022(\n\006custom\030R \001(\0132\026." +
+      "plgrpc.v1.CustomEventH\000\0226\n\020cancel_reques" +
+      "ted\030S \001(\0132\032.plgrpc.v1.CancelRequestedH\000\022" +
+      "3\n\017llm_call_failed\030T \001(\0132\030.plgrpc.v1.Llm" +
+      "CallFailedH\000\0228\n\021context_compacted\030U \001(\0132" +
+      "\033.plgrpc.v1.ContextCompactedH\000B\t\n\007payloa" +
+      "dJ\004\010\t\020\nJ\004\010\020\020\023R\020parent_action_idR\010trace_i" +
+      "dR\007span_idR\016parent_span_id\"U\n\rTaskSubmit" +
+      "ted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\021\n\tpr" +
+      "incipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(\t\"\351\001\n\021Ta" +
+      "skStatusChanged\022,\n\016previous_state\030\001 \001(\0162" +
+      "\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030\002 \001(\016" +
+      "2\024.plgrpc.v1.TaskState\022#\n\007failure\030\003 \001(\0132" +
+      "\022.plgrpc.v1.Failure\022\025\n\rcancel_reason\030\004 \001" +
+      "(\t\022 \n\003run\030\005 \001(\0132\023.plgrpc.v1.RunStart\022\037\n\005" +
+      "usage\030\006 \001(\0132\020.plgrpc.v1.Usage\"\236\001\n\010RunSta" +
+      "rt\022\017\n\007attempt\030\001 \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plg" +
+      "rpc.v1.RunCause\022&\n\007context\030\003 \001(\0132\025.plgrp" +
+      "c.v1.RunContext\022!\n\006worker\030\004 \001(\0132\021.plgrpc" +
+      ".v1.Worker\022\022\n\nlog_format\030\005 \001(\005\"5\n\006Worker" +
+      "\022\014\n\004name\030\001 \001(\t\022\017\n\007version\030\002 \001(\t\022\014\n\004host\030" +
+      "\003 \001(\t\"M\n\021TaskMessagesAdded\022$\n\010messages\030\001" +
+      " \003(\0132\022.plgrpc.v1.Message\022\022\n\nrequest_id\030\002" +
+      " \001(\t\"`\n\023TaskArtifactUpdated\022%\n\010artifact\030" +
+      "\001 \001(\0132\023.plgrpc.v1.Artifact\022\016\n\006append\030\002 \001" +
+      "(\010\022\022\n\nlast_chunk\030\003 \001(\010\"=\n\013TaskPatched\022\025\n" +
+      "\rmetadata_json\030\001 \001(\t\022\027\n\017flow_state_json\030" +
+      "\002 \001(\t\"C\n\014TaskProgress\022\025\n\010progress\030\001 \001(\001H" +
+      "\000\210\001\001\022\017\n\007message\030\002 \001(\tB\013\n\t_progress\"`\n\021Ta" +
+      "skErrorReported\022#\n\007failure\030\001 \001(\0132\022.plgrp" +
+      "c.v1.Failure\022&\n\006effect\030\002 \001(\0162\026.plgrpc.v1" +
+      ".ErrorEffect\"N\n\017CancelRequested\022\016\n\006reaso" +
+      "n\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\022\025\n\rmetadat" +
+      "a_json\030\003 \001(\t\"^\n\017ActionRequested\022$\n\006actio" +
+      "n\030\001 \001(\0132\024.plgrpc.v1.RunAction\022\020\n\010positio" +
+      "n\030\003 \001(\tJ\004\010\002\020\003R\rdelegation_id\"D\n\025ActionPo" +
+      "licyEvaluated\022+\n\010decision\030\001 \001(\0132\031.plgrpc" +
+      ".v1.PolicyDecision\"\244\001\n\020ApprovalRequired\022" +
+      "\023\n\013approval_id\030\001 \001(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004ed" +
+      "it\030\003 \001(\0162\027.plgrpc.v1.ApprovalEdit\022/\n\013exp" +
+      "ire_time\030\004 \001(\0132\032.google.protobuf.Timesta" +
+      "mp\022\025\n\rmetadata_json\030\005 \001(\t\"\222\001\n\017ApprovalDe" +
+      "cided\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(" +
+      "\0162\030.plgrpc.v1.ApprovalState\022-\n\010decision\030" +
+      "\003 \001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nre" +
+      "quest_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edite" +
+      "d_arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014\n" +
+      "\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelegat" +
+      "ion_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004" +
+      "name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.P" +
+      "ayload\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Fail" +
+      "ure\022+\n\010duration\030\006 \001(\0132\031.google.protobuf." +
+      "Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usag" +
+      "e\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOut" +
+      "comeJ\004\010\005\020\006R\rdelegation_id\"M\n\017ContextPrep" +
+      "ared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Conte" +
+      "xtManifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStart" +
+      "ed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n" +
+      "\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 " +
+      "\001(\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002\n\020LlmCallComple" +
+      "ted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r" +
+      "\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(" +
+      "\t\022\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010du" +
+      "ration\030\007 \001(\0132\031.google.protobuf.Duration\022" +
+      "\024\n\014metrics_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(" +
+      "\0132\023.plgrpc.v1.ToolCall\022\025\n\rfinish_reason\030" +
+      "\n \001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001(" +
+      "\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCall" +
+      "Failed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
+      "\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attemp" +
+      "t\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Fai" +
+      "lure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 \001" +
+      "(\0132\031.google.protobuf.Duration\"\201\001\n\020Contex" +
+      "tCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014aft" +
+      "er_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plgr" +
+      "pc.v1.CompactionStrategy\022\017\n\007summary\030\004 \001(" +
+      "\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgr" +
+      "pc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t" +
+      "\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005blo" +
+      "ck\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006" +
+      " \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argu" +
+      "ments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece" +
+      "*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021" +
+      "\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022" +
+      "\022\n\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_C" +
+      "AUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTE" +
+      "D\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUS" +
+      "E_RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EF" +
+      "FECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTI" +
+      "NUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rAction" +
+      "Outcome\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022" +
+      "\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_" +
+      "OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIE" +
+      "D\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTI" +
+      "ON_OUTCOME_CANCELED\020\005Bc\n\033io.github.proto" +
+      "link_grpc.v1P\001ZBgithub.com/protolink-grp" +
+      "c/protolink-grpc/gen/go/plgrpc/v1;plgrpc" +
+      "v1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -318,7 +318,7 @@ public final class Event {
     internal_static_plgrpc_v1_RunEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunEvent_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ParentActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "TraceId", "SpanId", "ParentSpanId", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "Payload", });
+        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "Payload", });
     internal_static_plgrpc_v1_TaskSubmitted_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_TaskSubmitted_fieldAccessorTable = new
@@ -384,7 +384,7 @@ public final class Event {
     internal_static_plgrpc_v1_ActionRequested_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionRequested_descriptor,
-        new java.lang.String[] { "Action", "DelegationId", "Position", });
+        new java.lang.String[] { "Action", "Position", });
     internal_static_plgrpc_v1_ActionPolicyEvaluated_descriptor =
       getDescriptor().getMessageTypes().get(12);
     internal_static_plgrpc_v1_ActionPolicyEvaluated_fieldAccessorTable = new
@@ -408,13 +408,13 @@ public final class Event {
     internal_static_plgrpc_v1_ActionStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionStarted_descriptor,
-        new java.lang.String[] { "DelegationId", "EditedArguments", "Kind", "Name", });
+        new java.lang.String[] { "EditedArguments", "Kind", "Name", });
     internal_static_plgrpc_v1_ActionEnded_descriptor =
       getDescriptor().getMessageTypes().get(16);
     internal_static_plgrpc_v1_ActionEnded_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ActionEnded_descriptor,
-        new java.lang.String[] { "Kind", "Name", "Result", "Failure", "DelegationId", "Duration", "Usage", "Outcome", });
+        new java.lang.String[] { "Kind", "Name", "Result", "Failure", "Duration", "Usage", "Outcome", });
     internal_static_plgrpc_v1_ContextPrepared_descriptor =
       getDescriptor().getMessageTypes().get(17);
     internal_static_plgrpc_v1_ContextPrepared_fieldAccessorTable = new

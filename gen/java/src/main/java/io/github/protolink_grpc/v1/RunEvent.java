@@ -24,6 +24,9 @@ package io.github.protolink_grpc.v1;
  * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
  * unknown values in requests.
  *
+ * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+ * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+ *
  * Next free number of the envelope: 20.
  * </pre>
  *
@@ -55,15 +58,11 @@ private static final long serialVersionUID = 0L;
     eventType_ = "";
     agentName_ = "";
     actionId_ = "";
-    parentActionId_ = "";
     threadId_ = "";
     turnId_ = "";
     severity_ = 0;
     summary_ = "";
     metadataJson_ = "";
-    traceId_ = "";
-    spanId_ = "";
-    parentSpanId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -497,53 +496,6 @@ private static final long serialVersionUID = 0L;
     }
   }
 
-  public static final int PARENT_ACTION_ID_FIELD_NUMBER = 9;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object parentActionId_ = "";
-  /**
-   * <pre>
-   * Action that caused that action. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_action_id = 9;</code>
-   * @return The parentActionId.
-   */
-  @java.lang.Override
-  public java.lang.String getParentActionId() {
-    java.lang.Object ref = parentActionId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      parentActionId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Action that caused that action. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_action_id = 9;</code>
-   * @return The bytes for parentActionId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getParentActionIdBytes() {
-    java.lang.Object ref = parentActionId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      parentActionId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
   public static final int THREAD_ID_FIELD_NUMBER = 10;
   @SuppressWarnings("serial")
   private volatile java.lang.Object threadId_ = "";
@@ -767,147 +719,6 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       metadataJson_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int TRACE_ID_FIELD_NUMBER = 16;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object traceId_ = "";
-  /**
-   * <pre>
-   * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string trace_id = 16;</code>
-   * @return The traceId.
-   */
-  @java.lang.Override
-  public java.lang.String getTraceId() {
-    java.lang.Object ref = traceId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      traceId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string trace_id = 16;</code>
-   * @return The bytes for traceId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTraceIdBytes() {
-    java.lang.Object ref = traceId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      traceId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int SPAN_ID_FIELD_NUMBER = 17;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object spanId_ = "";
-  /**
-   * <pre>
-   * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string span_id = 17;</code>
-   * @return The spanId.
-   */
-  @java.lang.Override
-  public java.lang.String getSpanId() {
-    java.lang.Object ref = spanId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      spanId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string span_id = 17;</code>
-   * @return The bytes for spanId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getSpanIdBytes() {
-    java.lang.Object ref = spanId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      spanId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int PARENT_SPAN_ID_FIELD_NUMBER = 18;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object parentSpanId_ = "";
-  /**
-   * <pre>
-   * Parent of that span. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_span_id = 18;</code>
-   * @return The parentSpanId.
-   */
-  @java.lang.Override
-  public java.lang.String getParentSpanId() {
-    java.lang.Object ref = parentSpanId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      parentSpanId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Parent of that span. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_span_id = 18;</code>
-   * @return The bytes for parentSpanId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getParentSpanIdBytes() {
-    java.lang.Object ref = parentSpanId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      parentSpanId_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -1871,9 +1682,6 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 8, actionId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(parentActionId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 9, parentActionId_);
-    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 10, threadId_);
     }
@@ -1891,15 +1699,6 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 15, metadataJson_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(traceId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 16, traceId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(spanId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 17, spanId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(parentSpanId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 18, parentSpanId_);
     }
     if (mustUnderstand_ != false) {
       output.writeBool(19, mustUnderstand_);
@@ -2002,9 +1801,6 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(8, actionId_);
     }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(parentActionId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(9, parentActionId_);
-    }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(10, threadId_);
     }
@@ -2024,15 +1820,6 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(15, metadataJson_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(traceId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(16, traceId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(spanId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(17, spanId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(parentSpanId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(18, parentSpanId_);
     }
     if (mustUnderstand_ != false) {
       size += com.google.protobuf.CodedOutputStream
@@ -2156,8 +1943,6 @@ private static final long serialVersionUID = 0L;
         .equals(other.getAgentName())) return false;
     if (!getActionId()
         .equals(other.getActionId())) return false;
-    if (!getParentActionId()
-        .equals(other.getParentActionId())) return false;
     if (!getThreadId()
         .equals(other.getThreadId())) return false;
     if (!getTurnId()
@@ -2169,12 +1954,6 @@ private static final long serialVersionUID = 0L;
         .equals(other.getSummary())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
-    if (!getTraceId()
-        .equals(other.getTraceId())) return false;
-    if (!getSpanId()
-        .equals(other.getSpanId())) return false;
-    if (!getParentSpanId()
-        .equals(other.getParentSpanId())) return false;
     if (getMustUnderstand()
         != other.getMustUnderstand()) return false;
     if (!getPayloadCase().equals(other.getPayloadCase())) return false;
@@ -2296,8 +2075,6 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getAgentName().hashCode();
     hash = (37 * hash) + ACTION_ID_FIELD_NUMBER;
     hash = (53 * hash) + getActionId().hashCode();
-    hash = (37 * hash) + PARENT_ACTION_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getParentActionId().hashCode();
     hash = (37 * hash) + THREAD_ID_FIELD_NUMBER;
     hash = (53 * hash) + getThreadId().hashCode();
     hash = (37 * hash) + TURN_ID_FIELD_NUMBER;
@@ -2311,12 +2088,6 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getSummary().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
-    hash = (37 * hash) + TRACE_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getTraceId().hashCode();
-    hash = (37 * hash) + SPAN_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getSpanId().hashCode();
-    hash = (37 * hash) + PARENT_SPAN_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getParentSpanId().hashCode();
     hash = (37 * hash) + MUST_UNDERSTAND_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getMustUnderstand());
@@ -2524,6 +2295,9 @@ private static final long serialVersionUID = 0L;
    * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
    * unknown values in requests.
    *
+   * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
+   * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
+   *
    * Next free number of the envelope: 20.
    * </pre>
    *
@@ -2579,16 +2353,12 @@ private static final long serialVersionUID = 0L;
       }
       agentName_ = "";
       actionId_ = "";
-      parentActionId_ = "";
       threadId_ = "";
       turnId_ = "";
       last_ = false;
       severity_ = 0;
       summary_ = "";
       metadataJson_ = "";
-      traceId_ = "";
-      spanId_ = "";
-      parentSpanId_ = "";
       mustUnderstand_ = false;
       if (taskSubmittedBuilder_ != null) {
         taskSubmittedBuilder_.clear();
@@ -2719,36 +2489,24 @@ private static final long serialVersionUID = 0L;
         result.actionId_ = actionId_;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.parentActionId_ = parentActionId_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.threadId_ = threadId_;
       }
-      if (((from_bitField0_ & 0x00000400) != 0)) {
+      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.turnId_ = turnId_;
       }
-      if (((from_bitField0_ & 0x00000800) != 0)) {
+      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.last_ = last_;
       }
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000800) != 0)) {
         result.severity_ = severity_;
       }
-      if (((from_bitField0_ & 0x00002000) != 0)) {
+      if (((from_bitField0_ & 0x00001000) != 0)) {
         result.summary_ = summary_;
       }
-      if (((from_bitField0_ & 0x00004000) != 0)) {
+      if (((from_bitField0_ & 0x00002000) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      if (((from_bitField0_ & 0x00008000) != 0)) {
-        result.traceId_ = traceId_;
-      }
-      if (((from_bitField0_ & 0x00010000) != 0)) {
-        result.spanId_ = spanId_;
-      }
-      if (((from_bitField0_ & 0x00020000) != 0)) {
-        result.parentSpanId_ = parentSpanId_;
-      }
-      if (((from_bitField0_ & 0x00040000) != 0)) {
+      if (((from_bitField0_ & 0x00004000) != 0)) {
         result.mustUnderstand_ = mustUnderstand_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -2895,19 +2653,14 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000080;
         onChanged();
       }
-      if (!other.getParentActionId().isEmpty()) {
-        parentActionId_ = other.parentActionId_;
-        bitField0_ |= 0x00000100;
-        onChanged();
-      }
       if (!other.getThreadId().isEmpty()) {
         threadId_ = other.threadId_;
-        bitField0_ |= 0x00000200;
+        bitField0_ |= 0x00000100;
         onChanged();
       }
       if (!other.getTurnId().isEmpty()) {
         turnId_ = other.turnId_;
-        bitField0_ |= 0x00000400;
+        bitField0_ |= 0x00000200;
         onChanged();
       }
       if (other.getLast() != false) {
@@ -2918,27 +2671,12 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getSummary().isEmpty()) {
         summary_ = other.summary_;
-        bitField0_ |= 0x00002000;
+        bitField0_ |= 0x00001000;
         onChanged();
       }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
-        bitField0_ |= 0x00004000;
-        onChanged();
-      }
-      if (!other.getTraceId().isEmpty()) {
-        traceId_ = other.traceId_;
-        bitField0_ |= 0x00008000;
-        onChanged();
-      }
-      if (!other.getSpanId().isEmpty()) {
-        spanId_ = other.spanId_;
-        bitField0_ |= 0x00010000;
-        onChanged();
-      }
-      if (!other.getParentSpanId().isEmpty()) {
-        parentSpanId_ = other.parentSpanId_;
-        bitField0_ |= 0x00020000;
+        bitField0_ |= 0x00002000;
         onChanged();
       }
       if (other.getMustUnderstand() != false) {
@@ -3101,59 +2839,39 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000080;
               break;
             } // case 66
-            case 74: {
-              parentActionId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 74
             case 82: {
               threadId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000200;
+              bitField0_ |= 0x00000100;
               break;
             } // case 82
             case 90: {
               turnId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000400;
+              bitField0_ |= 0x00000200;
               break;
             } // case 90
             case 96: {
               last_ = input.readBool();
-              bitField0_ |= 0x00000800;
+              bitField0_ |= 0x00000400;
               break;
             } // case 96
             case 104: {
               severity_ = input.readEnum();
-              bitField0_ |= 0x00001000;
+              bitField0_ |= 0x00000800;
               break;
             } // case 104
             case 114: {
               summary_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00002000;
+              bitField0_ |= 0x00001000;
               break;
             } // case 114
             case 122: {
               metadataJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00004000;
+              bitField0_ |= 0x00002000;
               break;
             } // case 122
-            case 130: {
-              traceId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00008000;
-              break;
-            } // case 130
-            case 138: {
-              spanId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00010000;
-              break;
-            } // case 138
-            case 146: {
-              parentSpanId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00020000;
-              break;
-            } // case 146
             case 152: {
               mustUnderstand_ = input.readBool();
-              bitField0_ |= 0x00040000;
+              bitField0_ |= 0x00004000;
               break;
             } // case 152
             case 514: {
@@ -4094,98 +3812,6 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object parentActionId_ = "";
-    /**
-     * <pre>
-     * Action that caused that action. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_action_id = 9;</code>
-     * @return The parentActionId.
-     */
-    public java.lang.String getParentActionId() {
-      java.lang.Object ref = parentActionId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        parentActionId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Action that caused that action. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_action_id = 9;</code>
-     * @return The bytes for parentActionId.
-     */
-    public com.google.protobuf.ByteString
-        getParentActionIdBytes() {
-      java.lang.Object ref = parentActionId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        parentActionId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Action that caused that action. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_action_id = 9;</code>
-     * @param value The parentActionId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setParentActionId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      parentActionId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Action that caused that action. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_action_id = 9;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearParentActionId() {
-      parentActionId_ = getDefaultInstance().getParentActionId();
-      bitField0_ = (bitField0_ & ~0x00000100);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Action that caused that action. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_action_id = 9;</code>
-     * @param value The bytes for parentActionId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setParentActionIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      parentActionId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-
     private java.lang.Object threadId_ = "";
     /**
      * <pre>
@@ -4241,7 +3867,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       threadId_ = value;
-      bitField0_ |= 0x00000200;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
@@ -4255,7 +3881,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearThreadId() {
       threadId_ = getDefaultInstance().getThreadId();
-      bitField0_ = (bitField0_ & ~0x00000200);
+      bitField0_ = (bitField0_ & ~0x00000100);
       onChanged();
       return this;
     }
@@ -4273,7 +3899,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       threadId_ = value;
-      bitField0_ |= 0x00000200;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
@@ -4333,7 +3959,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       turnId_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -4347,7 +3973,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearTurnId() {
       turnId_ = getDefaultInstance().getTurnId();
-      bitField0_ = (bitField0_ & ~0x00000400);
+      bitField0_ = (bitField0_ & ~0x00000200);
       onChanged();
       return this;
     }
@@ -4365,7 +3991,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       turnId_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -4395,7 +4021,7 @@ private static final long serialVersionUID = 0L;
     public Builder setLast(boolean value) {
 
       last_ = value;
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -4408,7 +4034,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearLast() {
-      bitField0_ = (bitField0_ & ~0x00000800);
+      bitField0_ = (bitField0_ & ~0x00000400);
       last_ = false;
       onChanged();
       return this;
@@ -4437,7 +4063,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setSeverityValue(int value) {
       severity_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -4465,7 +4091,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setSeverity(io.github.protolink_grpc.v1.Severity value) {
       if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000800;
       severity_ = value.getNumber();
       onChanged();
       return this;
@@ -4479,7 +4105,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearSeverity() {
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000800);
       severity_ = 0;
       onChanged();
       return this;
@@ -4540,7 +4166,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       summary_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }
@@ -4554,7 +4180,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearSummary() {
       summary_ = getDefaultInstance().getSummary();
-      bitField0_ = (bitField0_ & ~0x00002000);
+      bitField0_ = (bitField0_ & ~0x00001000);
       onChanged();
       return this;
     }
@@ -4572,7 +4198,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       summary_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }
@@ -4632,7 +4258,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metadataJson_ = value;
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00002000;
       onChanged();
       return this;
     }
@@ -4646,7 +4272,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearMetadataJson() {
       metadataJson_ = getDefaultInstance().getMetadataJson();
-      bitField0_ = (bitField0_ & ~0x00004000);
+      bitField0_ = (bitField0_ & ~0x00002000);
       onChanged();
       return this;
     }
@@ -4664,283 +4290,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
-      bitField0_ |= 0x00004000;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object traceId_ = "";
-    /**
-     * <pre>
-     * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string trace_id = 16;</code>
-     * @return The traceId.
-     */
-    public java.lang.String getTraceId() {
-      java.lang.Object ref = traceId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        traceId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string trace_id = 16;</code>
-     * @return The bytes for traceId.
-     */
-    public com.google.protobuf.ByteString
-        getTraceIdBytes() {
-      java.lang.Object ref = traceId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        traceId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string trace_id = 16;</code>
-     * @param value The traceId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTraceId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      traceId_ = value;
-      bitField0_ |= 0x00008000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string trace_id = 16;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTraceId() {
-      traceId_ = getDefaultInstance().getTraceId();
-      bitField0_ = (bitField0_ & ~0x00008000);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string trace_id = 16;</code>
-     * @param value The bytes for traceId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTraceIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      traceId_ = value;
-      bitField0_ |= 0x00008000;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object spanId_ = "";
-    /**
-     * <pre>
-     * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string span_id = 17;</code>
-     * @return The spanId.
-     */
-    public java.lang.String getSpanId() {
-      java.lang.Object ref = spanId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        spanId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string span_id = 17;</code>
-     * @return The bytes for spanId.
-     */
-    public com.google.protobuf.ByteString
-        getSpanIdBytes() {
-      java.lang.Object ref = spanId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        spanId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string span_id = 17;</code>
-     * @param value The spanId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSpanId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      spanId_ = value;
-      bitField0_ |= 0x00010000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string span_id = 17;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearSpanId() {
-      spanId_ = getDefaultInstance().getSpanId();
-      bitField0_ = (bitField0_ & ~0x00010000);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string span_id = 17;</code>
-     * @param value The bytes for spanId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setSpanIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      spanId_ = value;
-      bitField0_ |= 0x00010000;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object parentSpanId_ = "";
-    /**
-     * <pre>
-     * Parent of that span. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_span_id = 18;</code>
-     * @return The parentSpanId.
-     */
-    public java.lang.String getParentSpanId() {
-      java.lang.Object ref = parentSpanId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        parentSpanId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Parent of that span. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_span_id = 18;</code>
-     * @return The bytes for parentSpanId.
-     */
-    public com.google.protobuf.ByteString
-        getParentSpanIdBytes() {
-      java.lang.Object ref = parentSpanId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        parentSpanId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Parent of that span. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_span_id = 18;</code>
-     * @param value The parentSpanId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setParentSpanId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      parentSpanId_ = value;
-      bitField0_ |= 0x00020000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Parent of that span. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_span_id = 18;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearParentSpanId() {
-      parentSpanId_ = getDefaultInstance().getParentSpanId();
-      bitField0_ = (bitField0_ & ~0x00020000);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Parent of that span. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string parent_span_id = 18;</code>
-     * @param value The bytes for parentSpanId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setParentSpanIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      parentSpanId_ = value;
-      bitField0_ |= 0x00020000;
+      bitField0_ |= 0x00002000;
       onChanged();
       return this;
     }
@@ -4972,7 +4322,7 @@ private static final long serialVersionUID = 0L;
     public Builder setMustUnderstand(boolean value) {
 
       mustUnderstand_ = value;
-      bitField0_ |= 0x00040000;
+      bitField0_ |= 0x00004000;
       onChanged();
       return this;
     }
@@ -4986,7 +4336,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearMustUnderstand() {
-      bitField0_ = (bitField0_ & ~0x00040000);
+      bitField0_ = (bitField0_ & ~0x00004000);
       mustUnderstand_ = false;
       onChanged();
       return this;

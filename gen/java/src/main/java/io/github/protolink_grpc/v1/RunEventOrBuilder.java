@@ -171,26 +171,6 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Action that caused that action. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_action_id = 9;</code>
-   * @return The parentActionId.
-   */
-  java.lang.String getParentActionId();
-  /**
-   * <pre>
-   * Action that caused that action. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_action_id = 9;</code>
-   * @return The bytes for parentActionId.
-   */
-  com.google.protobuf.ByteString
-      getParentActionIdBytes();
-
-  /**
-   * <pre>
    * Thread of the session that the event belongs to. Set by the server. Empty means none.
    * </pre>
    *
@@ -297,66 +277,6 @@ public interface RunEventOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
-
-  /**
-   * <pre>
-   * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string trace_id = 16;</code>
-   * @return The traceId.
-   */
-  java.lang.String getTraceId();
-  /**
-   * <pre>
-   * Telemetry trace: 32 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string trace_id = 16;</code>
-   * @return The bytes for traceId.
-   */
-  com.google.protobuf.ByteString
-      getTraceIdBytes();
-
-  /**
-   * <pre>
-   * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string span_id = 17;</code>
-   * @return The spanId.
-   */
-  java.lang.String getSpanId();
-  /**
-   * <pre>
-   * Telemetry span: 16 hexadecimal digits for OpenTelemetry. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string span_id = 17;</code>
-   * @return The bytes for spanId.
-   */
-  com.google.protobuf.ByteString
-      getSpanIdBytes();
-
-  /**
-   * <pre>
-   * Parent of that span. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_span_id = 18;</code>
-   * @return The parentSpanId.
-   */
-  java.lang.String getParentSpanId();
-  /**
-   * <pre>
-   * Parent of that span. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string parent_span_id = 18;</code>
-   * @return The bytes for parentSpanId.
-   */
-  com.google.protobuf.ByteString
-      getParentSpanIdBytes();
 
   /**
    * <pre>
