@@ -1,7 +1,7 @@
-"""AgentClient: the verbs of an agent, wherever it is and whatever it speaks, with what the network does wrong taken care of.
+"""AgentClient: calls agents over every supported protocol, with retries and resumed streams.
 
-Sending carries a request id, so that a repetition is never a second run. A stream that is cut is taken up again after the last
-event seen, without gap or duplicate.
+Every request that starts work carries a request id, so a retry never starts a second run. An interrupted stream is resumed after
+the last received event, without gaps or duplicates.
 """
 
 from collections import OrderedDict
@@ -64,10 +64,10 @@ Target = Literal["create", "continue", "create_or_continue"]
 A2ABinding = Literal["JSONRPC", "HTTP+JSON", "GRPC"]
 
 KNOWN_TASKS = 1000
-"""Unfinished tasks of which a client remembers what their agents have."""
+"""Unfinished tasks for which a client remembers which messages and artifacts the agent already has."""
 
 CONNECT_S = 2.0
-"""How long `connect` looks for an agent: an answer that it is away is wanted soon, while another one may do the work."""
+"""Timeout of `connect`. It is short, because another agent may be able to do the work."""
 
 _SETTLED = TERMINAL | INTERRUPTED
 _ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: _SETTLED, StopAt.CURRENT: frozenset[TaskState]()}
@@ -75,35 +75,35 @@ _ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: _SETTLED, StopAt.CURRENT
 
 _WEB_SCHEMES = {"a2a": "http://", "http": "http://", "sse": "http://", "websocket": "ws://"}
 _SCHEMES = {"grpc": "grpc://", "runtime": RUNTIME_SCHEME, **_WEB_SCHEMES}
-"""The scheme of URLs that name none, by transport."""
+"""The default URL scheme of each transport."""
 
 
 @checks_arguments
 class AgentClient:
-    """Talks to agents by URL.
+    """Calls agents by URL.
 
     Args:
-        transport: How URLs that name no scheme are spoken to: "grpc", "runtime", "a2a", "http", "sse" or "websocket". A URL's own
-            scheme always wins; behind `http(s)://` the last four say what kind of agent is there, with the others it is asked.
-        url: Agent to use where a method names none. It may also stand in the place of `transport`.
-        timeout: Seconds that a call with one answer may wait, its repetitions included; None means without bound. It bounds the
-            wait, not the run. Streams and the waiting of `wait_task` are bounded by `outage_s` alone.
+        transport: Protocol for URLs without a scheme: "grpc", "runtime", "a2a", "http", "sse" or "websocket". A URL's own scheme
+            takes precedence. For `http(s)://` URLs, the last four select the protocol; otherwise it is detected.
+        url: Default agent of methods that are called with None. It may also be given as the first argument.
+        timeout: Seconds that a unary call may take, including retries; None means no timeout. It limits the wait, not the run.
+            Streams and `wait_task` are limited only by `outage_s`.
         tls: Certificates for `grpcs://`.
-        metadata: Sent with every call; over HTTP as headers. Those that hold credentials (`authorization`, `x-api-key`, ...) never
-            go in the clear to another machine, unless `insecure_ok` says so.
-        credentials: What is shown to the agents: APIKey, Basic, BearerToken, OAuth2ClientCredentials.
-        outage_s: How long a call or a stream that was cut is tried again without progress: an answer, an event, or a stream that
-            was open for a second. 0 tries nothing again.
-        trusted_origins: URLs whose origins get metadata and credentials, too, where the card of an agent on the web points there.
-            Without them, what identifies the caller goes to the origin that the caller named and to no other. They are also
-            followed wherever they are, while a card from a public place leads to none in a private network or on this machine.
-        insecure_ok: Credentials in `metadata` may go in the clear to other machines; and the card of an agent that was found over
-            TLS may lead to a place in the clear, to which no credentials go, as above.
-        binding: Speak A2A, over this interface of the agent's card: "JSONRPC", "HTTP+JSON" or "GRPC". None speaks A2A only to
-            agents that offer nothing better, over the interface that they prefer.
+        metadata: Sent with every call; over HTTP as headers. Keys that contain credentials (`authorization`, `x-api-key`, ...) are
+            not sent unencrypted to another machine, unless `insecure_ok` is set.
+        credentials: APIKey, Basic, BearerToken or OAuth2ClientCredentials.
+        outage_s: How long an interrupted call or stream is retried without progress, in seconds. Progress is a response, an event,
+            or a stream that was open for a second. 0 turns retries off.
+        trusted_origins: URLs whose origins also receive metadata and credentials, if the card of an agent on the web points there.
+            By default only the origin that the caller named receives them. A card from a public address may point to a private
+            network or to this machine only if that origin is trusted.
+        insecure_ok: Allow sending credentials in `metadata` unencrypted to other machines, and following the card of an agent
+            found over TLS to an unencrypted address (which receives no credentials).
+        binding: Use A2A over this interface of the agent's card: "JSONRPC", "HTTP+JSON" or "GRPC". None uses A2A only for agents
+            that offer nothing better, over their preferred interface.
 
-    Every method raises the typed errors of `protolink_grpc.errors`: what the agent answered, `UnavailableError` when it cannot be
-    reached, `DeadlineExceededError` when the wait was over first.
+    Every method raises the typed errors of `protolink_grpc.errors`: the agent's error, `UnavailableError` if the agent cannot be
+    reached, or `DeadlineExceededError` after the timeout.
     """
 
     def __init__(
@@ -136,22 +136,22 @@ class AgentClient:
         self._binding = binding
         self._source_options = SourceOptions(self._options, tuple(trusted_origins), insecure_ok, binding or "")
         self._sources: dict[str, AgentSource] = {}
-        # What the agents of unfinished tasks have of them, by agent and task: it is not sent again.
+        # By agent and task id: what the agent already has of an unfinished task, and what is therefore not sent again.
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nothing that goes with its calls can say who calls."""
+        """Whether the calls carry no credentials: neither `credentials`, nor metadata, nor a client certificate."""
         return self._options.is_anonymous
 
     @property
     def outage_s(self) -> float:
-        """How long it tries again what was cut."""
+        """How long an interrupted call or stream is retried without progress, in seconds."""
         return self._options.outage_s
 
     @property
     def sync(self) -> SyncAgentClient:
-        """The same verbs for code that does not await: scripts, threads, notebooks."""
+        """The same methods, blocking, for code that does not await: scripts, threads, notebooks."""
         return SyncAgentClient(self)
 
     def _url(self, agent_url: str | None) -> str:
@@ -166,7 +166,7 @@ class AgentClient:
     def _agent(self, agent_url: str | None, *, outage_s: float | None = None) -> AgentPort:
         url = self._url(agent_url)
         check_headers(self._options.metadata, url, insecure_ok=self._insecure_ok)
-        # A scheme that is not in the table is refused as an address of gRPC.
+        # An unknown scheme is refused as an invalid gRPC address.
         name = SOURCES.get(url.partition("://")[0], GRPC)
         if self._binding is not None and name != WEB:
             raise InvalidArgumentError(
@@ -182,7 +182,7 @@ class AgentClient:
         return source
 
     def _over_a2a(self, agent_url: str | None) -> Any:
-        """The agent as an A2A agent: webhooks are a matter of A2A, for our own agents, too."""
+        """The agent over A2A, which is the only protocol with webhooks."""
         url = self._url(agent_url)
         if url.startswith(RUNTIME_SCHEME):
             raise UnimplementedError(
@@ -192,21 +192,21 @@ class AgentClient:
         return web.a2a_agent(url)
 
     def has_begun(self, agent_url: str | None, task_id: str) -> bool:
-        """Whether that agent has this task and has not ended it, as far as this client knows."""
+        """Whether, as far as this client knows, the agent has this task and it is unfinished."""
         return self._key(agent_url, task_id) in self._known
 
     async def connect(self, agent_url: str | None = None) -> None:
-        """Make sure that the agent can be reached; what fails after this may have reached it.
+        """Check that the agent can be reached. A later call that fails may have reached the agent.
 
         Raises:
-            UnavailableError: It cannot be within `CONNECT_S`.
+            UnavailableError: It could not be reached within `CONNECT_S`.
         """
         agent = self._agent(agent_url, outage_s=min(self.outage_s, CONNECT_S))
         if not agent.is_connected:
             await agent.card(self.timeout)
 
     async def get_agent_card(self, agent_url: str | None = None) -> AgentCard:
-        """Who the agent is and what it can do."""
+        """Return the agent's card: its name, skills and interfaces."""
         return await self._agent(agent_url).card(self.timeout)
 
     async def send_task(
@@ -222,25 +222,24 @@ class AgentClient:
         """Start or continue a task and wait until it ends or waits for input.
 
         Args:
-            task: A new task, or one that an agent returned with a further message added. It is not changed. A message or a text
-                begins a new task.
-            request_id: Give the same one to repeat a request safely from another process. The first answer counts, whatever else
-                the repetition says.
-            task_id: The task to continue with a message or a text. It must exist.
-            target: What is to become of the task: "create" fails where its id is taken, "continue" where the agent does not know
-                it, "create_or_continue" in neither case. None means "create" for a message or a text alone, "continue" with
-                `task_id` and for a task that waits at this agent, and "create_or_continue" for any other task: it may be new.
-            expected_sequence: The last event of the task that the caller has seen; 0 means any. Where the task has gone on since,
-                nothing is sent to it.
+            task: A new task, or a returned task with another message added. It is not modified. A message or a text starts a new
+                task, unless `task_id` is given.
+            request_id: Idempotency key. A request with the same key returns the first request's task, whatever its content. None
+                creates one for each call.
+            task_id: The existing task to continue with a message or a text.
+            target: "create" fails if the task's id exists, "continue" fails if it does not, "create_or_continue" accepts both.
+                None means "create" for a message or a text alone, "continue" with `task_id` and for a task that waits at this
+                agent, and "create_or_continue" for any other task.
+            expected_sequence: The last event of the task that the caller has seen; 0 means any. If the task has newer events, the
+                request is refused.
 
         Returns:
-            The task as it is now, history included. A failed task is returned, not raised: see `Task.raise_for_status`.
+            The current task with its history. A failed task is returned, not raised: see `Task.raise_for_status`.
 
         Raises:
-            TaskNotFoundError: There is no task with that `task_id`; or the agent had the task and has lost it: the last message
-                alone would begin another one.
-            TaskAlreadyExistsError: The task was to be created, and its id is taken.
-            SequenceConflictError: The task does not end with `expected_sequence`; the metadata has its `last_sequence`.
+            TaskNotFoundError: The agent has no task with this id, or no longer has it.
+            TaskAlreadyExistsError: The target is "create" and the id exists.
+            SequenceConflictError: The last event of the task is not `expected_sequence`; the metadata has its `last_sequence`.
         """
         whole = _addressed(task, task_id)
         aim = self._target(self._key(agent_url, whole.id), task, task_id, target)
@@ -284,13 +283,13 @@ class AgentClient:
     def _target(
         self, key: tuple[str, str], given: Task | Message | str, task_id: str | None, target: Target | None
     ) -> TaskTarget:
-        """What is to become of a task. Raises InvalidArgumentError: `target` is not one of the known ones."""
+        """The target of a request for this task. Raises InvalidArgumentError if `target` is unknown."""
         if target is not None:
             try:
                 return TaskTarget(target)
             except ValueError:
                 raise InvalidArgumentError(f"must be one of {', '.join(get_args(Target))}", field="target") from None
-        # What this agent had is continued or not found. A state says nothing: the task may wait at another agent.
+        # A task that this agent had must still exist there. The state alone is not enough: the task may wait at another agent.
         if task_id is not None or key in self._known:
             return TaskTarget.CONTINUE
         return TaskTarget.CREATE_OR_CONTINUE if isinstance(given, Task) else TaskTarget.CREATE
@@ -300,8 +299,8 @@ class AgentClient:
         return url and comparable_url(url), task_id
 
     def _noted(self, agent_url: str | None, answer: Task) -> Task:
-        """Remember what the agent has of a task that it has just shown whole."""
-        # By the answer's id: a repeated request is answered with the task of the first one.
+        """Remember what the agent has of a task that it has just returned completely."""
+        # Under the id in the response: a repeated request returns the task of the first one.
         key = self._key(agent_url, answer.id)
         if answer.is_terminal:
             self._known.pop(key, None)
@@ -315,12 +314,12 @@ class AgentClient:
             self._known.popitem(last=False)
 
     def _had(self, key: tuple[str, str], task: Task) -> tuple[int, int]:
-        """How many of the task's messages and artifacts its agent has: those of its last answer, if they are still in place."""
+        """How many messages and artifacts the agent has: those of its last response, if the task still begins with them."""
         known = self._known.get(key)
         return (known.messages, known.artifacts) if known is not None and known.begins(task) else (0, 0)
 
     async def _whole(self, agent: AgentPort, task: Task, had: tuple[int, int], sent: Sent) -> Task:
-        """The whole task: what the turn added comes back, the rest the caller has. Where it has not, it is fetched."""
+        """The complete task: what the turn added, joined with what the caller has. The rest is fetched if the caller lacks it."""
         answer = sent.task
         if len(answer.messages) == sent.message_count and len(answer.artifacts) == sent.artifact_count:
             return answer
@@ -345,19 +344,19 @@ class AgentClient:
     ) -> AsyncGenerator[RunEvent, None]:
         """Start or continue a task and yield the events of this turn as they are committed, until it ends or waits.
 
-        A cut is survived: the events go on where they stopped, each exactly once.
+        The stream is resumed after an interruption; each event is yielded exactly once.
 
         Args:
             task_id, target, expected_sequence: As in `send_task`.
-            deltas: Yield the text that models are producing, too: events `llm.stream` without a sequence whose payload is a
-                TextDelta. Those of one call, put together in order, are a beginning of its text, without gap or repetition; an
-                `llm.call.started` of the same call voids them. `llm.call.completed` has the whole text.
+            deltas: Also yield the text that models are producing, as `llm.stream` events without a sequence, whose payload is a
+                TextDelta. The deltas of one call are consecutive pieces of its text. After an `llm.call.started` of the same
+                call, the text starts again. `llm.call.completed` has the complete text.
         """
         given, task = task, _addressed(task, task_id)
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), _Known.of(task)
         news, aim = _news(task, self._had(key, task)), self._target(key, given, task_id, target)
-        # A repeated request shows the task of the first one, whatever the id of this one.
+        # A repeated request returns the task of the first one, even if the ids differ.
         watched, seen = task.id, 0
 
         def open_stream(after: int) -> AsyncGenerator[list[RunEvent], None]:
@@ -394,10 +393,10 @@ class AgentClient:
 
         Args:
             after: Last sequence that the caller has; 0 means from the beginning.
-            stop_at: Where to end: at the first event after `after` that ends the task; at the first that ends it or makes it
-                wait; or at what is stored now. A task that waits already, with nothing stored after `after`, is watched through
-                its next turn. A task that has ended never keeps a reader waiting.
-            deltas: Yield the text that models are producing, too, as `send_task_streaming` does; first what there is of it already.
+            stop_at: Where the stream ends: at the first event after `after` that ends the task; at the first one that ends it or
+                makes it wait; or at the last stored event. If the task waits and has no events after `after`, the stream covers
+                its next turn. The stream of a finished task always ends.
+            deltas: Also yield the text that models are producing, as in `send_task_streaming`, beginning with what exists of it.
         """
         agent = self._agent(agent_url)
 
@@ -411,15 +410,15 @@ class AgentClient:
                     yield event
 
     async def send_message(self, agent_url: str | None, message: Message | str) -> Message:
-        """Send one message as a task of its own and return the agent's answer.
+        """Send one message as a new task and return the agent's answer.
 
         Raises:
-            TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
+            TaskExecutionError: The task failed, was canceled, or ended without output; the error carries the task.
         """
         return answer_of(await self.send_task(agent_url, message))
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
-        """The whole task as it is now."""
+        """Return the complete current task."""
         return self._noted(agent_url, await self._agent(agent_url).get(task_id, self.timeout))
 
     async def list_tasks(
@@ -433,11 +432,11 @@ class AgentClient:
         page_token: str = "",
         include_total: bool = False,
     ) -> TaskList:
-        """One page of the caller's tasks, last changed first.
+        """Return one page of the caller's tasks, most recently changed first.
 
         Args:
             updated_after: ISO 8601.
-            include_total: Count the tasks that match on all pages, which takes the agent time where they are many.
+            include_total: Also count the matching tasks on all pages. This is slow for large numbers of tasks.
         """
         if updated_after:
             micros_from_iso(updated_after, field="updated_after")
@@ -452,14 +451,14 @@ class AgentClient:
         return await self._agent(agent_url).list(wanted, self.timeout)
 
     async def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task:
-        """Ask the agent to cancel a task and return it as it is afterwards."""
+        """Ask the agent to cancel a task and return the task."""
         return await self._agent(agent_url).cancel(task_id, reason or "", self.timeout)
 
     async def list_tools(self, agent_url: str | None = None, *, page_size: int = 0, page_token: str = "") -> ToolList:
-        """One page of an agent's tools, ordered by name.
+        """Return one page of an agent's tools, ordered by name.
 
         Raises:
-            UnimplementedError: The agent is none of this package; its card may show its tools as skills.
+            UnimplementedError: The agent does not use this package. Its card may list its tools as skills.
         """
         return await self._agent(agent_url).list_tools(page_size, page_token, self.timeout)
 
@@ -475,22 +474,21 @@ class AgentClient:
         session_id: str | None = None,
         **more: Any,
     ) -> Any:
-        """Run one tool of an agent, under its policy, and return the result.
+        """Call one tool of an agent, subject to the agent's policy, and return the result.
 
-        It is a task of its own there, so it may wait for an approval, and goes on when this call has stopped waiting.
+        The call is a task of its own: it may wait for an approval, and it continues if the caller stops waiting.
 
         Args:
-            arguments: The tool's arguments; `more` adds to them what has no name of its own here.
-            request_id: Give the same one to repeat a request safely from another process.
-            task_id: Id of the task that the call becomes, by which it can be found and canceled; None makes one. Errors name it in
-                their metadata.
-            session_id: Session to run it in; None means one of its own.
+            arguments: The tool's arguments. `more` are further arguments.
+            request_id: Idempotency key, as in `send_task`.
+            task_id: Id of the call's task, for finding and canceling it; None creates one. Errors have it in their metadata.
+            session_id: Session of the call; None means a new one.
 
         Raises:
-            ToolRejectedError: No such tool, or wrong arguments; nothing was changed.
-            ToolFailedError, ToolTimeoutError: It ran and did not succeed.
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It may not run.
-            TaskExecutionError: Its task was canceled.
+            ToolRejectedError: The tool does not exist or the arguments are invalid. Nothing was executed.
+            ToolFailedError, ToolTimeoutError: The tool ran and failed.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
+            TaskExecutionError: The task was canceled.
         """
         call = ToolCall(tool_name, {**(arguments or {}), **more})
         agent, request = self._agent(agent_url), request_id or new_request_id()
@@ -506,10 +504,10 @@ class AgentClient:
         page_size: int = 0,
         page_token: str = "",
     ) -> ApprovalList:
-        """One page of the approvals that the caller may answer or has asked for, oldest first.
+        """Return one page of the approvals that the caller may answer or has requested, oldest first.
 
         Args:
-            states: Approvals in one of these states; none means the pending ones.
+            states: Only approvals in these states; by default the pending ones.
         """
         try:
             wanted = tuple(ApprovalState(state) for state in states)
@@ -523,10 +521,10 @@ class AgentClient:
     async def watch_approvals(
         self, agent_url: str | None = None, *, task_id: str = ""
     ) -> AsyncGenerator[Approval, None]:
-        """Yield what `list_approvals` would show as it changes: first what waits, then what is asked for and answered.
+        """Yield the pending approvals, then every new or answered one.
 
-        It does not end by itself. It survives cuts: what was asked for and answered meanwhile is shown afterwards, an approval that
-        changed twice only as it is then. An agent that has lost its memory meanwhile shows what waits.
+        The stream does not end by itself. After an interruption it yields what has changed meanwhile; an approval that changed
+        twice is yielded once, in its latest state. If the agent has lost its state meanwhile, the pending approvals are yielded.
         """
         follow = follow_approvals(self._agent(agent_url), task_id, outage_s=self.outage_s)
         async with aclosing(follow) as approvals:
@@ -547,15 +545,18 @@ class AgentClient:
         """Answer an approval.
 
         Args:
-            answer: The decision; or the approval as it was shown, or its id, and the decision in the arguments that follow. An
-                approval brings its etag along.
-            approved: Whether the action may run. Never guessed.
-            edited_arguments: What to run with instead of what was asked, all of it, where policy allows it.
-            etag: `Approval.etag` as the approver saw it, required to approve: nothing else is then approved.
-            request_id: Give the same one to repeat an answer safely from another process.
+            answer: An ApprovalDecision; or an approval or its id, with the decision in the other arguments. An approval includes
+                its etag.
+            approved: Whether the action may run. Required.
+            edited_arguments: Complete replacement of the action's arguments, if the policy allows edits.
+            etag: `Approval.etag` of the approval that was reviewed. Required to approve, so that nothing else is approved.
+            request_id: Idempotency key, as in `send_task`.
 
         Raises:
-            ApprovalNotFoundError, ApprovalChangedError, PermissionDeniedError, InvalidArgumentError: As the agent answers.
+            ApprovalNotFoundError: No such approval, or the caller may not see it.
+            ApprovalChangedError: The approval has another etag, or has been answered.
+            PermissionDeniedError: The caller may not answer it.
+            InvalidArgumentError: The answer is incomplete or not allowed.
         """
         if isinstance(answer, Approval):
             etag, answer = etag or answer.etag, answer.approval_id
@@ -576,7 +577,10 @@ class AgentClient:
         stores: Sequence[str] | None = None,
         include_data: bool = False,
     ) -> StateOperationResult:
-        """What the agent remembers of a session, or of all sessions of the caller; `request` stands for the rest."""
+        """Describe what the agent remembers of a session, or of all sessions of the caller.
+
+        `request` replaces the other arguments.
+        """
         wanted = request or StateOperationRequest(session_id, tuple(stores or ()), include_data)
         return await self._agent(agent_url).describe_state(wanted, self.timeout)
 
@@ -588,7 +592,10 @@ class AgentClient:
         session_id: str | None = None,
         stores: Sequence[str] | None = None,
     ) -> StateOperationResult:
-        """Make the agent forget a session, or all sessions of the caller; `request` stands for the rest."""
+        """Delete what the agent remembers of a session, or of all sessions of the caller.
+
+        `request` replaces the other arguments.
+        """
         wanted = request or StateOperationRequest(session_id, tuple(stores or ()))
         return await self._agent(agent_url).reset_state(wanted, self.timeout)
 
@@ -604,7 +611,7 @@ class AgentClient:
         preserve_recent: int | None = None,
         summary_max_tokens: int | None = None,
     ) -> StateOperationResult:
-        """Make the conversation of a session smaller; arguments that are given replace the fields of `request`."""
+        """Compact the conversation of a session. Arguments take precedence over the fields of `request`."""
         wanted = StateOperationRequest.of(
             request,
             session_id=session_id,
@@ -619,35 +626,38 @@ class AgentClient:
     async def compact_history(
         self, agent_url: str | None, request: HistoryCompactionRequest | None = None, **fields: Any
     ) -> HistoryCompactionResult:
-        """Make the conversation of a session smaller. `fields` are those of a HistoryCompactionRequest, instead of one."""
+        """Compact the conversation of a session. `fields` are those of a HistoryCompactionRequest and replace `request`."""
         wanted = request or HistoryCompactionRequest(**fields)
         return await self._agent(agent_url).compact_history(wanted, self.timeout)
 
     async def set_push_config(self, agent_url: str | None, task_id: str, config: PushConfig) -> PushConfig:
-        """Register a webhook that the agent posts the task's updates to; one with the same id is replaced.
+        """Register a webhook to which the agent posts updates of the task. A webhook with the same id is replaced.
 
-        It goes over A2A, to agents of this package, too. What is posted is what A2A says.
+        This always uses A2A, also with agents of this package.
 
         Args:
-            config: Its `task_id` is ignored. Without an `id` the agent chooses one.
+            config: Its `task_id` is ignored. Without an `id` the agent creates one.
 
         Raises:
-            PushNotSupportedError: The agent sends no notifications.
-            InvalidArgumentError: The agent does not post to that URL.
-            TaskNotFoundError: No such task of the caller's.
-            UnimplementedError: The agent does not speak A2A.
+            PushNotSupportedError: The agent does not send notifications.
+            InvalidArgumentError: The agent refuses the URL.
+            TaskNotFoundError: The caller has no such task.
+            UnimplementedError: The agent does not support A2A.
         """
         agent = self._over_a2a(agent_url)
         found: PushConfig = await agent.set_push(replace(config, task_id=task_id), self.timeout)
         return found
 
     async def get_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> PushConfig:
-        """One webhook of a task. Raises TaskNotFoundError where there is no such task or webhook, else as `set_push_config`."""
+        """Return one webhook of a task.
+
+        Raises TaskNotFoundError if there is no such task or webhook, otherwise as `set_push_config`.
+        """
         found: PushConfig = await self._over_a2a(agent_url).get_push(task_id, config_id, self.timeout)
         return found
 
     async def list_push_configs(self, agent_url: str | None, task_id: str) -> list[PushConfig]:
-        """All webhooks of a task. Raises as `set_push_config`."""
+        """Return all webhooks of a task. Raises as `set_push_config`."""
         return list(await self._over_a2a(agent_url).list_push(task_id, self.timeout))
 
     async def delete_push_config(self, agent_url: str | None, task_id: str, config_id: str) -> None:
@@ -655,13 +665,13 @@ class AgentClient:
         await self._over_a2a(agent_url).delete_push(task_id, config_id, self.timeout)
 
     async def get_run_report(self, agent_url: str | None, task_id: str, run_id: str | None = None) -> RunReport:
-        """What a run did, without what its agent hides.
+        """Return the report of a run, without what the agent redacts.
 
         Args:
-            run_id: Which of the task's runs; None means the latest.
+            run_id: One of the task's runs; None means the latest.
 
         Raises:
-            TaskNotFoundError: No such task of the caller's, or no such run of it.
+            TaskNotFoundError: The caller has no such task, or the task has no such run.
         """
         agent, backoff = self._agent(agent_url), Backoff(self.outage_s)
         while True:
@@ -679,10 +689,10 @@ class AgentClient:
         *,
         format: Literal["protolink", "agentruntime"] = "protolink",  # noqa: A002 -- the field's name
     ) -> AsyncGenerator[str, None]:
-        """Yield the log of a task, as it is now, as JSON lines: RunEvents, or the events of the Agent Runtime contract."""
+        """Yield the current log of a task as JSON lines: RunEvents, or events of the Agent Runtime contract."""
         agent, shown, backoff = self._agent(agent_url), 0, Backoff(self.outage_s)
         while True:
-            again = shown  # lines of a log do not change: those that were shown before come first
+            again = shown  # a log only grows: the lines that were yielded before come first
             try:
                 async with aclosing(agent.export(task_id, format, None)) as batches:
                     async for lines in batches:
@@ -698,18 +708,18 @@ class AgentClient:
                 await backoff.after(error)
 
     async def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
-        """Wait until a task ends or waits for input, through cuts and restarts, and return it."""
+        """Wait until a task ends or waits for input, across interruptions and restarts, and return it."""
         agent = self._agent(agent_url)
         after = 0
         while (task := await agent.get(task_id, self.timeout)).state not in _SETTLED:
-            # An earlier turn may have ended with a question: one more round for each of those.
+            # An earlier turn may have ended waiting for input, which ends the subscription too: continue after each of those.
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after
         return self._noted(agent_url, task)
 
 
 def _addressed(given: Task | Message | str, task_id: str | None) -> Task:
-    """What is given, as a task; with that id where there is one. Raises InvalidArgumentError: it is a task with another id."""
+    """Convert the input to a task, with `task_id` if given. Raises InvalidArgumentError for a task with another id."""
     task = Task.of(given)
     if task_id is None or task.id == task_id:
         return task
@@ -721,10 +731,10 @@ def _addressed(given: Task | Message | str, task_id: str | None) -> Task:
 
 
 def answer_of(task: Task) -> Message:
-    """The last thing that the agent said in a task, its last artifact where it said nothing.
+    """The agent's last message in a task, or its last artifact as a message if there is none.
 
     Raises:
-        TaskExecutionError: The task failed, was canceled, or ended without any output; carries the task.
+        TaskExecutionError: The task failed, was canceled, or ended without output; the error carries the task.
     """
     task.raise_for_status()
     for index in range(len(task.messages) - 1, -1, -1):
@@ -736,13 +746,13 @@ def answer_of(task: Task) -> Message:
 
 
 def _spoken(part: Part) -> Part:
-    """What a model answered, as the text that it is in a conversation."""
+    """A part with a model's answer, converted to a text part."""
     return Part.text(part.content) if part.type == "infer_output" and isinstance(part.content, str) else part
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """How much of a task its agent had at its last answer, and the ids by which that beginning is recognised."""
+    """How much of a task the agent had in its last response, and the ids by which that part is recognized."""
 
     messages: int
     artifacts: int
@@ -760,30 +770,30 @@ class _Known:
         )
 
     def begins(self, task: Task) -> bool:
-        """Whether the task, as the caller has it now, begins with what the agent had."""
+        """Whether the caller's task begins with what the agent had."""
         return _at(task.messages, self.messages) == self.last_message and (
             _at(task.artifacts, self.artifacts) == self.last_artifact
         )
 
 
 def _at(items: Sequence[Message] | Sequence[Artifact], count: int) -> str:
-    """The id of the last of the first `count`; nobody's id when there are not so many."""
+    """The id of item number `count`, or an unused id if there are fewer items."""
     if not count:
         return ""
     return items[count - 1].id if count <= len(items) else "\n"
 
 
 def _news(task: Task, had: tuple[int, int]) -> Task:
-    """What the agent does not have of a task: a turn costs the same however long the conversation is.
+    """The part of a task that the agent does not have, so that the cost of a turn does not grow with the conversation.
 
-    The agent itself leaves out what it has, so knowing too little here only costs bytes.
+    The agent ignores what it has already, so sending too much costs only bytes.
     """
     metadata = {key: value for key, value in task.metadata.items() if key != "state_history"}
     return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], metadata=metadata)
 
 
 def _last_sent(event: RunEvent) -> str:
-    """The id of the last message that a turn began with. A repeated request does not add what is new in the repetition."""
+    """The id of the last message that the turn started with. A repeated request adds no messages to the first one's turn."""
     payload = event.payload
     added = payload.task if isinstance(payload, TaskSubmitted) else payload
     messages = added.messages if isinstance(added, Task | TaskMessagesAdded) else ()
@@ -791,14 +801,14 @@ def _last_sent(event: RunEvent) -> str:
 
 
 def _joined(known: list[Item], added: list[Item]) -> list[Item]:
-    """What the caller had, then what it did not; an item that came back changed takes the place of the old one."""
+    """The caller's items and the new ones. A new item replaces an old one with the same id."""
     latest = {item.id: item for item in added}
     joined = [latest.pop(item.id, item) for item in known]
     return joined + [item for item in added if item.id in latest]
 
 
 def _joined_history(task: Task, answer: Task) -> list[Any] | None:
-    """The state changes that the caller had, then those of the turn; None where the one does not lead to the other."""
+    """The caller's state changes and those of the turn, or None if the two do not connect."""
     known, added = task.metadata.get("state_history"), answer.metadata.get("state_history")
     if not isinstance(known, list) or not isinstance(added, list) or not known or not added:
         return None

@@ -1,4 +1,4 @@
-"""Approvals as a client follows them: each change once, through cuts. How an agent is reached is the port's business."""
+"""Watches of approvals: each change is yielded once, also across interruptions."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -11,13 +11,13 @@ from protolink_grpc.models.watch import ApprovalChanges
 
 
 async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -> AsyncGenerator[Approval, None]:
-    """What waits, then what changes, each state of each approval once.
+    """Yield the pending approvals, then the changed ones, each state of each approval once.
 
-    After a cut the agent shows what has changed meanwhile; one that no longer knows the position shows what waits, of which the
-    approvals that were shown before are left out.
+    After an interruption the agent sends what has changed meanwhile, or a snapshot if it no longer knows the position. Approvals
+    of a snapshot that were yielded before are left out.
 
     Args:
-        outage_s: How long a cut may last.
+        outage_s: How long an interruption may last, in seconds.
     """
     follower, backoff = ApprovalFollower(), Backoff(outage_s, streams=True)
     while True:
@@ -37,7 +37,7 @@ async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -
 
 
 class ApprovalFollower:
-    """What the reader of a watch knows, through all its streams."""
+    """The state of a watch across all its streams."""
 
     def __init__(self) -> None:
         self._revision = 0
@@ -45,12 +45,12 @@ class ApprovalFollower:
         self._snapshot: list[Approval] | None = None
 
     def reopened(self) -> int:
-        """A stream begins; the revision after which it must."""
+        """Called when a stream is opened. Returns the revision after which it must begin."""
         self._snapshot = None
         return self._revision
 
     def news(self, batch: ApprovalChanges) -> list[Approval]:
-        """What to show of a batch. A snapshot is shown once it is complete: one that is cut off comes again, as it is by then."""
+        """The approvals of a batch to yield. A snapshot is yielded when it is complete; an interrupted one is sent again."""
         position, found = batch.position, batch.approvals
         if position.reset:
             self._snapshot = []
@@ -73,7 +73,7 @@ class ApprovalFollower:
 async def each_approval(
     agent: AgentPort, states: Iterable[ApprovalState], task_id: str, timeout_s: float | None
 ) -> AsyncGenerator[Approval, None]:
-    """Every approval in one of these states, oldest first, page by page."""
+    """Yield every approval in these states, oldest first, fetched page by page."""
     token = ""
     while True:
         page = await agent.list_approvals(ApprovalFilter(tuple(states), task_id, page_token=token), timeout_s)

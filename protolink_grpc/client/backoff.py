@@ -6,17 +6,17 @@ from protolink_grpc.errors import ProtolinkError, RemoteError
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 
 OUTAGE_S = 60.0
-"""How long what was cut is repeated, unless a client says otherwise."""
+"""Default time for which an interrupted call or stream is retried, in seconds."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
-"""Between attempts: doubling, with jitter."""
+"""Pauses between attempts: doubling, with jitter."""
 
 OPEN_S = 1.0
-"""A stream that was open for so long counts as progress."""
+"""A stream that was open for this long counts as progress."""
 
 
 def is_cut(error: ProtolinkError) -> bool:
-    """Whether the same request may be sent again: the connection broke, or the agent is away for a while."""
+    """Whether the same request may be sent again: the connection broke, or the agent is temporarily unavailable."""
     code = error.code if isinstance(error, RemoteError) else error.rule.grpc
     return code == "UNAVAILABLE"
 
@@ -25,8 +25,8 @@ class Backoff:
     """The backoff of one call: how long to wait before the next attempt, and when to give up.
 
     Args:
-        outage_s: How long to try without progress; 0 repeats nothing.
-        streams: An attempt is a stream, which may be open without showing anything.
+        outage_s: How long to retry without progress, in seconds; 0 turns retries off.
+        streams: Whether an attempt is a stream, which may be open without delivering anything.
     """
 
     def __init__(self, outage_s: float, *, streams: bool = False) -> None:
@@ -37,16 +37,16 @@ class Backoff:
         self.reset()
 
     def begin(self) -> None:
-        """An attempt begins."""
+        """Record that an attempt begins."""
         self._began = asyncio.get_running_loop().time()
 
     def reset(self) -> None:
-        """There was an answer or an event: the next cut is a first one."""
+        """Record a response or an event: the next interruption counts as the first one."""
         self._delay.reset()
         self._first_cut: float | None = None
 
     def next_s(self, error: ProtolinkError) -> float | None:
-        """Seconds to wait before the next attempt; None when it is time to give up and raise the error of the last one."""
+        """Seconds to wait before the next attempt, or None if the error of the last one is to be raised."""
         now = asyncio.get_running_loop().time()
         if self._streams and now - self._began >= OPEN_S and not error.metadata.get("unreached"):
             self._first_cut = None  # the pauses go on growing, so that nothing spins
@@ -55,11 +55,11 @@ class Backoff:
         least_s = error.retry_after_s or 0.0
         if left_s <= 0 or least_s > left_s:
             return None
-        # The last attempt comes when the time is over, not before.
+        # The last attempt is made at the end of the retry time, not before.
         return min(max(self._delay.next_s(), least_s), left_s)
 
     async def after(self, error: ProtolinkError) -> None:
-        """Wait before the next attempt. Raises `error` when it is time to give up."""
+        """Wait before the next attempt. Raises `error` if there is none."""
         pause_s = self.next_s(error)
         if pause_s is None:
             raise error

@@ -1,4 +1,4 @@
-"""Channels to peers: one per event loop and address, shared by all clients. Calls over them, repeated where they were cut."""
+"""gRPC channels, one per event loop and address and shared by all clients, and calls over them with retries."""
 
 import asyncio
 import time
@@ -22,19 +22,19 @@ from protolink_grpc.net.tracing import joined_to_trace
 from protolink_grpc.wire.status import from_code, from_status, has_reason, requested_pause_s
 
 CUT_CODES = frozenset({"UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"})
-"""How calls end whose connection broke, where the agent itself has not said anything. CANCELLED is by another party: a call that
-its own caller cancels raises CancelledError."""
+"""Status codes of calls whose connection broke, if the status has no ErrorInfo. CANCELLED comes from the network: a call that its
+caller cancels raises CancelledError."""
 
 MAX_RESPONSE_BYTES = 64 << 20
-"""Bound of one response: a whole task may be larger than what gRPC receives by default."""
+"""Limit of one response, in bytes: a task may be larger than gRPC's default of 4 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelOptions:
-    """How to connect, and what goes with every call: `metadata` as it is, headers that `credentials` make.
+    """How to connect, and the metadata and credentials of every call.
 
     Args:
-        outage_s: How long a call that was cut is repeated.
+        outage_s: How long an interrupted call is retried, in seconds.
     """
 
     tls: TLSConfig | None = None
@@ -44,22 +44,22 @@ class ChannelOptions:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether nothing that goes with a call can say who calls."""
+        """Whether calls carry no credentials: neither `credentials`, nor metadata, nor a client certificate."""
         return self.tls is None and not self.metadata and self.credentials is None
 
 
 MAX_JUDGED = 256
-"""Channels to numeric addresses that a loop keeps: such a peer's name may lead elsewhere each time."""
+"""Channels to numeric addresses that one event loop keeps: the name of such a peer may resolve to new addresses each time."""
 
 LEAVE_S = 60.0
-"""How long calls may go on over a channel that makes room for another one."""
+"""How long calls may continue on a channel that is closed to make room for another one, in seconds."""
 
 Key = tuple[Address, TLSConfig | None, tuple[str, ...]]
 
 
 @dataclass(slots=True)
 class _Connection:
-    """A channel and the stubs over it: building a stub takes 9 to 12 us, for it makes an object per method."""
+    """A channel and its stubs. They are kept because building a stub takes 9 to 12 us: it creates an object per method."""
 
     channel: grpc.aio.Channel
     stubs: dict[Callable[[Any], Any], Any] = field(default_factory=dict)
@@ -71,7 +71,7 @@ _connections: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, _C
 
 
 def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ...] = ()) -> grpc.aio.Channel:
-    """The channel of the running loop to that address. It connects when first used and reconnects by itself.
+    """Return the running loop's channel to an address. It connects when it is first used and reconnects by itself.
 
     Args:
         numeric: The numeric addresses, of one family, to connect to instead of what the host's name resolves to.
@@ -80,7 +80,7 @@ def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ..
 
 
 def stub_to(kind: Callable[[Any], Any], address: Address, options: ChannelOptions) -> Any:
-    """The generated stub of that class over `channel_to(address, options)`, built once per channel."""
+    """Return the generated stub over `channel_to(address, options)`, built once per channel."""
     connection = _connection_to(address, options.tls, ())
     stub = connection.stubs.get(kind)
     if stub is None:
@@ -92,11 +92,11 @@ def _connection_to(address: Address, tls: TLSConfig | None, numeric: tuple[str, 
     loop = asyncio.get_running_loop()
     connections = _connections.get(loop)
     if connections is None:
-        # A channel holds on to its loop, so that the weak key alone would never let either of them go.
+        # A channel references its loop, so the weak key alone would never free either of them.
         for gone in [known for known in _connections if known.is_closed()]:
             del _connections[gone]
         connections = _connections[loop] = {}
-    # Names are answered with the same addresses in another order each time.
+    # DNS returns the same addresses in another order each time.
     key = (address, tls, tuple(sorted(numeric)))
     connection = connections.pop(key, None) if numeric else connections.get(key)
     if connection is None:
@@ -111,7 +111,7 @@ _leaving: set[asyncio.Task[None]] = set()
 
 
 def _make_room(loop: asyncio.AbstractEventLoop, connections: dict[Key, _Connection]) -> None:
-    """Let go of the channel to a numeric address that was not used for longest, where one more would be too many."""
+    """Close the least recently used channel to a numeric address if there are too many."""
     judged = [key for key in connections if key[2]]
     for key in judged[: max(0, len(judged) + 1 - MAX_JUDGED)]:
         leaving = loop.create_task(connections.pop(key).channel.close(LEAVE_S))
@@ -125,19 +125,19 @@ def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> 
         ("grpc.max_send_message_length", -1),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
-        # Without these two, gRPC waits a minute for the answer, and stops asking while a stream is quiet.
+        # By default gRPC waits a minute for the answer to a ping, and sends no pings while a stream is idle.
         ("grpc.http2.ping_timeout_ms", 10_000),
         ("grpc.http2.max_pings_without_data", 0),
-        # An agent that comes back is found within this time, however long it was away.
+        # An agent that is reachable again is found within this time, no matter how long it was unreachable.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 500),
-        # Calls to this machine must not go through somebody's proxy.
+        # Calls to this machine must not go through a proxy.
         ("grpc.enable_http_proxy", 0 if address.host in ("127.0.0.1", "localhost", "::1") else 1),
     ]
     target = address.target
     if numeric:
-        # Wherever it connects, certificates are verified for the name, and the name is what the server is told.
+        # Certificates are verified for the host name, and the server receives it as authority, whatever address is used.
         arguments += [("grpc.ssl_target_name_override", address.host), ("grpc.default_authority", target)]
         target = _numeric_target(numeric, address.port)
     if address.secure:
@@ -146,19 +146,19 @@ def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> 
 
 
 def _numeric_target(numeric: tuple[str, ...], port: int) -> str:
-    """Several addresses of one family, as gRPC spells them."""
+    """A gRPC target for several addresses of one family."""
     if ":" in numeric[0]:
         return "ipv6:" + ",".join(f"[{each.replace('%', '%25')}]:{port}" for each in numeric)
     return "ipv4:" + ",".join(f"{each}:{port}" for each in numeric)
 
 
 def is_connected(address: Address, options: ChannelOptions) -> bool:
-    """Whether what is sent there now goes out at once, as far as is known here."""
+    """Whether the running loop has a connected channel to that address."""
     return channel_to(address, options).get_state() is grpc.ChannelConnectivity.READY
 
 
 async def close_channels() -> None:
-    """Close every channel of the running loop; the next call opens new ones."""
+    """Close all channels of the running loop. The next call opens new ones."""
     for connection in _connections.pop(asyncio.get_running_loop(), {}).values():
         await connection.channel.close()
 
@@ -166,13 +166,13 @@ async def close_channels() -> None:
 async def ask(
     method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> Any:
-    """The one answer to a request, which is sent again where it was cut: every write has a request id.
+    """Make a unary call, retry it after an interruption, and return the response.
 
-    Credentials that are refused are renewed once, where they can be.
+    Retries are safe because every write has a request id. Refused credentials are renewed once if they can be.
 
     Args:
-        method: Of an asynchronous stub.
-        timeout_s: Bound of all attempts and of the pauses between them.
+        method: A method of an asynchronous stub.
+        timeout_s: Timeout of all attempts and the pauses between them, in seconds.
     """
     attempts = _Attempts(address, options, timeout_s, options.outage_s)
     while True:
@@ -187,7 +187,7 @@ async def ask(
 async def answers(
     method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> AsyncGenerator[Any, None]:
-    """The answers to a request. Closing this cancels the call. A stream that was cut is for its reader to go on with."""
+    """Make a streaming call and yield its responses. Closing the generator cancels the call. Resuming is left to the caller."""
     attempts, has_begun = _Attempts(address, options, timeout_s, 0.0), False
     while True:
         metadata = await attempts.metadata()
@@ -202,13 +202,13 @@ async def answers(
                 raise
         finally:
             if isinstance(call, AsyncGenerator):
-                await call.aclose()  # a call over HTTP, whose connection is closed by this
+                await call.aclose()  # a call over HTTP: this closes its connection
             else:
                 call.cancel()
 
 
 class _Attempts:
-    """One request, through all of its attempts and within one bound of time."""
+    """The attempts of one request, within one timeout."""
 
     def __init__(self, address: Endpoint, options: ChannelOptions, timeout_s: float | None, outage_s: float) -> None:
         self._address = address
@@ -233,12 +233,12 @@ class _Attempts:
             raise DeadlineExceededError(
                 f"there were no credentials for {self._address.url} in time", url=self._address.url
             ) from None
-        # gRPC takes keys in lower case only.
+        # gRPC accepts only lower-case keys.
         own = tuple((key.lower(), value) for key, value in self._headers.items())
         return joined_to_trace(self._options.metadata + own)
 
     async def may_go_on(self, error: grpc.aio.AioRpcError) -> bool:
-        """Whether to make one more attempt, once it is time for it."""
+        """Wait for the time of the next attempt. Returns False if there is none."""
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             if self._was_renewed or self._options.credentials is None:
                 return False
@@ -249,14 +249,14 @@ class _Attempts:
         if pause_s is None:
             return False
         left_s = self.left_s
-        # Where no time is left after that, the next attempt ends with DEADLINE_EXCEEDED at once.
+        # If no time is left after the pause, the next attempt ends with DEADLINE_EXCEEDED at once.
         await asyncio.sleep(pause_s if left_s is None else min(pause_s, left_s))
         return True
 
 
 @asynccontextmanager
 async def typed_errors(address: Endpoint, **metadata: str) -> AsyncIterator[None]:
-    """Turn what gRPC raises into the errors of this package, unreachable peers named by their URL."""
+    """Convert gRPC's errors to those of this package. The error for an unreachable peer contains its URL."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
@@ -264,7 +264,7 @@ async def typed_errors(address: Endpoint, **metadata: str) -> AsyncIterator[None
 
 
 def call_error(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) -> ProtolinkError:
-    """The error that a failed call means."""
+    """Build the error for a failed call."""
     status = rpc_status.from_call(error)
     code, details = error.code().name, error.details() or ""
     if code in CUT_CODES and (status is None or not has_reason(status)):

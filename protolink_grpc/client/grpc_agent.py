@@ -1,4 +1,4 @@
-"""One of our agents over gRPC, or over whatever else carries the same services."""
+"""Agents of this package over gRPC, or over another channel that carries the same services."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -59,7 +59,7 @@ from protolink_grpc.wire.tools import TOOL
 from protolink_grpc.wire.watch import position_from_pb
 
 MAX_OPENED = 1000
-"""Agents that a client keeps open by URL; the least recently used one is dropped first."""
+"""How many agents a client keeps open by URL; the least recently used one is dropped first."""
 
 _STOPS = {
     StopAt.TERMINAL: pb.STOP_AT_TERMINAL,
@@ -75,10 +75,10 @@ _TARGETS = {
 
 
 def _input_of(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.TaskInput:
-    """The contract has no place for the state of a task that is sent: one that has ended is never created.
+    """Convert a task to an input. An input has no state, so a finished task is only continued, never created.
 
     Raises:
-        InvalidArgumentError: It is to be created all the same.
+        InvalidArgumentError: The task is finished and the target is CREATE.
     """
     if task.is_terminal and target is not TaskTarget.CONTINUE:
         if target is TaskTarget.CREATE:
@@ -89,7 +89,7 @@ def _input_of(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.T
 
 @contextmanager
 def _refusal_of_ended(task: Task, target: TaskTarget) -> Iterator[None]:
-    """Raise InvalidArgumentError where the agent does not know a task that has ended, and that the caller did not say it knows."""
+    """Raise InvalidArgumentError if a finished task that may be created does not exist at the agent."""
     try:
         yield
     except TaskNotFoundError:
@@ -103,23 +103,23 @@ def _deltas(wanted: bool) -> "pb.DeltaMode.ValueType":
 
 
 _ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: TERMINAL | INTERRUPTED}
-"""States with which a stream ends."""
+"""The states that end a stream."""
 
 
 class RpcAgent:
-    """The agent behind an address. A subclass has the channel to it."""
+    """An agent at an address. A subclass provides the channel."""
 
     def __init__(self, address: Endpoint, options: ChannelOptions) -> None:
         self.address = address
         self._options = options
 
     def _stub_of(self, kind: Callable[[Any], Any]) -> Any:
-        """The stub of that class over the channel, built once per channel."""
+        """Return the stub over the channel, built once per channel."""
         raise NotImplementedError
 
     @property
     def _stub(self) -> Any:
-        # The async flavour of the stub: generated types tell it from the sync one by the channel only.
+        # The async stub: the generated types distinguish it from the sync one only by the channel.
         return self._stub_of(agent_service_pb2_grpc.AgentServiceStub)
 
     @property
@@ -180,7 +180,7 @@ class RpcAgent:
             async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
                 async for response in responses:
                     events = events_from_pb(response)
-                    if events:  # a position alone is no progress
+                    if events:  # a position alone is not progress
                         last = _last_state(events, last)
                         yield events
         if last not in _ENDS[StopAt.INTERRUPTED]:
@@ -205,19 +205,19 @@ class RpcAgent:
             raise self._ended_early(task_id)
 
     async def _has_ended(self, task_id: str, after: int, timeout_s: float | None) -> bool:
-        """Whether a task has ended and has nothing to show after that sequence."""
+        """Whether a task has ended and has no events after that sequence."""
         request = pb.GetTaskRequest(task_id=task_id, view=task_pb2.TASK_VIEW_HEADER)
         async with typed_errors(self.address, task_id=task_id):
             response = await self._ask(self._stub.GetTask, request, timeout_s)
         return STATES.read(response.task.state) in TERMINAL and response.task.sequence <= after
 
     def _ended_early(self, task_id: str) -> UnavailableError:
-        """The error for a stream that was ended, without an error, by something between here and the agent."""
+        """Build the error for a stream that ended early without an error, for instance because of a proxy."""
         url = self.address.url
         return UnavailableError(f"{url} ended a stream too early", url=url, task_id=task_id)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
-        """The whole task, answer by answer where it does not fit into one."""
+        """Return the complete task, with as many requests as its size needs."""
         request, pages = pb.GetTaskRequest(task_id=task_id), list[task_pb2.Task]()
         end = None if timeout_s is None else time.monotonic() + timeout_s
         async with typed_errors(self.address, task_id=task_id):
@@ -226,16 +226,16 @@ class RpcAgent:
                 page = (await self._ask(self._stub.GetTask, request, left_s)).task
                 pages.append(page)
                 if page.omitted or not (page.messages or page.artifacts):
-                    break  # something is too large for one answer
+                    break  # a field is too large for one response
                 if not page.first_message and not page.first_artifact:
                     return task_from_pb(joined(pages))
                 request.before_message, request.before_artifact = page.first_message, page.first_artifact
         if not page.omitted and len(pages) == 1:
-            return task_from_pb(page)  # there is nothing in it
+            return task_from_pb(page)  # the page is empty
         return await self._read_log(task_id, timeout_s)
 
     async def _read_log(self, task_id: str, timeout_s: float | None) -> Task:
-        """The task that its events add up to."""
+        """Return the task computed from its events."""
         fold = TaskFold(task_id)
         async with aclosing(self.watch(task_id, 0, StopAt.CURRENT, timeout_s=timeout_s)) as batches:
             async for events in batches:
@@ -295,7 +295,7 @@ class RpcAgent:
         )
         async with typed_errors(self.address, tool=call.tool_name, task_id=task_id):
             response = await self._ask(self._control.CallTool, request, timeout_s)
-        if not response.HasField("output"):  # it is too large for the answer
+        if not response.HasField("output"):  # it is too large for the response
             output = find_tool_output((await self.get(response.task_id, timeout_s)).artifacts)
             if output is None:
                 raise RemoteError(f"{self.address.url} did not say what the tool gave", task_id=response.task_id)
@@ -350,7 +350,7 @@ class RpcAgent:
 
 
 class GrpcAgent(RpcAgent):
-    """The agent behind a `grpc://` or `grpcs://` address. Channels are shared, so making one of these costs nothing."""
+    """An agent at a `grpc://` or `grpcs://` address. Channels are shared, so creating one is cheap."""
 
     address: Address
 
@@ -383,13 +383,13 @@ class GrpcAgents:
 
 
 def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -> list[RunEvent]:
-    """The events of a response, then its deltas: what they tell comes after those events."""
+    """The events of a response, followed by its deltas, which are newer than the events."""
     events = [event_from_pb(event) for event in response.events]
     return events + [delta_from_pb(delta) for delta in response.deltas] if response.deltas else events
 
 
 def joined(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
-    """One task of its pages, latest first: what changed meanwhile is as the first page says."""
+    """Join the pages of a task, newest first. The first page is authoritative for what changed meanwhile."""
     whole = task_pb2.Task()
     for page in reversed(pages):
         whole.messages.extend(page.messages)
@@ -404,13 +404,13 @@ def joined(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
 
 
 def _last_state(events: Sequence[RunEvent], before: TaskState | None) -> TaskState | None:
-    """The state that the last committed event leads to, None where it leads to none; `before` where there is none."""
+    """The state after the last committed event, None if it sets none, and `before` if there is no committed event."""
     committed = [event for event in events if event.sequence]
     return committed[-1].state if committed else before
 
 
 def summary_from_pb(task: task_pb2.Task) -> TaskSummary:
-    """A task in header view."""
+    """Convert a task in header view."""
     return TaskSummary(
         id=task.id,
         state=STATES.read(task.state),

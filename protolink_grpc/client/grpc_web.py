@@ -1,7 +1,7 @@
-"""gRPC-Web as a client: a channel for the generated async stubs over HTTP/1.1, for servers whose HTTP port has our services.
+"""A gRPC-Web client: a channel for the generated async stubs over HTTP/1.1.
 
-A stub over this channel behaves like one over a gRPC channel: the same deadlines and metadata, and each failure is an
-`AioRpcError` with a code, a message and the details of `google.rpc.Status`. What a call means is decided by those who use the stub.
+A stub over this channel behaves like one over a gRPC channel, with the same deadlines and metadata. Each failure is an
+`AioRpcError` with a code, a message and the details of `google.rpc.Status`.
 """
 
 from base64 import b64encode
@@ -45,7 +45,7 @@ _DETAILS: Final = "grpc-status-details-bin"
 
 
 class GrpcWebAgent(RpcAgent):
-    """One of our agents behind its HTTP port: everything that a `GrpcAgent` can do."""
+    """An agent of this package at its HTTP port, with all features of `GrpcAgent`."""
 
     def __init__(self, address: WebAddress, options: ChannelOptions) -> None:
         super().__init__(address, options)
@@ -60,16 +60,16 @@ class GrpcWebAgent(RpcAgent):
 
     @property
     def is_connected(self) -> bool:
-        # Connections come and go with the requests.
+        # Connections are opened for each request.
         return False
 
 
 class GrpcWebChannel:
-    """What the generated async stubs need of a channel: methods with one request, and one response or a stream of them.
+    """A channel for the generated async stubs, for methods with one request and one response or a stream of responses.
 
     Args:
-        address: The base URL of the services: a method is at `{url}/{service}/{method}`.
-        options: Certificates for `https://`. Metadata and credentials are given with each call, as on any channel.
+        address: Base URL of the services: a method is at `{url}/{service}/{method}`.
+        options: Certificates for `https://`. Metadata and credentials are passed with each call, as on any channel.
     """
 
     def __init__(self, address: WebAddress, options: ChannelOptions) -> None:
@@ -83,7 +83,7 @@ class GrpcWebChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: Any,
     ) -> Callable[..., Awaitable[Any]]:
-        """A method with one response."""
+        """Return a callable for a method with one response."""
 
         async def call(request: Any, *, timeout: float | None = None, metadata: Metadata | None = None) -> Any:
             found = None
@@ -106,7 +106,7 @@ class GrpcWebChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: Any,
     ) -> Callable[..., AsyncGenerator[Any, None]]:
-        """A method with a stream of responses. Closing the generator that a call returns closes the connection."""
+        """Return a callable for a method with a stream of responses. Closing the returned generator closes the connection."""
 
         async def call(
             request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
@@ -129,7 +129,7 @@ class GrpcWebChannel:
     async def _responses(
         self, method: str, request: bytes, timeout_s: float | None, metadata: Metadata
     ) -> AsyncGenerator[bytes, None]:
-        """The encoded responses, all of which arrive within the time. Raises AioRpcError, InvalidAgentResponseError."""
+        """Yield the encoded responses, within the timeout. Raises AioRpcError, InvalidAgentResponseError."""
         url = self._address.url
         try:
             async with aclosing(
@@ -162,13 +162,13 @@ class GrpcWebChannel:
 
 
 async def _messages(response: httpx.Response, url: str) -> AsyncGenerator[bytes, None]:
-    """The encoded messages of a response.
+    """Yield the encoded messages of a response.
 
     Raises:
-        AioRpcError: The trailers state a failure.
-        EOFError: There are no trailers, or half a frame.
+        AioRpcError: The trailers contain an error status.
+        EOFError: The trailers are missing or a frame is incomplete.
         InvalidAgentResponseError: The response is not gRPC-Web.
-        httpx.HTTPStatusError: An HTTP status that is no success.
+        httpx.HTTPStatusError: An HTTP status other than success.
     """
     if not response.is_success:
         await response.aread()
@@ -180,7 +180,7 @@ async def _messages(response: httpx.Response, url: str) -> AsyncGenerator[bytes,
     status: status_pb2.Status | None = None
     if "grpc-status" in response.headers:
         status = status_from_fields(dict(response.headers))
-    # To the end of the body, so that the connection can be used again.
+    # Read to the end of the body, so that the connection can be reused.
     async with aclosing(frames_of(response.aiter_bytes(), MAX_RESPONSE_BYTES)) as frames:
         async for flags, content in frames:
             if status is not None or flags & ~TRAILERS:
@@ -206,10 +206,10 @@ def _headers(timeout_s: float | None, metadata: Metadata) -> list[tuple[str, str
 
 
 def _http_error(error: httpx.HTTPError | httpx.StreamError, url: str) -> grpc.aio.AioRpcError:
-    """The error of an exchange that came to no gRPC-Web response: a failed connection, or an HTTP status that is no success."""
+    """Build the error for a failed connection or for an HTTP status other than success."""
     meant = http_error(error, url)
     if isinstance(meant, UnavailableError) and not isinstance(error, httpx.HTTPStatusError):
-        # In gRPC's words, by which `channel.call_error` knows that no server was reached.
+        # gRPC's wording, by which `channel.call_error` recognizes that the server was not reached.
         reached = "unreached" not in meant.metadata
         return rpc_error(_unavailable(str(error) or type(error).__name__, "" if reached else "failed to connect: "))
     return rpc_error(to_status(meant))
@@ -220,7 +220,7 @@ def _unavailable(why: str, prefix: str = "") -> status_pb2.Status:
 
 
 def rpc_error(status: status_pb2.Status) -> grpc.aio.AioRpcError:
-    """The error that a gRPC channel raises for a call that ended with this status."""
+    """Build the error that a gRPC channel raises for a call with this status."""
     code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
     trailing = grpc.aio.Metadata()
     if status.details and code.value[0] == status.code:

@@ -1,6 +1,6 @@
-"""HTTP to peers: one pool of connections per event loop, answers of bounded size, the errors of this package.
+"""HTTP connections to peers: one connection pool per event loop, responses of bounded size, and the errors of this package.
 
-No protocol is known here: what is asked and what an answer means is the business of those who call.
+This module knows no protocol above HTTP.
 """
 
 import asyncio
@@ -36,21 +36,21 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.net.tracing import joined_to_trace
 
 CONNECT_S = 10.0
-"""How long a connection may take to come about."""
+"""Timeout for opening a connection, in seconds."""
 
 IDLE_CONNECTIONS, IDLE_S = 100, 30.0
-"""Connections that are kept for the next request, and how long: shorter than servers keep them."""
+"""How many idle connections are kept and for how long. The time is shorter than that of servers."""
 
-# A peer whose machine is gone is noticed within a minute, also by a stream that waits in silence.
+# A peer whose machine has disappeared is detected within a minute, also on an idle stream.
 _KEEPALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)] + [
     (socket.IPPROTO_TCP, getattr(socket, name), value)
     for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-    if hasattr(socket, name)  # each system has some of them
+    if hasattr(socket, name)  # not every system has all of them
 ]
 
 
 FRAMED = "plgrpc.framed"
-"""Key of a request's extensions: the body is read frame by frame, and the reader bounds each frame; the whole has no bound."""
+"""Key of a request's extensions: the reader limits each frame of the body, and the body as a whole has no limit."""
 
 Key = tuple[TLSConfig | None, bool, bool, AddressResolver | None]
 _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.AsyncClient]]" = (
@@ -61,15 +61,15 @@ _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.
 def http_channel_to(
     address: WebAddress, options: ChannelOptions, judge: AddressResolver | None = None
 ) -> httpx.AsyncClient:
-    """The client of the running loop for that address: pooled, without redirects, cookies and a bound of time.
+    """Return the running loop's HTTP client for an address: with a connection pool, without redirects, cookies or timeout.
 
     Args:
-        judge: Says where each new connection goes, unless a proxy makes it; None goes by name.
+        judge: Resolves and checks the address of each new connection that does not use a proxy; None resolves as usual.
     """
     loop = asyncio.get_running_loop()
     clients = _clients.get(loop)
     if clients is None:
-        # A client holds on to its loop, so that the weak key alone would never let either of them go.
+        # A client references its loop, so the weak key alone would never free either of them.
         for gone in [known for known in _clients if known.is_closed()]:
             del _clients[gone]
         clients = _clients[loop] = {}
@@ -81,12 +81,12 @@ def http_channel_to(
 
 
 def _is_direct(address: WebAddress) -> bool:
-    # Calls to this machine must not go through somebody's proxy.
+    # Calls to this machine must not go through a proxy.
     return address.is_local or not getproxies() or bool(proxy_bypass(address.host))
 
 
 def came_from(response: httpx.Response, address: WebAddress) -> str:
-    """The numeric address that answered; empty where a proxy stands between and the URL does not say it either."""
+    """The numeric address that sent the response, or empty if it is unknown because of a proxy."""
     host: object = address.host
     if _is_direct(address) and (stream := response.extensions.get("network_stream")) is not None:
         host = (stream.get_extra_info("server_addr") or ("",))[0]
@@ -97,7 +97,7 @@ def came_from(response: httpx.Response, address: WebAddress) -> str:
 
 
 def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: AddressResolver | None) -> httpx.AsyncClient:
-    # Whatever speaks no TLS needs no authorities, and loading them takes time.
+    # Unencrypted connections need no certificate authorities, and loading them takes time.
     verify = ssl_context(tls) if secure else False
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
     transport = None
@@ -113,17 +113,17 @@ def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: AddressResol
         trust_env=not direct,
         timeout=httpx.Timeout(None, connect=CONNECT_S),
         follow_redirects=False,
-        # What is not compressed cannot grow when it is read.
+        # An uncompressed body cannot grow when it is decoded.
         headers={"Accept-Encoding": "identity"},
         event_hooks={"response": [_bound]},
     )
 
 
 def ssl_context(tls: TLSConfig | None) -> ssl.SSLContext:
-    """Whom a client trusts, and who it is.
+    """Build the TLS settings of a client: trusted authorities and its own certificate.
 
     Raises:
-        InvalidArgumentError: A file is missing or holds no certificate; names the field.
+        InvalidArgumentError: A file is missing or contains no certificate; names the field.
     """
     given = tls or TLSConfig()
     field_name = "tls.cafile"
@@ -132,13 +132,13 @@ def ssl_context(tls: TLSConfig | None) -> ssl.SSLContext:
         if given.certfile is not None:
             field_name = "tls.certfile"
             context.load_cert_chain(given.certfile, given.keyfile)
-    except OSError as error:  # ssl.SSLError is one, too
+    except OSError as error:  # includes ssl.SSLError
         raise InvalidArgumentError(error.strerror or "cannot be read", field=field_name) from None
     return context
 
 
 async def close_http_channels() -> None:
-    """Close every client of the running loop; the next call opens new ones."""
+    """Close all clients of the running loop. The next call opens new ones."""
     for client in _clients.pop(asyncio.get_running_loop(), {}).values():
         await client.aclose()
 
@@ -154,7 +154,7 @@ async def _bound(response: httpx.Response) -> None:
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """A body of bounded size; of an endless one, each event is."""
+    """A response body of limited size. Of an event stream, each event is limited."""
 
     def __init__(self, stream: httpx.AsyncByteStream, endless: bool) -> None:
         self._stream = stream
@@ -167,7 +167,7 @@ class _Bounded(httpx.AsyncByteStream):
             if self._endless:
                 seen = tail + chunk
                 end = max(seen.rfind(b"\n\n") + 2, seen.rfind(b"\n\r\n") + 3)
-                # 1 and 2: there is none.
+                # 1 and 2: there is no limit.
                 size = len(seen) - end if end > 2 else size
                 tail = seen[-2:]
             if size > MAX_RESPONSE_BYTES:
@@ -180,12 +180,12 @@ class _Bounded(httpx.AsyncByteStream):
 
 @dataclass(slots=True)
 class Sender:
-    """What goes with each call of one caller to one peer: metadata and credentials, to nobody else.
+    """The metadata and credentials of one caller for one peer.
 
     Args:
-        address: What the caller named.
-        trusted: Further origins that may have the credentials, should the peer point there.
-        insecure_ok: The peer may point from TLS to a place in the clear.
+        address: The address that the caller named.
+        trusted: Further origins that may receive the credentials if the peer points there.
+        insecure_ok: Whether the peer may point from TLS to an unencrypted address.
     """
 
     address: WebAddress
@@ -198,11 +198,11 @@ class Sender:
         return bool(self.options.metadata) or self.options.credentials is not None
 
     def may_have(self, origin: str) -> bool:
-        """Whether an origin is told who calls."""
+        """Whether an origin may receive the credentials."""
         return origin == self.address.origin or origin in self.trusted
 
     async def headers(self, address: WebAddress) -> dict[str, str]:
-        """The headers of a call. Raises what the credentials raise."""
+        """Build the headers of a call. Raises the errors of the credentials."""
         if not self.may_have(address.origin):
             return dict(joined_to_trace(()) or ())
         headers = dict(joined_to_trace(self.options.metadata) or ())
@@ -211,14 +211,14 @@ class Sender:
         return headers
 
     async def refresh(self, refused: Mapping[str, str] | None) -> bool:
-        """The peer refused these headers: whether there are others, with which the call may be tried once more."""
+        """Renew credentials that the peer refused. Returns whether the call may be tried once more."""
         credentials = self.options.credentials
         return credentials is not None and await credentials.refresh(refused)
 
 
 @contextmanager
 def http_errors(url: str, **metadata: str) -> Iterator[None]:
-    """Turn what httpx raises into the errors of this package, peers named by their URL."""
+    """Convert httpx's errors to those of this package. They contain the peer's URL."""
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
@@ -229,7 +229,7 @@ _UNREACHED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx
 
 
 def http_error(error: Exception, url: str, **metadata: str) -> ProtolinkError:
-    """The error that a failed exchange means."""
+    """Build the error for a failed request."""
     if isinstance(error, httpx.HTTPStatusError):
         response = error.response
         return status_error(response.status_code, url, said=_error_text(response), headers=response.headers, **metadata)
@@ -244,13 +244,13 @@ def http_error(error: Exception, url: str, **metadata: str) -> ProtolinkError:
 
 
 def deadline_error(url: str, **metadata: str) -> DeadlineExceededError:
-    """The wait is over before the answer came."""
+    """Build the error for a timeout."""
     rest = "; the task goes on there" if "task_id" in metadata else ""
     return DeadlineExceededError(f"{url} did not answer in time{rest}", url=url, **metadata)
 
 
 def _error_text(response: httpx.Response) -> str:
-    """What a refusal says in words: the text of `{"error": ...}`, nothing of a page."""
+    """The text of an error response `{"error": ...}`; empty for HTML pages."""
     try:
         error = response.json().get("error")
         text = error.get("message") if isinstance(error, dict) else error
@@ -260,13 +260,13 @@ def _error_text(response: httpx.Response) -> str:
 
 
 SAFE_TO_REPEAT = "refused"
-"""Key of an error's metadata: the request was turned away before anything was done."""
+"""Key of an error's metadata: the request was refused before it had any effect."""
 
 
 def status_error(
     status: int, url: str, *, said: str = "", headers: Mapping[str, str] | None = None, **metadata: str
 ) -> ProtolinkError:
-    """The error for an HTTP status that is no success."""
+    """Build the error for an HTTP status other than success."""
     what = said or f"HTTP status {status}"
     if status in (502, 503):
         if status == 503:

@@ -7,7 +7,7 @@ Value = TypeVar("Value")
 
 
 class LRUMap(Generic[Value]):
-    """The most recently used values by key, at most `most` of them."""
+    """A map of the `most` most recently used keys to their values."""
 
     __slots__ = ("_kept", "_most")
 
@@ -22,7 +22,7 @@ class LRUMap(Generic[Value]):
         return key in self._kept
 
     def get(self, key: str) -> Value | None:
-        """The value of that key, which is marked as used, or None."""
+        """Return the value of a key and mark it as used, or return None."""
         value = self._kept.get(key)
         if value is not None:
             self._kept.move_to_end(key)

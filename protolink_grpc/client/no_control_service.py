@@ -1,4 +1,4 @@
-"""The verbs of ControlService at agents of other systems, which do not have them. Each raises UnimplementedError."""
+"""ControlService for agents of other systems, which do not have it. Every method raises UnimplementedError."""
 
 from collections.abc import AsyncGenerator
 
@@ -13,11 +13,11 @@ from protolink_grpc.models.watch import ApprovalChanges
 
 
 class NoControlService:
-    """The verbs of ControlService at an agent of another system: each says that it does not exist there.
+    """Implements the methods of ControlService for an agent of another system by raising UnimplementedError.
 
     Args:
-        url: Where the agent is.
-        kind: What it is, for instance "an A2A agent".
+        url: URL of the agent, for the error.
+        kind: Kind of the agent, for the error, such as "an A2A agent".
     """
 
     def __init__(self, url: str, kind: str) -> None:
@@ -26,11 +26,11 @@ class NoControlService:
 
     @property
     def is_connected(self) -> bool:
-        """Nobody knows: connections come and go with the requests."""
+        """Always false: connections are opened for each request."""
         return False
 
     def lacks(self, what: str) -> UnimplementedError:
-        """The error for something that this kind of agent does not do."""
+        """Build the error for a method that this kind of agent does not have."""
         return UnimplementedError(f"{self.url} is {self.kind}: {what}", url=self.url)
 
     def _refuse_expected(self, expected: int) -> None:

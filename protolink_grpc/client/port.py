@@ -1,4 +1,4 @@
-"""How a client reaches one agent, whatever lies between: the verbs of AgentService as values of the models."""
+"""The interface between a client and one agent: the methods of AgentService with values of `models`."""
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from protolink_grpc.models.watch import ApprovalChanges, StopAt
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """A task as a list shows it. Times are ISO 8601 UTC."""
+    """A task in a list. Times are ISO 8601 UTC."""
 
     id: str
     state: TaskState
@@ -38,8 +38,9 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """One page: tasks, last changed first, the token of the next page ("" on the last), and matches on all pages where they
-    were asked for."""
+    """One page of tasks, most recently changed first.
+
+    Has the token of the next page ("" on the last one), and the number of matching tasks on all pages if that was requested."""
 
     tasks: list[TaskSummary] = field(default_factory=list)
     next_page_token: str = ""
@@ -48,7 +49,7 @@ class TaskList:
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """Which tasks to list; what is empty matches all. `updated_after` is ISO 8601."""
+    """Which tasks to list. Empty fields match all tasks. `updated_after` is ISO 8601."""
 
     states: Sequence[TaskState] = ()
     session_id: str = ""
@@ -70,7 +71,7 @@ class ApprovalFilter:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalList:
-    """One page: approvals, oldest first, and the token of the next page ("" on the last). A page may be short, even empty."""
+    """One page of approvals, oldest first, and the token of the next page ("" on the last one). A page may be short or empty."""
 
     approvals: list[Approval] = field(default_factory=list)
     next_page_token: str = ""
@@ -78,7 +79,7 @@ class ApprovalList:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
-    """What became of an answer: the approval as it is now, and whether it had been decided before, so that nothing changed."""
+    """The result of an answer: the current approval, and whether it had been decided before, in which case nothing changed."""
 
     approval: Approval
     already_decided: bool = False
@@ -86,7 +87,7 @@ class ApprovalAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What came back from sending: the task with what the turn added, and how much it has in all."""
+    """The result of sending: the task with what the turn added, and how many messages and artifacts it has in total."""
 
     task: Task
     message_count: int
@@ -95,25 +96,25 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """What came back from calling a tool: its output, and the id of the task that the call became."""
+    """The result of a tool call: its output and the id of the call's task."""
 
     output: ToolOutput
     task_id: str
 
 
 class AgentPort(Protocol):
-    """One agent: over gRPC, in the same process, an A2A peer, or a ProtoLink peer over its own wire.
+    """One agent: over gRPC, in the same process, over A2A, or over ProtoLink's protocol.
 
-    All methods raise the errors of `errors`; `timeout_s` bounds the wait, never the run. `target` says whether a task is to be
-    begun or continued, and `expected` with which sequence a task that is continued has to end, 0 for any. Agents that are not ours
-    name or forget tasks themselves: what is to be created is not looked up there, and they number nothing. With `deltas` a stream
-    shows live text too, as events without a sequence; each stream tells a text from its beginning. Events are as they are in the
-    log: `models.references` puts back what they refer to.
+    All methods raise the errors of `errors`. `timeout_s` limits the wait, never the run. `target` says whether a task may be
+    created or continued, and `expected` is the required last sequence of a continued task, 0 for any; agents of other systems
+    ignore both, because they choose task ids themselves and have no sequences. With `deltas` a stream also contains live text, as
+    events without a sequence; each stream contains a text from its beginning. Events are as in the log: `models.references`
+    restores the values that they refer to.
     """
 
     @property
     def is_connected(self) -> bool:
-        """Whether what is sent now goes out at once; False says nothing about the agent."""
+        """Whether there is an open connection. False says nothing about the agent."""
         ...
 
     async def card(self, timeout_s: float | None) -> AgentCard: ...
@@ -153,7 +154,7 @@ class AgentPort(Protocol):
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport: ...
 
     def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
-        """Batches of JSON lines."""
+        """Yield batches of JSON lines."""
         ...
 
     async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList: ...
@@ -165,7 +166,7 @@ class AgentPort(Protocol):
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList: ...
 
     def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
-        """What changed after a revision, or what waits, then what changes: see watch.proto."""
+        """Yield the changes after a revision, or a snapshot and then changes: see watch.proto."""
         ...
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer: ...
@@ -182,14 +183,14 @@ class AgentPort(Protocol):
 
 
 class AgentSource(Protocol):
-    """Opens the agents of one kind of URL for one client: `client.sources` names the implementations."""
+    """Opens agents at one kind of URL for one client. `client.sources` lists the implementations."""
 
     def open(self, url: str, transport: str, *, outage_s: float | None = None) -> AgentPort:
-        """The agent at a URL.
+        """Open the agent at a URL.
 
         Args:
-            transport: As `AgentClient(transport=)`: it may say what kind of agent is there.
-            outage_s: Instead of the client's, where this kind of agent repeats its calls by itself.
+            transport: As `AgentClient(transport=)`.
+            outage_s: Replaces the client's retry time, for kinds of agents that retry by themselves.
 
         Raises:
             InvalidArgumentError: The URL is not of this kind; names `agent_url`.
@@ -198,7 +199,7 @@ class AgentSource(Protocol):
 
 
 def compaction_of(done: StateOperationResult) -> HistoryCompactionResult:
-    """What a compaction of state did to the conversation. Raises RemoteError: the agent does not say."""
+    """The result of compacting the conversation. Raises RemoteError if the agent does not report it."""
     if done.compaction is None:
         raise RemoteError("the agent did not say what it did")
     return done.compaction

@@ -1,7 +1,7 @@
-"""RegistryClient: find agents, watch them come and go, and keep one's own registration alive.
+"""RegistryClient: finds and watches agents, and keeps registrations alive.
 
-A registry of this package is called over gRPC, or over gRPC-Web behind an `http(s)://` URL. The first call to such a URL finds out
-whether it is a ProtoLink 0.8.3 registry, which is called over its own wire.
+A registry of this package is called over gRPC, or over gRPC-Web at an `http(s)://` URL. The first call to such a URL detects
+whether it is a ProtoLink 0.8.3 registry, which is called over ProtoLink's protocol.
 """
 
 import asyncio
@@ -60,25 +60,25 @@ from protolink_grpc.wire.watch import position_from_pb
 log = get_logger(__name__)
 
 KIND_S = 300.0
-"""How long what was found out about a registry at an `http(s)://` URL is believed."""
+"""How long the detected kind of a registry at an `http(s)://` URL is cached, in seconds."""
 
 POLL_S = 5.0
-"""Between two looks at a ProtoLink registry, which does not say when its agents change."""
+"""Poll interval for a ProtoLink registry, which cannot be watched, in seconds."""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
-"""Between attempts to reach a registry that is away: doubling, with jitter."""
+"""Pauses between attempts to reach an unavailable registry: doubling, with jitter."""
 
 
 @checks_arguments
 class RegistryClient:
-    """Talks to one registry.
+    """A client of one registry.
 
     Args:
         url: `grpc(s)://host:port`, or the `http(s)://` URL of a registry of this package or of ProtoLink 0.8.3.
-        timeout: Seconds that a call may take, its repetitions included.
+        timeout: Seconds that a call may take, including retries.
         metadata: Sent with every call.
-        credentials: Who this client is; asked for each call.
-        outage_s, insecure_ok: As AgentClient.
+        credentials: Sent with every call, only to this registry.
+        outage_s, insecure_ok: As in AgentClient.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class RegistryClient:
         self.timeout = timeout
         self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
         check_headers(self._options.metadata, self.address.url, insecure_ok=insecure_ok)
-        # Lease ids by canonical URL: what `unregister` and `heartbeat` need, and nobody else may know.
+        # Lease ids by canonical URL, for `unregister` and `heartbeat`. They are secrets.
         self._leases: dict[str, str] = {}
         self._web_stub: Any = None
         self._protolink: Any = None
@@ -109,7 +109,7 @@ class RegistryClient:
 
     @property
     def sync(self) -> SyncRegistryClient:
-        """The same verbs for code that does not await."""
+        """The same methods, blocking, for code that does not await."""
         return SyncRegistryClient(self)
 
     @property
@@ -119,13 +119,13 @@ class RegistryClient:
         if self._web_stub is None:
             from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_other`
 
-            # Generated types tell the async stub from the sync one by the channel, and know gRPC's own only.
+            # The generated types distinguish the async stub from the sync one by the channel, and accept only gRPC's own.
             channel = cast(Any, GrpcWebChannel(self.address, self._options))
             self._web_stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
         return self._web_stub
 
     async def _other(self) -> Any:
-        """The `ProtolinkRegistry`, where there are no services of ours; None where there are. Raises UnavailableError."""
+        """The `ProtolinkRegistry` at the URL, or None if it is a registry of this package. Raises UnavailableError."""
         if isinstance(self.address, Address):
             return None
         if time.monotonic() >= self._believed_until:
@@ -139,10 +139,10 @@ class RegistryClient:
         if not self._is_protolink:
             return None
         if self._protolink is None:
-            # Here: most registries are at grpc://, and need no HTTP client.
+            # Imported here, because registries at grpc:// need no HTTP client.
             from protolink_grpc.client.http_channel import Sender
 
-            # By name: ProtoLink's wire stands above the client.
+            # Imported by name, because ProtoLink's protocol is in a layer above the client.
             registry = load("protolink_grpc.compat.protolink.client.registry:ProtolinkRegistry")
             self._protolink = registry(Sender(self.address, self._options), self.timeout)
         return self._protolink
@@ -153,10 +153,10 @@ class RegistryClient:
     async def register(
         self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S, instance_id: str = ""
     ) -> float:
-        """Add or replace the card under its URL; returns the length of the lease in seconds.
+        """Register a card under its URL, or replace it. Returns the length of the lease in seconds.
 
         Args:
-            instance_id: Identifies this start of the agent. Empty means not stated.
+            instance_id: Identifies the agent's process. Empty means unknown.
 
         Raises:
             AgentConflictError: The URL or the name belongs to another principal.
@@ -177,11 +177,11 @@ class RegistryClient:
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def heartbeat(self, agent_url: str, status: InstanceStatus | None = None) -> float:
-        """Renew the lease of a card that this client registered; returns its length in seconds.
+        """Renew the lease of a card that this client registered. Returns its length in seconds.
 
         Args:
-            status: State and load of the agent; a ProtoLink registry has no place for them. None leaves the state as it is, and
-                reports no load.
+            status: State and load of the agent, ignored by a ProtoLink registry. None leaves the state unchanged and reports no
+                load.
 
         Raises:
             LeaseNotFoundError: The registry does not know the lease: register again.
@@ -197,7 +197,7 @@ class RegistryClient:
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def unregister(self, agent_url: str) -> bool:
-        """Remove a card that this client registered; whether there was one."""
+        """Remove a card that this client registered. Returns whether it was registered."""
         if (other := await self._other()) is not None:
             removed: bool = await other.unregister(agent_url)
             return removed
@@ -209,13 +209,13 @@ class RegistryClient:
         return bool(response.removed)
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The agent at that URL or of that name.
+        """Return the agent with that URL or name.
 
-        Of several instances with one name, the one that was registered last and is not draining; a draining one where all are.
+        If several instances have the name, this is the one registered last that is not draining, or a draining one if all are.
 
         Raises:
-            AgentNotFoundError: There is none; the message has the nearest name.
-            AmbiguousAgentError: There are several, and the registry is one of an older version.
+            AgentNotFoundError: There is none. The message suggests the most similar name.
+            AmbiguousAgentError: There are several, and the registry has an older version.
         """
         if (other := await self._other()) is not None:
             found: RegisteredAgent = await other.get(name_or_url)
@@ -225,7 +225,7 @@ class RegistryClient:
         return registered_agent_from_pb(response.agent)
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
-        """All agents that match, sorted by name and URL; pages are fetched as needed."""
+        """Return all matching agents, sorted by name and URL."""
         if (other := await self._other()) is not None:
             return list(await other.list_agents(wanted or AgentFilter()))
         agents: list[RegisteredAgent] = []
@@ -239,20 +239,20 @@ class RegistryClient:
             request.page_token = response.next_page_token
 
     async def discover(self, filter_by: Mapping[str, Any] | None = None) -> list[AgentCard]:
-        """Cards of the agents that match, for instance `{"role": "worker", "tags": ["travel", "eu"]}`."""
+        """Return the cards of the matching agents, for instance for `{"role": "worker", "tags": ["travel", "eu"]}`."""
         return [agent.card for agent in await self.list_agents(AgentFilter.from_dict(filter_by or {}))]
 
     async def watch(
         self, wanted: AgentFilter | None = None, *, after_revision: int = 0, complete: asyncio.Event | None = None
     ) -> AsyncGenerator[AgentChange, None]:
-        """Changes as they come, through restarts of the registry.
+        """Yield changes as they happen, across restarts of the registry.
 
-        Without a revision it begins with every agent that is there. After a cut that was too long it begins so again; agents that
-        went away meanwhile are then reported as DOWN by comparing, not forgotten. A
-        ProtoLink registry has no watch: it is listed every `POLL_S` seconds.
+        Without a revision the stream begins with a snapshot of all agents. After a long interruption there is a new snapshot, and
+        agents that are missing in it are yielded as DOWN. A ProtoLink registry cannot be watched and is listed every `POLL_S`
+        seconds.
 
         Args:
-            complete: Set once all that was there at the beginning has been yielded, and the next change is asked for.
+            complete: Set when the first snapshot has been yielded and the next change is awaited.
         """
         follower = _Follower(self, wanted or AgentFilter(), after_revision)
         delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
@@ -275,17 +275,20 @@ class RegistryClient:
         status: Callable[[], InstanceStatus] | None = None,
         registered: asyncio.Event | None = None,
     ) -> None:
-        """Register and renew until canceled: at a third of the lease, with jitter; again after a registry restart or an expiry.
+        """Register a card and renew its lease until canceled.
+
+        The lease is renewed after a third of its length, with jitter. After a restart of the registry or an expired lease the
+        card is registered again.
 
         Args:
-            card: The card as it is now; a changed one is registered anew.
-            instance_id: Identifies this start of the agent. Empty means not stated.
-            status: State and load as they are now, reported at each renewal; None reports none.
-            registered: Set while the registration stands.
+            card: Returns the current card; a changed one is registered again.
+            instance_id: Identifies the agent's process. Empty means unknown.
+            status: Returns the current state and load, reported at each renewal; None reports none.
+            registered: Set while the card is registered.
 
         Raises:
-            InvalidArgumentError, AgentConflictError: The registry refused the card at the very first attempt. Later ones are
-                logged and tried again.
+            InvalidArgumentError, AgentConflictError: The registry refused the card at the first attempt. Later refusals are logged
+                and retried.
         """
         delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         current: AgentCard | None = None
@@ -303,12 +306,12 @@ class RegistryClient:
                 if registered is not None:
                     registered.set()
                 delay.reset()
-                # Jitter keeps a fleet that started together from beating together.
+                # Jitter spreads the heartbeats of agents that were started together.
                 await asyncio.sleep(ttl_s / 3 * random.uniform(0.8, 1.0))  # noqa: S311 -- jitter, not a secret
             except LeaseNotFoundError:
                 current = None
             except Exception as error:
-                # After the start nobody looks at how this task ends: whatever happens, it goes on.
+                # After the first registration nothing awaits this task, so it must survive every error.
                 if first and (
                     isinstance(error, InvalidArgumentError | AgentConflictError)
                     or not isinstance(error, ProtolinkError)
@@ -323,14 +326,14 @@ class RegistryClient:
 
 
 def _endpoint(url: str) -> Endpoint:
-    """Raises InvalidArgumentError: a URL of another kind."""
+    """Parse the URL of a registry. Raises InvalidArgumentError for another scheme."""
     if url.startswith(("http://", "https://")):
         return WebAddress.parse(url, field="registry")
     return Address.parse(url, field="registry")
 
 
 class _Follower:
-    """One watch over several connections: remembers the revision, and who was there."""
+    """A watch across several connections. It remembers the revision and the agents."""
 
     def __init__(self, client: RegistryClient, wanted: AgentFilter, after_revision: int) -> None:
         self._client = client
@@ -340,7 +343,7 @@ class _Follower:
         self._snapshot: dict[str, RegisteredAgent] | None = None
 
     async def once(self, complete: asyncio.Event | None = None) -> AsyncGenerator[AgentChange, None]:
-        """The changes of one connection."""
+        """Yield the changes of one connection."""
         async with aclosing(self._parts()) as parts:
             async for found, position in parts:
                 for change in self._take(found, position):
@@ -349,7 +352,7 @@ class _Follower:
                     complete.set()
 
     async def _parts(self) -> AsyncGenerator[tuple[list[AgentChange], WatchPosition], None]:
-        """Changes, and the position that they lead to."""
+        """Yield changes with the position after them."""
         client = self._client
         other = await client._other()
         if other is None:
@@ -383,7 +386,7 @@ class _Follower:
         return changes
 
     def _compare(self, changes: list[AgentChange], revision: int) -> list[AgentChange]:
-        """Of a snapshot, what is news; once it is complete (it has a revision then), who has gone."""
+        """Return what is new in a part of a snapshot. The last part has a revision; then missing agents are returned as DOWN."""
         snapshot = self._snapshot if self._snapshot is not None else {}
         news = []
         for change in changes:

@@ -1,4 +1,4 @@
-"""Which implementation reaches an agent, by the scheme of its URL. An implementation is imported when its first agent is opened."""
+"""Selects the implementation for the scheme of an agent's URL. An implementation is imported when its first agent is opened."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -20,18 +20,18 @@ SOURCES: Final = {
     "ws": WEB,
     "wss": WEB,
 }
-"""By name, because the last two stand above the client: the one has the runtime, the other A2A's and ProtoLink's clients."""
+"""Names rather than classes, because the last two are in layers above the client: `runtime://`, and A2A and ProtoLink."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What one client gives to each of its sources.
+    """The settings that a client passes to its sources.
 
     Args:
-        channel: What goes with every call, to the origin that the caller named alone.
-        trusted: URLs whose origins receive it, too, if a card points there.
-        insecure_ok: A card that was found over TLS may point to a place in the clear.
-        binding: The A2A binding to speak; empty leaves the choice to the agent.
+        channel: Metadata and credentials of every call; sent only to the origin that the caller named.
+        trusted: URLs whose origins receive them too, if a card points there.
+        insecure_ok: Whether a card that was found over TLS may point to an unencrypted address.
+        binding: The A2A binding to use; empty means the agent's preferred one.
     """
 
     channel: ChannelOptions
@@ -41,6 +41,6 @@ class SourceOptions:
 
 
 def create_source(name: str, options: SourceOptions) -> AgentSource:
-    """The source of that name, for instance `GRPC`."""
+    """Create the source with that name, for instance `GRPC`."""
     source: AgentSource = load(name)(options)
     return source

@@ -1,4 +1,4 @@
-"""The synchronous facade of a client: every verb, run on the one background loop of the process."""
+"""The synchronous facade of a client: every method, run on the background event loop of the process."""
 
 import functools
 import inspect
@@ -10,7 +10,7 @@ from protolink_grpc.net.background_loop import background
 
 
 class SyncFacade:
-    """Calls the async client's method of the same name and waits for it; a stream becomes an iterator."""
+    """Calls the async client's method of the same name and waits for the result. A stream becomes an iterator."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -19,7 +19,7 @@ class SyncFacade:
         method = getattr(self._client, name, None) if not name.startswith("_") else None
         if inspect.iscoroutinefunction(method):
             return functools.wraps(method)(lambda *args, **kwargs: background.run(method(*args, **kwargs)))
-        # Their check of arguments is a plain function around them.
+        # Their arguments are checked by a plain function around the coroutine.
         if method is not None and inspect.isasyncgenfunction(inspect.unwrap(method)):
             return functools.wraps(method)(lambda *args, **kwargs: iterate(method(*args, **kwargs)))
         raise AttributeError(f"{type(self._client).__name__}.sync has no {name}")
@@ -29,7 +29,7 @@ class SyncFacade:
 
 
 def iterate(stream: AsyncIterator[Any]) -> Iterator[Any]:
-    """The items of an async stream, one wait each; closing the iterator closes the stream."""
+    """Yield the items of an async stream. Closing the iterator closes the stream."""
     try:
         while True:
             item = background.run(_next(stream))

@@ -18,14 +18,14 @@ async def time_limit(timeout_s: float | None, url: str, **metadata: str) -> Asyn
             yield
     except TimeoutError:
         if not bound.expired():
-            raise  # somebody else's
+            raise  # another timeout's
         raise deadline_error(url, **metadata) from None
 
 
 async def limited_stream(
     stream: AsyncGenerator[T, None], timeout_s: float | None, url: str, **metadata: str
 ) -> AsyncGenerator[T, None]:
-    """The items of a stream, which has one timeout for all of them. Closing it closes the stream."""
+    """Yield the items of a stream, with one timeout for all of them. Closing the generator closes the stream."""
     async with aclosing(stream):
         if timeout_s is None:
             async for item in stream:
