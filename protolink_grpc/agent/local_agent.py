@@ -20,7 +20,7 @@ from protolink_grpc.client.port import (
     Sent,
     TaskList,
     TaskSummary,
-    compaction_of,
+    conversation_compaction,
 )
 from protolink_grpc.client.sources import SourceOptions
 from protolink_grpc.errors import (
@@ -351,7 +351,9 @@ class LocalAgent:
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult:
-        return compaction_of(await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s))
+        return conversation_compaction(
+            await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s)
+        )
 
     async def _on_state(
         self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None

@@ -137,7 +137,7 @@ class AgentClient:
         self._source_options = SourceOptions(self._options, tuple(trusted_origins), insecure_ok, binding or "")
         self._sources: dict[str, AgentSource] = {}
         # By agent and task id: what the agent already has of an unfinished task, and what is therefore not sent again.
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _KnownTask] = OrderedDict()
 
     @property
     def is_anonymous(self) -> bool:
@@ -241,7 +241,7 @@ class AgentClient:
             TaskAlreadyExistsError: The target is "create" and the id exists.
             SequenceConflictError: The last event of the task is not `expected_sequence`; the metadata has its `last_sequence`.
         """
-        whole = _addressed(task, task_id)
+        whole = _as_task(task, task_id)
         aim = self._target(self._key(agent_url, whole.id), task, task_id, target)
         return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=True)
 
@@ -256,7 +256,7 @@ class AgentClient:
         expected_sequence: int = 0,
     ) -> Task:
         """Start or continue a task, as `send_task`, and return as soon as the agent has accepted it."""
-        whole = _addressed(task, task_id)
+        whole = _as_task(task, task_id)
         aim = self._target(self._key(agent_url, whole.id), task, task_id, target)
         return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=False)
 
@@ -271,14 +271,14 @@ class AgentClient:
         wait: bool,
     ) -> Task:
         agent, key = self._agent(agent_url), self._key(agent_url, task.id)
-        had = self._had(key, task)
-        request, news = request_id or new_request_id(), _news(task, had)
+        had = self._count_known(key, task)
+        request, news = request_id or new_request_id(), _unsent_part(task, had)
         try:
             sent = await agent.send(news, request, target=target, expected=expected, wait=wait, timeout_s=self.timeout)
         except TaskNotFoundError:
             self._known.pop(key, None)
             raise
-        return self._noted(agent_url, await self._whole(agent, task, had, sent))
+        return self._remember_answer(agent_url, await self._complete_task(agent, task, had, sent))
 
     def _target(
         self, key: tuple[str, str], given: Task | Message | str, task_id: str | None, target: Target | None
@@ -298,34 +298,34 @@ class AgentClient:
         url = agent_url or self.url or ""
         return url and comparable_url(url), task_id
 
-    def _noted(self, agent_url: str | None, answer: Task) -> Task:
+    def _remember_answer(self, agent_url: str | None, answer: Task) -> Task:
         """Remember what the agent has of a task that it has just returned completely."""
         # Under the id in the response: a repeated request returns the task of the first one.
         key = self._key(agent_url, answer.id)
         if answer.is_terminal:
             self._known.pop(key, None)
         else:
-            self._remember(key, _Known.of(answer))
+            self._remember(key, _KnownTask.of(answer))
         return answer
 
-    def _remember(self, key: tuple[str, str], known: "_Known") -> None:
+    def _remember(self, key: tuple[str, str], known: "_KnownTask") -> None:
         self._known[key] = known
         if len(self._known) > KNOWN_TASKS:
             self._known.popitem(last=False)
 
-    def _had(self, key: tuple[str, str], task: Task) -> tuple[int, int]:
+    def _count_known(self, key: tuple[str, str], task: Task) -> tuple[int, int]:
         """How many messages and artifacts the agent has: those of its last response, if the task still begins with them."""
         known = self._known.get(key)
         return (known.messages, known.artifacts) if known is not None and known.begins(task) else (0, 0)
 
-    async def _whole(self, agent: AgentPort, task: Task, had: tuple[int, int], sent: Sent) -> Task:
+    async def _complete_task(self, agent: AgentPort, task: Task, had: tuple[int, int], sent: Sent) -> Task:
         """The complete task: what the turn added, joined with what the caller has. The rest is fetched if the caller lacks it."""
         answer = sent.task
         if len(answer.messages) == sent.message_count and len(answer.artifacts) == sent.artifact_count:
             return answer
-        messages = task.messages[: had[0]] + _joined(task.messages[had[0] :], answer.messages)
-        artifacts = task.artifacts[: had[1]] + _joined(task.artifacts[had[1] :], answer.artifacts)
-        history = _joined_history(task, answer)
+        messages = task.messages[: had[0]] + _join_items(task.messages[had[0] :], answer.messages)
+        artifacts = task.artifacts[: had[1]] + _join_items(task.artifacts[had[1] :], answer.artifacts)
+        history = _join_history(task, answer)
         if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count or history is None:
             return await agent.get(answer.id, self.timeout)
         answer.messages, answer.artifacts, answer.metadata["state_history"] = messages, artifacts, history
@@ -352,10 +352,10 @@ class AgentClient:
                 TextDelta. The deltas of one call are consecutive pieces of its text. After an `llm.call.started` of the same
                 call, the text starts again. `llm.call.completed` has the complete text.
         """
-        given, task = task, _addressed(task, task_id)
+        given, task = task, _as_task(task, task_id)
         agent, request = self._agent(agent_url), request_id or new_request_id()
-        key, sent = self._key(agent_url, task.id), _Known.of(task)
-        news, aim = _news(task, self._had(key, task)), self._target(key, given, task_id, target)
+        key, sent = self._key(agent_url, task.id), _KnownTask.of(task)
+        news, aim = _unsent_part(task, self._count_known(key, task)), self._target(key, given, task_id, target)
         # A repeated request returns the task of the first one, even if the ids differ.
         watched, seen = task.id, 0
 
@@ -370,7 +370,7 @@ class AgentClient:
                 async for events in batches:
                     watched = events[0].task_id or watched
                     for event in events:
-                        if not seen and event.task_id == task.id and _last_sent(event) == sent.last_message:
+                        if not seen and event.task_id == task.id and _last_message_of_turn(event) == sent.last_message:
                             self._remember(key, sent)
                         seen = event.sequence or seen
                         if event.state in TERMINAL:
@@ -419,7 +419,7 @@ class AgentClient:
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Return the complete current task."""
-        return self._noted(agent_url, await self._agent(agent_url).get(task_id, self.timeout))
+        return self._remember_answer(agent_url, await self._agent(agent_url).get(task_id, self.timeout))
 
     async def list_tasks(
         self,
@@ -715,10 +715,10 @@ class AgentClient:
             # An earlier turn may have ended waiting for input, which ends the subscription too: continue after each of those.
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after
-        return self._noted(agent_url, task)
+        return self._remember_answer(agent_url, task)
 
 
-def _addressed(given: Task | Message | str, task_id: str | None) -> Task:
+def _as_task(given: Task | Message | str, task_id: str | None) -> Task:
     """Convert the input to a task, with `task_id` if given. Raises InvalidArgumentError for a task with another id."""
     task = Task.of(given)
     if task_id is None or task.id == task_id:
@@ -741,17 +741,17 @@ def answer_of(task: Task) -> Message:
         if task.messages[index].role in ("agent", "assistant"):
             return task.messages[index]
     if task.artifacts:
-        return Message(role="agent", parts=[_spoken(part) for part in task.artifacts[-1].parts])
+        return Message(role="agent", parts=[_as_text(part) for part in task.artifacts[-1].parts])
     raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
 
 
-def _spoken(part: Part) -> Part:
+def _as_text(part: Part) -> Part:
     """A part with a model's answer, converted to a text part."""
     return Part.text(part.content) if part.type == "infer_output" and isinstance(part.content, str) else part
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownTask:
     """How much of a task the agent had in its last response, and the ids by which that part is recognized."""
 
     messages: int
@@ -760,7 +760,7 @@ class _Known:
     last_artifact: str
 
     @classmethod
-    def of(cls, task: Task) -> "_Known":
+    def of(cls, task: Task) -> "_KnownTask":
         messages, artifacts = task.messages, task.artifacts
         return cls(
             len(messages),
@@ -771,19 +771,19 @@ class _Known:
 
     def begins(self, task: Task) -> bool:
         """Whether the caller's task begins with what the agent had."""
-        return _at(task.messages, self.messages) == self.last_message and (
-            _at(task.artifacts, self.artifacts) == self.last_artifact
+        return _id_of(task.messages, self.messages) == self.last_message and (
+            _id_of(task.artifacts, self.artifacts) == self.last_artifact
         )
 
 
-def _at(items: Sequence[Message] | Sequence[Artifact], count: int) -> str:
+def _id_of(items: Sequence[Message] | Sequence[Artifact], count: int) -> str:
     """The id of item number `count`, or an unused id if there are fewer items."""
     if not count:
         return ""
     return items[count - 1].id if count <= len(items) else "\n"
 
 
-def _news(task: Task, had: tuple[int, int]) -> Task:
+def _unsent_part(task: Task, had: tuple[int, int]) -> Task:
     """The part of a task that the agent does not have, so that the cost of a turn does not grow with the conversation.
 
     The agent ignores what it has already, so sending too much costs only bytes.
@@ -792,7 +792,7 @@ def _news(task: Task, had: tuple[int, int]) -> Task:
     return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], metadata=metadata)
 
 
-def _last_sent(event: RunEvent) -> str:
+def _last_message_of_turn(event: RunEvent) -> str:
     """The id of the last message that the turn started with. A repeated request adds no messages to the first one's turn."""
     payload = event.payload
     added = payload.task if isinstance(payload, TaskSubmitted) else payload
@@ -800,14 +800,14 @@ def _last_sent(event: RunEvent) -> str:
     return messages[-1].id if messages else ""
 
 
-def _joined(known: list[Item], added: list[Item]) -> list[Item]:
+def _join_items(known: list[Item], added: list[Item]) -> list[Item]:
     """The caller's items and the new ones. A new item replaces an old one with the same id."""
     latest = {item.id: item for item in added}
     joined = [latest.pop(item.id, item) for item in known]
     return joined + [item for item in added if item.id in latest]
 
 
-def _joined_history(task: Task, answer: Task) -> list[Any] | None:
+def _join_history(task: Task, answer: Task) -> list[Any] | None:
     """The caller's state changes and those of the turn, or None if the two do not connect."""
     known, added = task.metadata.get("state_history"), answer.metadata.get("state_history")
     if not isinstance(known, list) or not isinstance(added, list) or not known or not added:

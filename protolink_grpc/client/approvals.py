@@ -23,7 +23,7 @@ async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -
     while True:
         backoff.begin()
         try:
-            async with aclosing(agent.watch_approvals(task_id, follower.reopened())) as batches:
+            async with aclosing(agent.watch_approvals(task_id, follower.begin_stream())) as batches:
                 async for batch in batches:
                     if batch.approvals:
                         backoff.reset()
@@ -44,7 +44,7 @@ class ApprovalFollower:
         self._pending: set[str] = set()
         self._snapshot: list[Approval] | None = None
 
-    def reopened(self) -> int:
+    def begin_stream(self) -> int:
         """Called when a stream is opened. Returns the revision after which it must begin."""
         self._snapshot = None
         return self._revision

@@ -163,7 +163,7 @@ async def close_channels() -> None:
         await connection.channel.close()
 
 
-async def ask(
+async def call_unary(
     method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> Any:
     """Make a unary call, retry it after an interruption, and return the response.
@@ -184,7 +184,7 @@ async def ask(
                 raise
 
 
-async def answers(
+async def call_stream(
     method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> AsyncGenerator[Any, None]:
     """Make a streaming call and yield its responses. Closing the generator cancels the call. Resuming is left to the caller."""

@@ -11,7 +11,7 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_input_pb2, task_pb2
 from plgrpc.v1 import control_service_pb2 as control
 
-from protolink_grpc.client.channel import ChannelOptions, answers, ask, is_connected, stub_to, typed_errors
+from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, is_connected, stub_to, typed_errors
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -22,7 +22,7 @@ from protolink_grpc.client.port import (
     Sent,
     TaskList,
     TaskSummary,
-    compaction_of,
+    conversation_compaction,
 )
 from protolink_grpc.client.sources import SourceOptions
 from protolink_grpc.errors import RemoteError, TaskNotFoundError, UnavailableError
@@ -128,10 +128,10 @@ class RpcAgent:
         return self._stub_of(control_service_pb2_grpc.ControlServiceStub)
 
     async def _ask(self, method: Any, request: Message, timeout_s: float | None) -> Any:
-        return await ask(method, request, self.address, self._options, timeout_s)
+        return await call_unary(method, request, self.address, self._options, timeout_s)
 
     def _answers(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
-        return answers(method, request, self.address, self._options, timeout_s)
+        return call_stream(method, request, self.address, self._options, timeout_s)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):
@@ -346,7 +346,9 @@ class RpcAgent:
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult:
-        return compaction_of(await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s))
+        return conversation_compaction(
+            await self.compact_state(StateOperationRequest.of_compaction(request), timeout_s)
+        )
 
 
 class GrpcAgent(RpcAgent):

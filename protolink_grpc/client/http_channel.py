@@ -197,13 +197,13 @@ class Sender:
     def has_secrets(self) -> bool:
         return bool(self.options.metadata) or self.options.credentials is not None
 
-    def may_have(self, origin: str) -> bool:
+    def may_receive_credentials(self, origin: str) -> bool:
         """Whether an origin may receive the credentials."""
         return origin == self.address.origin or origin in self.trusted
 
     async def headers(self, address: WebAddress) -> dict[str, str]:
         """Build the headers of a call. Raises the errors of the credentials."""
-        if not self.may_have(address.origin):
+        if not self.may_receive_credentials(address.origin):
             return dict(joined_to_trace(()) or ())
         headers = dict(joined_to_trace(self.options.metadata) or ())
         if self.options.credentials is not None:

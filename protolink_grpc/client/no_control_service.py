@@ -29,42 +29,42 @@ class NoControlService:
         """Always false: connections are opened for each request."""
         return False
 
-    def lacks(self, what: str) -> UnimplementedError:
+    def unsupported_error(self, what: str) -> UnimplementedError:
         """Build the error for a method that this kind of agent does not have."""
         return UnimplementedError(f"{self.url} is {self.kind}: {what}", url=self.url)
 
     def _refuse_expected(self, expected: int) -> None:
         if expected:
-            raise self.lacks("it numbers no events, so none can be expected")
+            raise self.unsupported_error("its events have no sequence, so expected_sequence cannot be used")
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
-        raise self.lacks("it has no run reports")
+        raise self.unsupported_error("run reports are not supported")
 
     def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
-        raise self.lacks("it exports no runs")
+        raise self.unsupported_error("exporting runs is not supported")
 
     async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
-        raise self.lacks("it lists no tools; its card may show them as skills")
+        raise self.unsupported_error("listing tools is not supported; its card may show them as skills")
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
-        raise self.lacks("it lists no approvals")
+        raise self.unsupported_error("listing approvals is not supported")
 
     def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
-        raise self.lacks("it lists no approvals")
+        raise self.unsupported_error("listing approvals is not supported")
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
-        raise self.lacks("it asks for no approvals over this way")
+        raise self.unsupported_error("answering approvals is not supported")
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
-        raise self.lacks("it does not show what it remembers")
+        raise self.unsupported_error("describing state is not supported")
 
     async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
-        raise self.lacks("it does not let its memory be reset")
+        raise self.unsupported_error("resetting state is not supported")
 
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
-        raise self.lacks("it does not let its memory be compacted")
+        raise self.unsupported_error("compacting state is not supported")
 
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult:
-        raise self.lacks("it does not let its memory be compacted")
+        raise self.unsupported_error("compacting state is not supported")

@@ -198,7 +198,7 @@ class AgentSource(Protocol):
         ...
 
 
-def compaction_of(done: StateOperationResult) -> HistoryCompactionResult:
+def conversation_compaction(done: StateOperationResult) -> HistoryCompactionResult:
     """The result of compacting the conversation. Raises RemoteError if the agent does not report it."""
     if done.compaction is None:
         raise RemoteError("the agent did not say what it did")

@@ -18,7 +18,7 @@ from plgrpc.v1 import registry_service_pb2_grpc
 from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S
-from protolink_grpc.client.channel import ChannelOptions, answers, ask, stub_to, typed_errors
+from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, stub_to, typed_errors
 from protolink_grpc.client.sync_clients import SyncRegistryClient
 from protolink_grpc.errors import (
     AgentConflictError,
@@ -148,7 +148,7 @@ class RegistryClient:
         return self._protolink
 
     async def _ask(self, method: Any, request: Message) -> Any:
-        return await ask(method, request, self.address, self._options, self.timeout)
+        return await call_unary(method, request, self.address, self._options, self.timeout)
 
     async def register(
         self, card: AgentCard, *, lease_ttl_s: float = DEFAULT_LEASE_TTL_S, instance_id: str = ""
@@ -357,7 +357,7 @@ class _Follower:
         other = await client._other()
         if other is None:
             request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
-            stream = answers(client._stub.WatchAgents, request, client.address, client._options, None)
+            stream = call_stream(client._stub.WatchAgents, request, client.address, client._options, None)
             async with typed_errors(client.address), aclosing(stream) as responses:
                 async for response in responses:
                     found = [agent_change_from_pb(change) for change in response.changes]

@@ -31,7 +31,7 @@ async def resumed_batches(
     backoff, texts, references = Backoff(outage_s, streams=True), TextsRead(), References()
     while True:
         backoff.begin()
-        texts.reopened()
+        texts.begin_stream()
         try:
             async with aclosing(open_stream(after)) as stream:
                 async for events in stream:

@@ -6,7 +6,7 @@ from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEv
 
 
 class TextsRead:
-    """The part of each live text that a caller has received, so that a reopened stream does not repeat it."""
+    """The part of each live text that a caller has received, so that a begin_stream stream does not repeat it."""
 
     __slots__ = ("_shown", "_told")
 
@@ -14,7 +14,7 @@ class TextsRead:
         self._shown: dict[str, int] = {}
         self._told: dict[str, int] = {}
 
-    def reopened(self) -> None:
+    def begin_stream(self) -> None:
         """Note that a new stream begins, which sends each text from offset 0."""
         self._told.clear()
 

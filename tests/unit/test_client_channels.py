@@ -117,7 +117,7 @@ class Method:
 
 
 async def call(method: Method, outage_s: float, timeout_s: float | None = None) -> str:
-    found: str = await channel.ask(method, REASON, PEER, ChannelOptions(outage_s=outage_s), timeout_s)
+    found: str = await channel.call_unary(method, REASON, PEER, ChannelOptions(outage_s=outage_s), timeout_s)
     return found
 
 

@@ -687,7 +687,7 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
         reader = ApprovalFollower()
         while "r-last" not in seen:
             caught_up = 0
-            async with aclosing(service.watch_approvals("ada", after_revision=reader.reopened())) as batches:
+            async with aclosing(service.watch_approvals("ada", after_revision=reader.begin_stream())) as batches:
                 async for batch in batches:
                     caught_up += batch.position.caught_up
                     for approval in reader.news(batch):

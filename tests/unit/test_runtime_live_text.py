@@ -240,7 +240,7 @@ def test_a_stream_that_is_taken_up_again_repeats_nothing() -> None:
     read = TextsRead()
     assert told(read, 0, "abc") == TextDelta("c", 0, "abc")
     assert told(read, 3, "d") == TextDelta("c", 3, "d")
-    read.reopened()
+    read.begin_stream()
     assert told(read, 0, "ab") is None
     assert told(read, 2, "cdef") == TextDelta("c", 4, "ef")
     assert told(read, 6, "g") == TextDelta("c", 6, "g")
@@ -249,7 +249,7 @@ def test_a_stream_that_is_taken_up_again_repeats_nothing() -> None:
 def test_another_try_is_told_from_its_beginning_also_after_a_cut() -> None:
     read = TextsRead()
     assert told(read, 0, "abc") == TextDelta("c", 0, "abc")
-    read.reopened()
+    read.begin_stream()
     again = RunEvent(payload=LlmCallStarted("c", attempt=2), sequence=7)
     assert read.news(again) is again
     assert told(read, 0, "ax") == TextDelta("c", 0, "ax")
@@ -282,7 +282,7 @@ class Caller:
     def open(self) -> None:
         self.at = self.seen
         self.stream: TextReader = self.world.texts.reader("t")
-        self.read.reopened()
+        self.read.begin_stream()
 
     def take_events(self, count: int, *, lost: bool) -> None:
         frames = self.world.log[self.at : self.at + count]

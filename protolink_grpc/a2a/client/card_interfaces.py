@@ -104,7 +104,7 @@ async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
         UnavailableError: The host of a gRPC interface has no address now.
     """
     named = sender.address
-    if sender.may_have(place.web.origin):
+    if sender.may_receive_credentials(place.web.origin):
         return Guide()
     if named.secure and not place.web.secure and not (sender.insecure_ok or is_loopback(named.host)):
         raise InvalidAgentResponseError(

@@ -171,7 +171,12 @@ async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Place, 
     if not spoken:
         over = f" over {binding}" if binding else ""
         raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface{over} that is spoken here")
-    spoken.sort(key=lambda place: (sender.has_secrets and not sender.may_have(place.web.origin), place.version != V1))
+    spoken.sort(
+        key=lambda place: (
+            sender.has_secrets and not sender.may_receive_credentials(place.web.origin),
+            place.version != V1,
+        )
+    )
     refusals: list[ProtolinkError] = []
     for place in spoken:
         try:

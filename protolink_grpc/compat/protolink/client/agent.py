@@ -125,7 +125,7 @@ class ProtolinkAgent(NoControlService):
     ) -> Sent:
         self._refuse_expected(expected)
         if not wait:
-            raise self.lacks("it answers when a task is done, so a task cannot be submitted only")
+            raise self.unsupported_error("it responds only when a task is done, so submit_task is not supported")
         whole = self._whole(task, target is TaskTarget.CONTINUE)
         async with time_limit(timeout_s, self.url, task_id=task.id):
             whole = await self._addressed(whole)
@@ -279,18 +279,18 @@ class ProtolinkAgent(NoControlService):
             raise self._uncertain(task_id, f"{self.url} was cut off")
         settled = known is not None and (known.state in TERMINAL or known.state in INTERRUPTED)
         if known is None or not (settled or stop_at is StopAt.CURRENT):
-            raise self.lacks("its tasks cannot be watched, only followed by whoever sends them")
+            raise self.unsupported_error("its tasks can be streamed only by the sender")
         for event in Reading(task_id, "").read(view_of_task(known), {}):
             yield [event]
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         known = self._peer.known(task_id)
         if known is None:
-            raise self.lacks("it keeps no tasks to be asked for")
+            raise self.unsupported_error("getting tasks is not supported")
         return _copied(known)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
-        raise self.lacks("it keeps no tasks to be listed")
+        raise self.unsupported_error("listing tasks is not supported")
 
     # -- doing ---------------------------------------------------------------------------------------------------------------
 
