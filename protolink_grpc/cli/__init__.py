@@ -1,1 +1,1 @@
-"""The command line: what a person or a script does with agents. Signatures are in `app`, each command's work in its own module."""
+"""The command line. `app` has the commands and their options; each command is implemented in its own module."""

@@ -26,7 +26,7 @@ from protolink_grpc.wire.cards import features_of
 
 
 def get_card(settings: Settings, agent: str) -> None:
-    """Print who the agent is."""
+    """Print the agent's card."""
 
     async def work() -> AgentCard:
         return await agent_client(settings, QUICK_S).get_agent_card(await url_of(settings, agent))
@@ -62,13 +62,13 @@ def show_card(card: AgentCard) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What `send` was asked to do.
+    """The arguments of `send`.
 
     Args:
         text: The message; `-` reads it from standard input, None sends data only.
-        data: JSON texts, each becomes a part of its own.
-        task_id: The task to continue; empty begins one.
-        deltas: Whether a stream shows text while a model produces it; None means on a terminal.
+        data: JSON texts, each of which becomes a part.
+        task_id: The task to continue; empty starts a new one.
+        deltas: Whether a stream shows text while a model produces it; None means only on a terminal.
     """
 
     text: str | None = None
@@ -82,7 +82,7 @@ class Sending:
 
 
 def send(settings: Settings, agent: str, sending: Sending) -> None:
-    """Send a message, and print the task as it is when it ends or waits, or its events as they come."""
+    """Send a message and print the task when it ends or waits, or its events as they happen."""
     if sending.stream and not sending.wait:
         raise usage("--stream and --async exclude each other", "plgrpc task subscribe follows a task later")
     task = Task.create(_message(sending), session_id=sending.session or None)
@@ -114,7 +114,7 @@ async def _send(settings: Settings, agent: str, sending: Sending, task: Task) ->
 
 
 async def _continue(client: AgentClient, url: str, sending: Sending, task: Task) -> None:
-    """Make `task` the next turn of the one that was named. An unknown id is an error, never a new task."""
+    """Make `task` the next turn of the named task. An unknown id is an error and never starts a new task."""
     known = await client.get_task(sending.task_id, agent_url=url)
     if sending.session and sending.session != known.session_id:
         raise usage(
@@ -126,10 +126,10 @@ async def _continue(client: AgentClient, url: str, sending: Sending, task: Task)
 async def _streamed(  # noqa: PLR0917 -- what a stream is made of
     settings: Settings, client: AgentClient, url: str, task: Task, request_id: str | None, printer: "EventPrinter"
 ) -> Task:
-    # A stream bridges outages; an agent that was never there is better found out at once.
+    # A stream retries during an outage, so check first that the agent is reachable at all.
     await client.get_agent_card(url)
     async with within(settings.timeout_s, "the task", task_id=task.id, url=url):
-        # A repeated request id answers with the events of the earlier task, whose id is another.
+        # A repeated request id returns the events of the earlier task, which has another id.
         stream = cast(Any, client.send_task_streaming(url, task, request_id=request_id, deltas=printer.deltas))
         async with aclosing(stream) as events:
             async for event in events:
@@ -140,11 +140,11 @@ async def _streamed(  # noqa: PLR0917 -- what a stream is made of
 
 
 class EventPrinter:
-    """Prints events as lines, and the text of a model as it grows.
+    """Prints events as lines, and the text of a model while it is produced.
 
     Args:
-        deltas: Whether to show such text; None means where people read it as it comes, on a terminal.
-        agent: As it was typed, where an approval is to be shown with the commands that answer it; empty for a log of the past.
+        deltas: Whether to show such text; None means only on a terminal.
+        agent: The agent as typed, for the commands that answer an approval; empty for a past log.
     """
 
     def __init__(self, settings: Settings, deltas: bool | None = None, *, agent: str = "") -> None:
@@ -172,7 +172,7 @@ class EventPrinter:
         output.piece(delta.text)
 
     def end(self) -> None:
-        """End the line of a text: other things are not said in the middle of it."""
+        """End the current line of text, so that other output starts on its own line."""
         if self._call_id:
             self._call_id = ""
             output.line()
@@ -197,7 +197,7 @@ def _json(text: str) -> Any:
 
 
 def show_task(task: Task) -> None:
-    """A task as text: where it stands, then what came out."""
+    """Print a task as text: its state, then its results."""
     for label, value in task_fields(task):
         output.field(label, value)
     for label, content in task_blocks(task):
@@ -205,7 +205,7 @@ def show_task(task: Task) -> None:
 
 
 def advise(settings: Settings, agent: str, task: Task) -> None:
-    """Say on standard error what a task needs to go on, or that it had no success."""
+    """Print to standard error what a task waits for, or that it was not successful."""
     if task.state in INTERRUPTED:
         wants = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
         output.note("warning", f"the task waits for {wants}")

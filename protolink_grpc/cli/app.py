@@ -1,6 +1,6 @@
-"""`plgrpc`: the commands and their options. What they do is in a module each, loaded when the command runs.
+"""`plgrpc`: the commands and their options.
 
-So `--help` and completion do not pay for gRPC; that is why every command imports its own work.
+Every command imports its implementation when it runs, so that `--help` and completion do not load gRPC.
 """
 
 import logging
@@ -89,7 +89,7 @@ MetaOption = Annotated[
 
 
 class Until(StrEnum):
-    """Where `task subscribe` ends."""
+    """When `task subscribe` ends."""
 
     TERMINAL = "terminal"
     INTERRUPTED = "interrupted"
@@ -394,7 +394,7 @@ def run_registry(
 
 
 def _log_to_stderr(debug: bool) -> None:
-    from protolink_grpc.models.redaction import RedactingFilter  # only who serves pays for its patterns
+    from protolink_grpc.models.redaction import RedactingFilter  # compiling its patterns takes time
 
     level = logging.DEBUG if debug else logging.INFO
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
@@ -407,18 +407,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
     if debug and os.environ["GRPC_VERBOSITY"] == "NONE":
-        os.environ["GRPC_VERBOSITY"] = "ERROR"  # the lines of gRPC's C core, which the package has turned off
+        os.environ["GRPC_VERBOSITY"] = "ERROR"  # the log lines of gRPC's C core, which the package turns off by default
     try:
         code = _run(given, debug)
         output.flush()
     except ReaderGoneError:
-        # Python flushes once more at its end; the pipe is gone for that too.
+        # Python flushes again at exit, which would fail for the closed pipe too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
     return code
 
 
-# typer exports one class of its usage errors; its parent is what they all are, whichever library it gets them from.
+# typer exports only one of its usage errors. Their common base class depends on the library that typer uses.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
@@ -459,7 +459,7 @@ def _as_usage(error: Exception) -> CommandError:
 
 
 def _wants_json(given: Sequence[str]) -> bool:
-    """Whether `-o json` is in the arguments, however spelled: a command line that cannot be parsed has an answer to this too."""
+    """Whether `-o json` is in the arguments in any form, also if they cannot be parsed otherwise."""
     for index, each in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ""
         if each in ("-ojson", "-o=json", "--output=json", "--json") or (

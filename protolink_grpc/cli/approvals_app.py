@@ -1,4 +1,4 @@
-"""`plgrpc approvals`: its commands and their options. What they do is in `approvals_commands`, loaded when one runs."""
+"""`plgrpc approvals`: the commands and their options. `approvals_commands` implements them and is loaded when one runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -23,7 +23,7 @@ EtagOption = Annotated[
 
 
 class State(StrEnum):
-    """What `--state` takes: the states of an approval, and all of them."""
+    """Values of `--state`: the states of an approval, and `all`."""
 
     PENDING = "pending"
     APPROVED = "approved"

@@ -17,7 +17,7 @@ from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.json_value import from_json
 
 ARGUMENTS_KEY = "arguments"
-"""Where the payload of a tool call has what the tool is called with; other actions have it at the top."""
+"""The key of a tool call's payload with the arguments of the tool. Other actions have their arguments at the top level."""
 
 
 def list_approvals(  # noqa: PLR0917 -- one per option
@@ -57,8 +57,8 @@ def _row(approval: Approval) -> tuple[str, ...]:
 
 
 async def _found(client: AgentClient, url: str, approval_id: str) -> Approval:
-    """The approval with that id, as it is now. Raises ApprovalNotFoundError."""
-    # Those that wait first: they are few, and one of them is usually meant.
+    """Fetch the approval with that id. Raises ApprovalNotFoundError."""
+    # Search the pending ones first: there are few of them, and it is usually one of these.
     for states in ([ApprovalState.PENDING], [each for each in ApprovalState if each is not ApprovalState.PENDING]):
         token = ""
         while True:
@@ -73,7 +73,7 @@ async def _found(client: AgentClient, url: str, approval_id: str) -> Approval:
 
 
 def show(settings: Settings, agent: str, approval_id: str) -> None:
-    """Print one approval: fields, then what it would run with and what it shows beforehand."""
+    """Print one approval: its fields, the arguments of the action, and the preview."""
 
     async def work() -> Approval:
         return await _found(agent_client(settings, QUICK_S), await url_of(settings, agent), approval_id)
@@ -90,7 +90,7 @@ def show(settings: Settings, agent: str, approval_id: str) -> None:
 
 
 def show_approval(approval: Approval) -> None:
-    """An approval as text."""
+    """Print an approval as text."""
     request, decision = approval.request, approval.decision
     action, policy = request.action, request.policy_decision
     fields = [
@@ -135,13 +135,13 @@ def respond(
     edit: str | None = None,
     etag: str = "",
 ) -> None:
-    """Answer one and print it as it is then.
+    """Answer an approval and print it.
 
     Args:
-        etag: That of the approval as it was shown; empty approves what is asked now.
+        etag: Etag of the approval that was reviewed; empty approves its current version.
 
     Raises:
-        CommandError: It had been decided otherwise before.
+        CommandError: It had been answered differently before.
     """
     edited = None if edit is None else _arguments(edit)
 
@@ -183,22 +183,22 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _when(moment: str) -> str:
-    """How long ago that was."""
+    """Format how long ago a time was."""
     try:
         seconds = _now() - micros_from_iso(moment) / 1e6
-    except InvalidArgumentError:  # a time that an application wrote by hand
+    except InvalidArgumentError:  # an application may have written an invalid time
         return moment
     return f"{span(seconds)} ago" if seconds > 0 else "now"
 
 
 def _expiry(approval: Approval) -> str:
-    """When it goes stale, as far as that still matters."""
+    """Format when a pending approval expires."""
     expires_at = approval.request.expires_at
     return "" if expires_at is None or approval.state is not ApprovalState.PENDING else time_left(expires_at)
 
 
 def time_left(expires_at: str) -> str:
-    """How long it is until then: `in 3 h`."""
+    """Format the time until a moment: `in 3 h`."""
     seconds = micros_from_iso(expires_at) / 1e6 - _now()
     return f"in {span(seconds)}" if seconds > 0 else "overdue"
 
@@ -208,7 +208,7 @@ def _now() -> float:
 
 
 def span(seconds: float) -> str:
-    """A duration for people, in its largest unit: `42 s`, `3 min`, `5 h`, `2 d`."""
+    """Format a duration in its largest unit: `42 s`, `3 min`, `5 h`, `2 d`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"

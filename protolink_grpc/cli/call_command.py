@@ -1,4 +1,4 @@
-"""`call`: one tool of an agent with arguments from the command line, its result and nothing else."""
+"""`call`: calls one tool of an agent with arguments from the command line and prints only the result."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.json_value import from_json
 
 MAX_REFERENCES = 20
-"""Schemas that only name another one, in a row; a circle of them says nothing about the value."""
+"""How many references to other schemas are followed, because references can be circular."""
 
 
 def call(
@@ -24,7 +24,7 @@ def call(
     """Call the tool and print its result.
 
     Raises:
-        CommandError: No such tool, arguments that it refuses, or a call that failed.
+        CommandError: The tool does not exist, refuses the arguments, or failed.
     """
     given, listing = parse_arguments(arguments), settings.command("task list", agent)
 
@@ -40,7 +40,7 @@ def call(
                     url, tool, coerced, task_id=task_id, session_id=session or None, request_id=request_id or None
                 )
         except asyncio.CancelledError:
-            if request_id:  # a repetition is answered with the task of the first request, whose id is not known here
+            if request_id:  # a repeated request returns the task of the first one, whose id is not known here
                 output.note("hint", f"the call may go on there; look for its task with: {listing}")
             else:
                 say_that_it_goes_on(settings, agent, task_id)
@@ -62,10 +62,10 @@ def call(
 
 
 def parse_arguments(texts: Sequence[str]) -> list[tuple[str, bool, Any]]:
-    """`key=value` and `key:=json` as (key, whether it is JSON already, value).
+    """Parse `key=value` and `key:=json` to (key, whether the value is JSON, value).
 
     Raises:
-        CommandError: No such pair, a key twice, or a text that is not JSON after `:=`.
+        CommandError: An argument has another form, a key is repeated, or the text after `:=` is not JSON.
     """
     found: dict[str, tuple[str, bool, Any]] = {}
     for text in texts:
@@ -84,10 +84,10 @@ def parse_arguments(texts: Sequence[str]) -> list[tuple[str, bool, Any]]:
 
 
 def find_skill(skills: Sequence[AgentSkill], tool: str, agent: str) -> AgentSkill:
-    """The skill of that name.
+    """Find the skill with that name.
 
     Raises:
-        CommandError: There is none; hints at the nearest name.
+        CommandError: There is none. The hint contains the most similar name.
     """
     names = [skill.id for skill in skills]
     for skill in skills:
@@ -104,10 +104,10 @@ def find_skill(skills: Sequence[AgentSkill], tool: str, agent: str) -> AgentSkil
 
 
 def coerce(text: str, name: str, schema: dict[str, Any]) -> Any:
-    """The value that `text` means for the argument `name` of a tool.
+    """Convert `text` to a value for the argument `name` of a tool.
 
-    It stays text where the schema allows text or says nothing; otherwise it is read as JSON. What cannot be read stays text:
-    the agent's own validation then names the argument and what is wrong with it.
+    It stays text if the schema allows text or has no type; otherwise it is parsed as JSON. If that fails, it stays text, and the
+    agent's own validation reports the argument.
     """
     properties = schema.get("properties")
     wanted = properties.get(name) if isinstance(properties, dict) else None
@@ -124,7 +124,7 @@ def coerce(text: str, name: str, schema: dict[str, Any]) -> Any:
 
 
 def _kinds(wanted: Any, schema: dict[str, Any], depth: int) -> Iterator[str]:
-    """Names of the JSON types that a schema allows; nothing when it does not say."""
+    """The names of the JSON types that a schema allows; empty if it does not restrict them."""
     if not isinstance(wanted, dict) or depth > MAX_REFERENCES:
         return
     kind = wanted.get("type")
@@ -144,7 +144,7 @@ def _kinds(wanted: Any, schema: dict[str, Any], depth: int) -> Iterator[str]:
 
 
 def _resolved(reference: str, schema: dict[str, Any]) -> Any:
-    """What a reference inside the schema (`#/$defs/Name`) leads to, None for any other."""
+    """Resolve a reference within the schema (`#/$defs/Name`). Returns None for any other reference."""
     here: Any = schema
     for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [reference]:
         here = here.get(step) if isinstance(here, dict) else None
@@ -152,7 +152,7 @@ def _resolved(reference: str, schema: dict[str, Any]) -> Any:
 
 
 def _rejected(error: ToolRejectedError) -> CommandError:
-    """What the agent refused before anything happened, with the paths of the arguments that are wrong."""
+    """Build the error for a rejected call, with the paths of the invalid arguments."""
     problems = error.details.get("errors", [])
     paths = (
         [str(each.get("path", "")) for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []

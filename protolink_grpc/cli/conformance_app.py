@@ -1,4 +1,4 @@
-"""`plgrpc conformance`: its commands and their options. What they do is in `conformance_command`, loaded when one runs."""
+"""`plgrpc conformance`: the commands and their options. `conformance_command` implements them and is loaded when one runs."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`conformance serve` and `conformance run`: a stage for programs that test a client, and the judge of what they report."""
+"""`conformance serve` and `conformance run`: scripted agents for programs that test a client, and the check of their reports."""
 
 import asyncio
 import logging
@@ -18,17 +18,17 @@ from protolink_grpc.testing import judge, open_stage
 
 
 def serve(vectors: str | None, http: str) -> None:
-    """Run a stage until a signal, or the end of standard input."""
+    """Run the scripted agents until a signal or the end of standard input."""
     vectors = _folder(vectors)
     _quiet()
     run(_serve(vectors, http))
 
 
 def run_program(command: Sequence[str], vectors: str | None, timeout_s: float) -> bool:
-    """Run a program against a stage; whether it passed.
+    """Run a program against scripted agents. Returns whether it passed.
 
     Raises:
-        CommandError: There is no such program, it cannot be run, or an option cannot be meant.
+        CommandError: The program does not exist or cannot be run, or an option is invalid.
     """
     if shutil.which(command[0]) is None:
         there = bool(os.path.dirname(command[0])) and Path(command[0]).exists()
@@ -45,7 +45,7 @@ def run_program(command: Sequence[str], vectors: str | None, timeout_s: float) -
 
 
 def _folder(vectors: str | None) -> str | None:
-    """The folder, as a program in any other folder finds it."""
+    """The absolute path of a folder."""
     if vectors is None:
         return None
     if not Path(vectors).is_dir():
@@ -54,7 +54,7 @@ def _folder(vectors: str | None) -> str | None:
 
 
 def _quiet() -> None:
-    # Refused and canceled calls are what this is about.
+    # Refused and canceled calls are part of the cases, so they are not logged.
     logging.basicConfig(level=logging.ERROR)
 
 
@@ -68,7 +68,7 @@ async def _serve(vectors: str | None, http: str) -> None:
 
 
 def _stop_with_input(stopped: asyncio.Event) -> None:
-    """Set `stopped` when whoever started this has gone. A file or /dev/null, as background jobs get it, says nothing about that."""
+    """Set `stopped` at the end of standard input, if that is a pipe or a terminal. Background jobs have a file or /dev/null."""
     descriptor = sys.stdin.fileno()
     kind = os.fstat(descriptor).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or _is_at_terminal(descriptor)):
@@ -81,13 +81,13 @@ def _stop_with_input(stopped: asyncio.Event) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(stopped.set)
 
-    # A thread, because a pipe that others share must not become non-blocking; a daemon, because it may never end.
+    # A thread, because a shared pipe must not be made non-blocking; a daemon, because the read may never end.
     threading.Thread(target=wait_for_the_end, daemon=True).start()
 
 
 def _is_at_terminal(descriptor: int) -> bool:
-    """Whether that is a terminal, and ours to read: whoever reads it in the background is stopped."""
+    """Whether this is a terminal that this process may read: a background process would be stopped by reading it."""
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:  # no terminal, or not the one that this process belongs to
+    except OSError:  # not a terminal, or not this process's terminal
         return False

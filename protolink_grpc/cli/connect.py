@@ -1,4 +1,4 @@
-"""From what was typed to a client: settings, names and URLs. Loading this loads gRPC; nothing that `--help` needs does."""
+"""Creates clients from the command line's settings, names and URLs. Importing this module loads gRPC."""
 
 import asyncio
 import difflib
@@ -21,19 +21,19 @@ from protolink_grpc.net.tls import TLSConfig
 T = TypeVar("T")
 
 QUICK_S = 30.0
-"""How long a question that needs no work may take, where `--timeout` says nothing."""
+"""Default timeout of requests that start no work, in seconds."""
 
 WAIT_S = 300.0
-"""How long to wait for a task, where `--timeout` says nothing."""
+"""Default timeout for waiting for a task, in seconds."""
 
 OUTAGE_S = 3.0
-"""How long a command tries again what was cut: a restart of an agent takes less, and a wrong address is noticed soon."""
+"""How long a command retries: longer than an agent's restart, short enough to report a wrong address soon, in seconds."""
 
 HOST_AND_PORT = re.compile(r"[^\s:/]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
 
 
 def run(work: Coroutine[Any, Any, T], target: str = "") -> T:
-    """Run a command's work to its end, connections closed; errors of the library become those of the command line."""
+    """Run a command to its end and close its connections. Errors of the library are converted to those of the command line."""
     try:
         return run_loop(_closed_after(work))
     except ProtolinkError as error:
@@ -50,7 +50,7 @@ async def _closed_after(work: Coroutine[Any, Any, T]) -> T:
 
 
 def tls_of(settings: Settings) -> TLSConfig | None:
-    """The certificates that were named, None for those of the system."""
+    """The certificates from the settings, or None for those of the system."""
     if not (settings.ca_file or settings.cert_file or settings.key_file):
         return None
     if bool(settings.cert_file) != bool(settings.key_file):
@@ -69,10 +69,10 @@ def agent_client(settings: Settings, default_s: float) -> AgentClient:
 
 
 def registry_client(settings: Settings) -> RegistryClient:
-    """A client of the registry that was named.
+    """Create a client for the registry in the settings.
 
     Raises:
-        CommandError: None was named, or not by a URL.
+        CommandError: There is none, or it is not a URL.
     """
     if not settings.registry:
         raise usage("no registry is set", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
@@ -87,10 +87,10 @@ def registry_client(settings: Settings) -> RegistryClient:
 
 
 def parse_address(url: str) -> Address:
-    """The address of a gRPC URL, or of `host:port`.
+    """Parse a gRPC URL or `host:port`.
 
     Raises:
-        CommandError: It is none; says what is wrong with it.
+        CommandError: The text is neither; the error contains the reason.
     """
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "runtime":
@@ -106,16 +106,16 @@ def parse_address(url: str) -> Address:
 
 
 def is_address(target: str) -> bool:
-    """Whether a target is a URL, or a host and a port, and not a name."""
+    """Whether a target is a URL or a host and a port, rather than a name."""
     return "://" in target or HOST_AND_PORT.fullmatch(target) is not None
 
 
 async def url_of(settings: Settings, target: str) -> str:
-    """The URL of an agent given by URL or by its name in the registry.
+    """The URL of an agent that is given by URL or by its name in the registry.
 
     Raises:
-        CommandError: No URL, and no registry to ask for a name.
-        AgentNotFoundError, AmbiguousAgentError, UnavailableError: As the registry answers.
+        CommandError: It is not a URL, and no registry is set.
+        AgentNotFoundError, AmbiguousAgentError, UnavailableError: From the registry.
     """
     if is_address(target):
         return parse_address(target).url
@@ -132,10 +132,10 @@ async def url_of(settings: Settings, target: str) -> str:
 
 @asynccontextmanager
 async def within(seconds: float | None, what: str, **metadata: str) -> AsyncIterator[None]:
-    """Bound what has no deadline of its own; None is no bound.
+    """Apply a timeout to a wait without one. None means no timeout.
 
     Raises:
-        DeadlineExceededError: The time is over.
+        DeadlineExceededError: After the timeout.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -147,6 +147,6 @@ async def within(seconds: float | None, what: str, **metadata: str) -> AsyncIter
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The name that was probably meant, empty when nothing is near."""
+    """The most similar name, or empty if none is similar."""
     found = difflib.get_close_matches(name, list(names), n=1)
     return found[0] if found else ""

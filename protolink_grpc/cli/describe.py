@@ -1,4 +1,4 @@
-"""Tasks and events in words: compact lines and labelled blocks. Nothing is printed here."""
+"""Formats tasks and events as lines and labelled blocks. This module prints nothing."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -15,13 +15,13 @@ from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.task import Task
 
 SHORT_CHARS = 100
-"""Bound of a value inside an event's line."""
+"""Maximum length of a value in an event's line."""
 
 REASON_KEYS = ("error", "cancel_reason", "reject_reason")
 
 
 def event_line(event: RunEvent) -> str:
-    """`#5 12:03:11 hotel action.completed book_hotel {"id":7}`, the time in this machine's zone."""
+    """Format an event: `#5 12:03:11 hotel action.completed book_hotel {"id":7}`, with the time in the local time zone."""
     head = f"#{event.sequence} {_clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
     return one_line(f"{head} {_detail(event)}", 200)
 
@@ -29,7 +29,7 @@ def event_line(event: RunEvent) -> str:
 def _clock(timestamp: str) -> str:
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime("%H:%M:%S")
-    except ValueError:  # a time that an application wrote by hand
+    except ValueError:  # an application may have written an invalid time
         return timestamp
 
 
@@ -61,7 +61,7 @@ def _detail(event: RunEvent) -> str:  # one case per kind
             return f"{decision.effect} {decision.reason or ''}"
         case dict() as own:
             return event.summary or _value(own)
-        case _:  # kinds that come later, from later versions or with later features, are shown by their summary
+        case _:  # unknown kinds, for instance of later versions, are shown by their summary
             return event.summary
 
 
@@ -85,7 +85,7 @@ def _short(parts: list[Part]) -> str:
 
 
 def part_text(part: Part, *, compact: bool = False) -> str:
-    """A part for people: text as text, files by name, type and size, everything else as JSON."""
+    """Format a part: text as text, files as name, type and size, everything else as JSON."""
     show = to_json if compact else pretty
     content = part.content
     match part.type:
@@ -107,7 +107,7 @@ def part_text(part: Part, *, compact: bool = False) -> str:
 
 
 def _value_text(value: Any, show: Callable[[Any], str]) -> str:
-    """A text as it is, a payload by its preview, everything else as JSON."""
+    """Format a value: text unchanged, a payload as its preview, everything else as JSON."""
     if isinstance(value, Payload):
         return value.description
     return value if isinstance(value, str) else show(plain(value))
@@ -121,12 +121,12 @@ def _error_text(error: Any) -> str:
 
 
 def reason_of(task: Task) -> str:
-    """Why a task ended without success, empty for others."""
+    """Why a task was not successful; empty for other tasks."""
     return next((str(task.metadata[key]) for key in REASON_KEYS if task.metadata.get(key)), "")
 
 
 def task_fields(task: Task) -> list[tuple[str, str]]:
-    """What identifies a task and where it stands."""
+    """The fields that identify a task, and its state."""
     return [
         ("Task", task.id),
         ("Session", task.session_id or ""),
@@ -136,7 +136,7 @@ def task_fields(task: Task) -> list[tuple[str, str]]:
 
 
 def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
-    """What the agent said since it was last asked, and everything that it made."""
+    """The agent's messages since the last user message, and all artifacts."""
     for message in _answers(task):
         yield "Message", "\n".join(part_text(part) for part in _without_repetition(message.parts))
     for artifact in task.artifacts:
@@ -144,7 +144,7 @@ def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _without_repetition(parts: list[Part]) -> list[Part]:
-    """The parts without texts that repeat the message of an error part beside them."""
+    """The parts without those texts that repeat the message of an error part."""
     told = {part.content.get("message") for part in parts if part.type == "error" and isinstance(part.content, dict)}
     return [part for part in parts if part.type != "text" or part.content not in told]
 
@@ -155,7 +155,7 @@ def _title(artifact: Artifact) -> str:
 
 def _answers(task: Task) -> list[Message]:
     found: list[Message] = []
-    for index in range(len(task.messages) - 1, -1, -1):  # `reversed` would bypass a lazy list
+    for index in range(len(task.messages) - 1, -1, -1):  # `reversed` would bypass the conversion of a lazy list
         if task.messages[index].role not in ("agent", "assistant"):
             break
         found.insert(0, task.messages[index])

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with an address, step by step from the name to the registry. Stops where going on can tell nothing."""
+"""`doctor`: checks an address step by step, from the name to the registry. It stops where further checks cannot succeed."""
 
 import asyncio
 import ipaddress
@@ -34,12 +34,12 @@ AGENT_SERVICE = "plgrpc.v1.AgentService"
 REGISTRY_SERVICE = "plgrpc.v1.RegistryService"
 
 RPC_S = 5.0
-"""How long one question to the server may take, where `--timeout` says nothing."""
+"""Default timeout of one request to the server, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step. A problem has a hint."""
+    """The result of one check. A problem has a hint."""
 
     name: str
     status: Literal["ok", "problem"]
@@ -48,7 +48,7 @@ class Check:
 
 
 class Examination:
-    """The steps of one examination, in order, and what they found."""
+    """The checks of one address, in order, and their results."""
 
     def __init__(self, settings: Settings, target: str) -> None:
         self._settings = settings
@@ -80,7 +80,7 @@ class Examination:
         return False
 
     async def examine(self) -> None:
-        """Take the steps."""
+        """Run the checks."""
         address = await self._address()
         if address is None or not await self._network(address):
             return
@@ -101,7 +101,7 @@ class Examination:
         try:
             address = parse_address(await url_of(self._settings, self._target))
         except CommandError as error:
-            # What was typed is wrong, not what runs there.
+            # The argument is invalid, which is not a problem of the server.
             self.reachable = error.exit_code is ExitCode.USAGE
             self._problem(name, str(error), error.hint)
             return None
@@ -179,7 +179,7 @@ class Examination:
         return self._settings.timeout_s or RPC_S
 
     def _channel(self, address: Address) -> Any:
-        # The async flavour of the stubs: generated types tell it from the sync one by the channel only.
+        # The async stubs: the generated types distinguish them from the sync ones only by the channel.
         return channel_to(address, ChannelOptions(tls_of(self._settings), self._settings.headers))
 
     async def _health(self, address: Address) -> bool:
@@ -208,7 +208,7 @@ class Examination:
                 async for answer in stub.ServerReflectionInfo(iter([request]), timeout=self._timeout_s):
                     names = sorted(each.name for each in answer.list_services_response.service)
         except UnimplementedError:
-            # Reflection is a courtesy; an agent without it is still an agent.
+            # Reflection is optional.
             self._ok("services", "no reflection; taken for an agent")
             return [AGENT_SERVICE]
         except ProtolinkError as error:
@@ -292,7 +292,7 @@ class Examination:
 
 
 def _no_grpc(speech: Speech) -> tuple[str, str]:
-    """What is wrong with a server that does not speak HTTP/2, and what to do."""
+    """The problem of a server that does not use HTTP/2, and a hint."""
     if speech is Speech.HTTP1:
         return "an HTTP/1 server has this port, gRPC needs HTTP/2", "use the agent's gRPC port, not its web port"
     if speech is Speech.NOTHING:
@@ -312,7 +312,7 @@ def _same_host(one: str, other: str) -> bool:
 
 
 def doctor(settings: Settings, target: str) -> ExitCode:
-    """Examine a target and print what was found; the exit code says how it is."""
+    """Check a target and print the results. Returns the exit code."""
     examination = Examination(settings, target)
     run(examination.examine(), target)
     if settings.json:

@@ -1,6 +1,6 @@
-"""Failures as the command line tells them: one sentence, a hint what to do next, and an exit code. Nothing is printed here.
+"""Errors of the command line: one sentence, a hint, and an exit code. This module prints nothing.
 
-Exit codes are those of the A2A command line: they say whether the command did its job, never how the task turned out.
+The exit codes are those of the A2A command line. They report whether the command succeeded, not the result of a task.
 """
 
 from enum import IntEnum
@@ -22,7 +22,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """The command cannot do its job. `code` is machine-readable, `hint` says what to do about it."""
+    """The command failed. `code` is machine-readable; `hint` says what to do."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CommandError(Exception):
         self.metadata = metadata or {}
 
     def to_dict(self) -> dict[str, object]:
-        """The error document of `-o json`; the A2A command line's, with our metadata."""
+        """The error document of `-o json`: that of the A2A command line, with additional metadata."""
         return {
             "error": {
                 "code": self.code,
@@ -52,20 +52,20 @@ class CommandError(Exception):
 
 
 class ReaderGoneError(Exception):
-    """Whoever read standard output has gone. Not an OSError: typer has an answer of its own to those."""
+    """The reader of standard output has closed it. Not an OSError, because typer handles those itself."""
 
 
 def usage(message: str, hint: str) -> CommandError:
-    """What was typed cannot be meant."""
+    """Build the error for invalid arguments."""
     return CommandError(message, hint=hint, code="USAGE", exit_code=ExitCode.USAGE)
 
 
 _EXIT_CODES = {
     "UNAVAILABLE": ExitCode.UNREACHABLE,
-    # A name that leads nowhere is an agent that cannot be reached.
+    # A name that does not resolve counts as an unreachable agent.
     "AGENT_NOT_FOUND": ExitCode.UNREACHABLE,
     "UNAUTHENTICATED": ExitCode.UNAUTHENTICATED,
-    # This too is about who calls.
+    # Missing permissions have the exit code of authentication, as in the A2A command line.
     "PERMISSION_DENIED": ExitCode.UNAUTHENTICATED,
     "DEADLINE_EXCEEDED": ExitCode.TIMEOUT,
 }
@@ -98,14 +98,14 @@ _HINTS = {
 
 
 NO_METHOD = "Method not found!"
-"""What a grpcio server says of a method that it does not serve."""
+"""The message of a grpcio server for a method that it does not have."""
 
 HTTP1_MARK = "http1.x server"
-"""What gRPC's C core writes into its error when an HTTP/1 server answers."""
+"""Part of the message of gRPC's C core when an HTTP/1 server answers."""
 
 
 def explained(error: ProtolinkError, target: str = "") -> CommandError:
-    """What an error of the library means for whoever typed the command; `target` is the agent or registry as typed."""
+    """Convert an error of the library to one of the command line. `target` is the agent or registry as typed."""
     said = str(error)
     if said == NO_METHOD and target:
         said = f"{target} does not have this service"

@@ -1,4 +1,4 @@
-"""`plgrpc gen` and its options. What it does is in `gen_command`, loaded when it runs."""
+"""`plgrpc gen` and its options. `gen_command` implements it and is loaded when it runs."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -10,7 +10,7 @@ from protolink_grpc.cli.settings import DebugOption, Output, OutputOption
 
 
 class Lang(StrEnum):
-    """What there are stubs for; `proto` is the contract itself, for every other language."""
+    """Values of `--lang`. `proto` means the contract itself, for all other languages."""
 
     GO = "go"
     TS = "ts"

@@ -25,14 +25,14 @@ from protolink_grpc.cli.failure import CommandError, usage
 from protolink_grpc.cli.gen_app import Lang
 
 PACKED = Path(__file__).resolve().parent.parent / "_contract"
-"""Where an installed package has the protos and the versions of the tools."""
+"""The folder of the protos and of the tools' versions in an installed package."""
 CHECKOUT = PACKED.parent.parent
-"""A checkout has them, and the stubs, in `gen/` and `proto/`."""
+"""The root of a checkout, which has them and the stubs in `gen/` and `proto/`."""
 STUBS_MODULE, STUBS_PACKAGE = "protolink_grpc_stubs", "protolink-grpc-stubs"
 """The package with the stubs in other languages than Python; its version must be this package's."""
 
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules", "target", "Cargo.lock", "package-lock.json")
-"""What builds leave behind in a checkout."""
+"""Build products in a checkout, which are not copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Tool:
 
     Args:
         program: protoc, or a plugin of it; `protoc-gen-NAME` is what `--NAME_out` starts.
-        pin: Its name in `versions.toml`, which has the version that made the contract's own stubs.
+        pin: Its name in `versions.toml`, which has the version used for the contract's stubs.
         install: Command that installs it.
-        options: What the plugin is told, among it where the contract's stubs are.
+        options: Options of the plugin, which include the location of the contract's stubs.
     """
 
     program: str
@@ -88,9 +88,9 @@ PLUGINS: Mapping[Lang, Sequence[Tool]] = {
 GRPCIO_TOOLS = Tool("protoc", "grpcio-tools", _PIP)
 GOOGLES_PROTOC = Tool("protoc", "com.google.protobuf:protoc", _MAVEN)
 MACHINES = {"arm64": "aarch_64", "aarch64": "aarch_64", "AMD64": "x86_64"}
-"""Processors as Maven Central's programs call them, where the system calls them otherwise."""
+"""Processor names in the file names of Maven Central, by the system's names."""
 BUILT_IN = {Lang.PYTHON: ("python", "pyi", "grpc_python"), Lang.JAVA: ("java",)}
-"""Languages that protoc has a generator of its own for: grpcio-tools the first, Google's own the second."""
+"""Languages with a generator built into protoc: grpcio-tools has the first, Google's protoc has both."""
 
 
 def write_stubs(
@@ -106,7 +106,7 @@ def write_stubs(
         else:
             _copy(lang, made)
         files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
-        # Generated code may be written again; files of a package are perhaps somebody's own.
+        # Generated code may be overwritten; other files may be the user's.
         if not protos and not force:
             _refuse_to_replace(made, out, files)
         _move(made, out, files)
@@ -155,7 +155,7 @@ def _copy(lang: Lang, made: Path) -> None:
 
 
 def contract(name: str) -> Path:
-    """The folder of the protos, the tools or a language's stubs, in an installed package or in a checkout."""
+    """The folder of the protos, of the tools or of a language's stubs, in an installed package or in a checkout."""
     inside = Path("proto") if name == Lang.PROTO else Path("gen") / name
     for folder in (PACKED / name, CHECKOUT / inside):
         if folder.is_dir():
@@ -169,7 +169,7 @@ def _stubs_folder(name: str) -> Path:
     """The folder of a language's stubs in the package protolink-grpc-stubs.
 
     Raises:
-        CommandError: The package is not installed, or is of another version and thus perhaps of another contract.
+        CommandError: The package is not installed, or has another version, and so perhaps another contract.
     """
     spec = importlib.util.find_spec(STUBS_MODULE)
     if spec is None or not spec.submodule_search_locations:
@@ -226,7 +226,7 @@ _TAKES = "--proto takes a file, -I a folder"
 
 
 def _protoc(words: Sequence[str]) -> None:
-    # Plugins start programs, too: betterproto2's starts ruff, which is beside it.
+    # Plugins start programs too: betterproto2's starts ruff, which is installed beside it.
     environment = {**os.environ, "PATH": _places()}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:
@@ -240,23 +240,23 @@ def _protoc(words: Sequence[str]) -> None:
 
 
 _LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
-"""protoc's own log, which is about itself."""
+"""Lines of protoc's own log, which do not help the user."""
 _PROTOC_HINTS = {
     "does not reside": "with -I, the protos themselves must be in one of its folders, too",
     "File not found": "-I names a folder where imports are looked for; plgrpc/v1 is found without",
 }
-"""What to do about what protoc says, by words of it."""
+"""Hints, by a part of protoc's message."""
 
 
 def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[Path]:
     yield from includes or dict.fromkeys(path.parent for path in protos)
     yield contract(Lang.PROTO)
     if importlib.util.find_spec("grpc_tools") is not None:
-        yield _module_folder("grpc_tools") / "_proto"  # google/protobuf, which a protoc on the PATH brings itself
+        yield _module_folder("grpc_tools") / "_proto"  # google/protobuf, which a protoc on the PATH includes
 
 
 def _compiler(lang: Lang) -> Sequence[str]:
-    """protoc, as a command: grpcio-tools', unless only Google's own has the language's generator."""
+    """The command for protoc: grpcio-tools', unless only Google's has the language's generator."""
     if lang is Lang.JAVA:
         return (_found(GOOGLES_PROTOC),)
     if importlib.util.find_spec("grpc_tools") is not None:
@@ -275,7 +275,7 @@ def _found(tool: Tool) -> str:
 
 
 def _which(program: str) -> str | None:
-    """The program on the PATH or beside this interpreter, under its name or the one that Maven Central gives it."""
+    """Find a program on the PATH or beside this interpreter, under its name or its name on Maven Central."""
     names = (program, f"{program}-{_maven_platform()}.exe")
     return next((found for name in names if (found := shutil.which(name, path=_places()))), None)
 

@@ -1,6 +1,6 @@
-"""What is printed, and how: results on standard output, everything else on standard error. What they say is decided elsewhere.
+"""Printing: results on standard output, everything else on standard error.
 
-Text from peers is untrusted: control characters never reach a terminal, they are shown as escapes.
+Text from peers is untrusted: control characters are printed as escapes.
 """
 
 import json
@@ -30,50 +30,50 @@ STYLES = {
     "denied": "red",
     "withdrawn": "yellow",
 }
-"""Words that are coloured on a terminal."""
+"""Words that are colored on a terminal."""
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes; line ends and tabs stay. See `logs.escape`."""
+    """Escape control characters except line ends and tabs. See `logs.escape`."""
     return escape(text, keep_lines=True)
 
 
 def one_line(text: str, limit: int = 120) -> str:
-    """The text on one line, at most `limit` characters, an ellipsis where some are missing."""
+    """Put a text on one line of at most `limit` characters, with an ellipsis if it is shortened."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def pretty(value: Any) -> str:
-    """A value for people: text as it is, anything else as indented JSON."""
+    """Format a value: text unchanged, anything else as indented JSON."""
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def document(value: Any) -> None:
-    """The one JSON document of a command."""
+    """Print the JSON document of a command."""
     _write(_json(value, indent=2))
 
 
 def json_line(value: Any) -> None:
-    """One line of JSON Lines, flushed: readers act on it as it comes."""
+    """Print one line of JSON Lines and flush it, so that readers can process it at once."""
     _write(_json(value))
 
 
 def _json(value: Any, indent: int | None = None) -> str:
-    """JSON that a terminal can show: what JSON leaves as it is and a terminal obeys is spelled as an escape of JSON."""
+    """Encode JSON that is safe on a terminal: control characters that JSON allows are written as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=None if indent else (",", ":"))
     return escape(text, keep_lines=True, form="\\u{:04x}")
 
 
 def line(text: str = "", *, word: str = "") -> None:
-    """One line of text. On a terminal `word`, when it is one of `STYLES` and in the text, has its colour."""
+    """Print one line of text. On a terminal, `word` is colored if it is in `STYLES` and in the text."""
     shown = printable(text)
     style = STYLES.get(word)
     _write(shown if style is None or not sys.stdout.isatty() else _coloured(shown, word, style))
 
 
 def _coloured(text: str, word: str, style: str) -> str:
-    # Only a terminal needs rich: piped output starts a tenth of a second sooner without it.
+    # Only terminals need rich, and importing it takes a tenth of a second.
     from rich.console import Console
     from rich.text import Text
 
@@ -87,18 +87,18 @@ def _coloured(text: str, word: str, style: str) -> str:
 
 
 def piece(text: str) -> None:
-    """Text that goes on where the last piece ended; `line` without text ends it."""
+    """Print text without a line end. `line` without text ends the line."""
     _put(printable(text))
 
 
 def field(label: str, value: str) -> None:
-    """`Label: value` on one line; nothing when there is no value."""
+    """Print `Label: value`, or nothing if there is no value."""
     if value:
         line(f"{label}: {one_line(value, 2000)}", word=value)
 
 
 def block(label: str, content: str) -> None:
-    """Content of several lines under its label, closed by an empty line."""
+    """Print a label, several lines of content, and an empty line."""
     line(f"{label}:")
     for each in content.splitlines() or [""]:
         line(each)
@@ -106,7 +106,7 @@ def block(label: str, content: str) -> None:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table without borders; nothing is cut off, whatever the width of the terminal."""
+    """Print a table without borders. Cells are never shortened, whatever the width of the terminal."""
     table = [list(heads), *([one_line(cell, 200) for cell in row] for row in rows)]
     widths = [max(len(row[index]) for row in table) for index in range(len(heads))]
     for row in table:
@@ -114,13 +114,13 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def note(kind: str, text: str) -> None:
-    """`kind: text` on standard error, where notes, warnings and hints for people go."""
+    """Print `kind: text` to standard error: notes, warnings and hints."""
     flush()
     print(f"{kind}: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def failure(error: CommandError, *, as_json: bool) -> None:
-    """Why the command failed, on standard error."""
+    """Print to standard error why the command failed."""
     if as_json:
         print(_json(error.to_dict(), indent=2), file=sys.stderr, flush=True)
         return
@@ -130,7 +130,7 @@ def failure(error: CommandError, *, as_json: bool) -> None:
 
 
 def flush() -> None:
-    """Send what was printed. Raises ReaderGoneError when nobody reads any more."""
+    """Flush standard output. Raises ReaderGoneError if its reader has closed it."""
     try:
         sys.stdout.flush()
     except BrokenPipeError as error:

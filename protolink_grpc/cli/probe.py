@@ -1,7 +1,7 @@
-"""What listens at an address: a few bytes sent, a few bytes read, and what they say. Only `doctor` looks this closely.
+"""Detects what listens at an address by sending and reading a few bytes, for `doctor`.
 
-gRPC's own message for all of these is that the address is unavailable. Sockets block here, each step bounded by `ANSWER_S`: TLS
-alerts that come after a handshake are errors of a read, which streams of a loop do not tell from an end.
+gRPC reports all of these cases as unavailable. The sockets are blocking, with the timeout `ANSWER_S` for each step, because asyncio
+streams do not distinguish a TLS alert after the handshake from the end of the stream.
 """
 
 import socket
@@ -13,16 +13,16 @@ from protolink_grpc.net.address import Address
 from protolink_grpc.net.tls import TLSConfig
 
 ANSWER_S = 3.0
-"""How long a step may take. A server answers the first bytes at once, or it is not the one that was meant."""
+"""Timeout of each step, in seconds. A server that is meant here answers the first bytes at once."""
 
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
-"""How every HTTP/2 client begins: the preface and an empty SETTINGS frame. Source: RFC 9113 section 3.4."""
+"""The first bytes of every HTTP/2 client: the preface and an empty SETTINGS frame. Source: RFC 9113 section 3.4."""
 
 SETTINGS_FRAME = 4
 
 
 class Speech(StrEnum):
-    """What a server answers with."""
+    """The protocol of a server's answer."""
 
     HTTP2 = "http2"
     HTTP1 = "http1"
@@ -33,7 +33,7 @@ class Speech(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """How a TLS handshake went. `problem` is empty when it went well; `speech` is what was said inside."""
+    """The result of a TLS handshake. `problem` is empty if it succeeded; `speech` is the protocol inside TLS."""
 
     speech: Speech = Speech.NOTHING
     problem: str = ""
@@ -42,7 +42,7 @@ class Handshake:
 
 
 def classify(answer: bytes) -> Speech:
-    """What the first bytes of an answer are part of."""
+    """Detect the protocol from the first bytes of an answer."""
     if not answer:
         return Speech.NOTHING
     if len(answer) >= 9 and answer[3] == SETTINGS_FRAME and int.from_bytes(answer[:3]) % 6 == 0:
@@ -53,18 +53,18 @@ def classify(answer: bytes) -> Speech:
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """The IP addresses of a host. Raises OSError when it has none."""
+    """The IP addresses of a host. Raises OSError if there are none."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return sorted({str(entry[4][0]) for entry in found})
 
 
 def connect(address: Address) -> None:
-    """Open a connection and close it. Raises OSError, TimeoutError with it, when nobody accepts."""
+    """Open a connection and close it. Raises OSError (or its subclass TimeoutError) if it is not accepted."""
     _open(address).close()
 
 
 def in_the_clear(address: Address) -> Speech:
-    """What the server says to HTTP/2 in the clear; if nothing that one knows, what it says to HTTP/1 and to TLS."""
+    """Detect the protocol without TLS: by an HTTP/2 request, and if the answer is unknown by HTTP/1 and TLS."""
     speech = _ask(address, HELLO)
     if speech in (Speech.HTTP2, Speech.HTTP1, Speech.TLS):
         return speech
@@ -72,7 +72,7 @@ def in_the_clear(address: Address) -> Speech:
     if _ask(address, request) is Speech.HTTP1:
         return Speech.HTTP1
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Only asks whether TLS is spoken; nothing is sent inside.
+    # This only detects TLS; nothing is sent inside.
     blind.check_hostname = False
     blind.verify_mode = ssl.CERT_NONE
     shaken = _handshake(address, blind)
@@ -80,10 +80,10 @@ def in_the_clear(address: Address) -> Speech:
 
 
 def over_tls(address: Address, tls: TLSConfig | None) -> Handshake:
-    """A handshake with the certificates that were named, and what the server says inside.
+    """Do a TLS handshake with the given certificates and detect the protocol inside.
 
     Raises:
-        OSError: A certificate cannot be read, or is none.
+        OSError: A certificate cannot be read or is invalid.
     """
     context = ssl.create_default_context(cafile=tls.cafile if tls is not None else None)
     if tls is not None and tls.certfile:
@@ -97,7 +97,7 @@ def _handshake(address: Address, context: ssl.SSLContext) -> Handshake:
         with context.wrap_socket(_open(address), server_hostname=address.host) as connection:
             connection.sendall(HELLO)
             speech = classify(connection.recv(64))
-            # In TLS 1.3 a server asks for the client's certificate and hangs up after the client thinks that all is well.
+            # In TLS 1.3 a server can refuse the client's certificate after the handshake has ended for the client.
             hung_up = speech is Speech.NOTHING
             return Handshake(speech, "the server hung up after it" if hung_up else "", wants_client_cert=hung_up)
     except ssl.SSLCertVerificationError as error:
@@ -111,7 +111,7 @@ def _handshake(address: Address, context: ssl.SSLContext) -> Handshake:
 
 
 def _ask(address: Address, request: bytes) -> Speech:
-    """Send and read once; a connection that breaks is an answer of nothing."""
+    """Send and read once. A broken connection counts as an empty answer."""
     try:
         with _open(address) as connection:
             connection.sendall(request)

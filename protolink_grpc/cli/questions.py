@@ -1,4 +1,4 @@
-"""What a command prints while it waits for a task: approvals that the task needs, and how it goes on after Ctrl-C."""
+"""What a command prints while it waits for a task: pending approvals, and how to continue after Ctrl-C."""
 
 import asyncio
 import shlex
@@ -17,17 +17,17 @@ from protolink_grpc.models.references import References
 from protolink_grpc.models.watch import StopAt
 
 WIDTH = 80
-"""Columns of a terminal that nobody has made larger."""
+"""Default number of columns of a terminal."""
 
 LOOK_AFTER_S = 1.0
-"""How long a task may take before a command looks what it waits for; most have ended by then."""
+"""How long a command waits before it looks for pending approvals, in seconds; most tasks have ended by then."""
 
 
 @asynccontextmanager
 async def approvals_shown(
     settings: Settings, agent: str, client: AgentClient, url: str, task_id: str
 ) -> AsyncIterator[None]:
-    """Show each approval that a task waits for while the body waits for the task.
+    """Print each approval that a task waits for while the body waits for the task.
 
     Args:
         task_id: It may not exist yet.
@@ -47,15 +47,15 @@ async def _watch(settings: Settings, agent: str, client: AgentClient, url: str, 
             await _show_all(settings, agent, client, url, task_id)
             return
         except PermissionDeniedError:
-            return  # may send, and may not look
+            return  # the caller may send tasks but not list approvals
         except ProtolinkError:
-            continue  # the command itself says what is wrong
+            continue  # the command itself reports the error
 
 
 async def _show_all(settings: Settings, agent: str, client: AgentClient, url: str, task_id: str) -> None:
-    """The approvals that wait now, then those that come."""
+    """Print the pending approvals, then new ones."""
     waiting: dict[str, ApprovalRequired] = {}
-    last, references = 0, References()  # one log, in two pieces
+    last, references = 0, References()  # the approval and its action are in two events
     for stop_at in (StopAt.CURRENT, StopAt.TERMINAL):
         watch = client.subscribe(task_id, agent_url=url, after=last, stop_at=stop_at)
         async with aclosing(cast(Any, watch)) as events:
@@ -74,9 +74,9 @@ async def _show_all(settings: Settings, agent: str, client: AgentClient, url: st
 
 
 def show_question(settings: Settings, agent: str, required: ApprovalRequired) -> None:
-    """What is to be approved, with its arguments, and the commands that answer it.
+    """Print the action to approve with its arguments, and the commands that answer the approval.
 
-    Every text of the agent stays on its own line, so that none can pass for a hint.
+    Text from the agent is on lines of its own, so that it cannot imitate a hint.
     """
     request, action = required.request, required.request.action
     output.note("note", f"task {request.task_id} waits for an approval of {output.one_line(action.name, WIDTH)}")
@@ -97,14 +97,14 @@ def show_question(settings: Settings, agent: str, required: ApprovalRequired) ->
 
 
 def say_that_it_goes_on(settings: Settings, agent: str, task_id: str) -> None:
-    """That the end of a wait is not the end of its task."""
+    """Print that the task continues although the command stops waiting."""
     output.note("note", f"task {task_id} goes on")
     output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
     output.note("hint", f"cancel it with: {settings.command('task cancel', agent, task_id)}")
 
 
 def wrapped(command: str) -> str:
-    """A command on lines of at most `WIDTH` columns where its words allow that, to be pasted into a shell as it is."""
+    """Wrap a command to lines of at most `WIDTH` columns, if its words allow that, so that it can be pasted into a shell."""
     lines: list[str] = []
     here = ""
     for word in map(shlex.quote, shlex.split(command)):

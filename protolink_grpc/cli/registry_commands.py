@@ -11,7 +11,7 @@ from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilt
 
 
 def list_agents(settings: Settings, wanted: AgentFilter) -> None:
-    """Print the agents that match, sorted by name."""
+    """Print the matching agents, sorted by name."""
     client = registry_client(settings)
     agents = run(client.list_agents(wanted), settings.registry)
     if settings.json:
@@ -33,16 +33,16 @@ def list_agents(settings: Settings, wanted: AgentFilter) -> None:
 
 
 def _load(agent: RegisteredAgent) -> str:
-    """Runs that work, and those that wait for their turn: `2`, or `2+5`."""
+    """Format the number of working and waiting runs: `2` or `2+5`."""
     return f"{agent.running}+{agent.queued}" if agent.queued else str(agent.running)
 
 
 def watch_agents(settings: Settings, wanted: AgentFilter) -> None:
-    """Print who is there, then who comes and goes, until interrupted."""
+    """Print the registered agents, then changes until interrupted."""
 
     async def work() -> None:
         client = registry_client(settings)
-        # A watch bridges outages; a registry that was never there is better found out at once.
+        # A watch retries during an outage, so check first that the registry is reachable at all.
         await client.list_agents(AgentFilter(name="-"))
         watch = cast(Any, client.watch(wanted))
         async with within(settings.timeout_s, "the watch", url=settings.registry), aclosing(watch) as changes:

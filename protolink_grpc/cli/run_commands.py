@@ -1,4 +1,4 @@
-"""`plgrpc run`: the commands and their options. What they do is in `runs`, loaded when one of them runs."""
+"""`plgrpc run`: the commands and their options. `runs` implements them and is loaded when one runs."""
 
 from dataclasses import replace
 from typing import Annotated

@@ -22,7 +22,7 @@ from protolink_grpc.reports import RunReplay, RunReportRecord, SQLiteRunStore
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a run is looked for: a task at an agent, a task or run in a store's file, or a file that has it.
+    """The source of a run: a task at an agent, a task or run in a store's file, or an exported file.
 
     Args:
         task_id: Empty where `agent` is a file.
@@ -34,7 +34,7 @@ class Source:
 
     @classmethod
     def of(cls, first: str, second: str, store: str, command: str) -> "Source":
-        """What the arguments of `run report` or `run replay` mean."""
+        """Interpret the arguments of `run report` or `run replay`."""
         if store and second:
             raise usage("--store takes no agent", f"for instance plgrpc run {command} TASK_ID --store FILE")
         if store:
@@ -45,7 +45,7 @@ class Source:
 
 
 def list_runs(settings: Settings, agent: str, store: str, session: str, limit: int) -> None:
-    """Print the latest run of each task, last changed first."""
+    """Print the latest run of each task, most recently changed first."""
     if bool(agent) == bool(store):
         raise usage("name an agent, or a file with --store", "for instance plgrpc run list grpc://127.0.0.1:50051")
     rows = _stored(store, session, limit) if store else _at_agent(settings, agent, session, limit)
@@ -97,7 +97,7 @@ def _opened(store: str) -> SQLiteRunStore:
 
 
 def report(settings: Settings, source: Source, run_id: str, out: str) -> None:
-    """Print the report of a run, or write it into a file."""
+    """Print the report of a run, or write it to a file."""
     found = _stored_report(source, run_id, whole=False) if source.store else _fetched(settings, source, run_id)
     if out:
         try:
@@ -120,7 +120,7 @@ def _fetched(settings: Settings, source: Source, run_id: str) -> RunReport:
 
 
 def _stored_report(source: Source, run_id: str, *, whole: bool) -> RunReport:
-    """The report from a store's file; `whole` means all runs of the task instead of the latest."""
+    """Read the report from a store's file. `whole` means all runs of the task instead of the latest one."""
     try:
         store = _opened(source.store)
         record = store.get_report_record(run_id or source.task_id)
@@ -158,7 +158,7 @@ def _show_lines(title: str, lines: Iterable[str]) -> None:
 
 
 def replay(settings: Settings, source: Source, run_id: str) -> None:
-    """Print the events of a run, or of all runs of a task, then what they add up to."""
+    """Print the events of a run, or of all runs of a task, and then a summary."""
     if source.store:
         found = _stored_report(source, run_id, whole=True)
     else:

@@ -22,19 +22,19 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.storage import SQLiteStore
 
 FREE_PORT = "grpc://127.0.0.1:0"
-"""Where an agent listens that names no gRPC URL: this machine, a free port."""
+"""Default address of an agent without a gRPC URL: a free port of the loopback address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where a server runs and what it uses; what is empty stays as the program says.
+    """The settings of a server. Empty values leave the program's own settings unchanged.
 
     Args:
-        json: Say on standard output, as one document, where it listens.
-        file: Where tasks, or registrations, are kept.
-        listen: Where to listen, if not at `url`.
-        http: `host:port` of an HTTP port beside it.
-        require_client_cert: Refuse clients without a certificate that `ca_file` vouches for.
+        json: Print the addresses as one JSON document on standard output.
+        file: File of the tasks or of the registrations.
+        listen: Address to listen on, if it differs from `url`.
+        http: `host:port` of the HTTP port.
+        require_client_cert: Refuse clients without a certificate signed by `ca_file`.
     """
 
     url: str = ""
@@ -49,10 +49,10 @@ class Serving:
     http: str = ""
 
     def tls(self) -> TLSConfig | None:
-        """The certificates that were named.
+        """The certificates from the options.
 
         Raises:
-            CommandError: They are not complete, or the URL says that there are none.
+            CommandError: They are incomplete, or the URL is unencrypted.
         """
         if bool(self.cert_file) != bool(self.key_file):
             raise usage("--tls-cert and --tls-key belong together", "name both files")
@@ -62,7 +62,7 @@ class Serving:
             raise usage(f"{self.url} needs a certificate", "name it with --tls-cert and --tls-key")
         if not (self.cert_file or self.ca_file):
             return None
-        # A --listen without a scheme has that of the URL.
+        # --listen without a scheme uses the URL's.
         for url in (self.url, self.listen if "://" in self.listen else ""):
             if self.cert_file and url and not parse_address(url).secure:
                 raise usage(f"{url} is served in the clear", "a URL with certificates begins with grpcs://")
@@ -72,7 +72,7 @@ class Serving:
 
 
 def serve(target: str, serving: Serving) -> None:
-    """Run the agent that `module:attribute` names."""
+    """Run the agent at `module:attribute`."""
     tls = serving.tls()
     agent = load_agent(target)
     url = serving.url or _own_url(agent, secure=bool(serving.cert_file))
@@ -98,13 +98,13 @@ def serve(target: str, serving: Serving) -> None:
 
 
 def _announced(about: dict[str, str], server: Agent | Registry) -> dict[str, str]:
-    """What a server that runs says about itself."""
+    """What a running server prints about itself."""
     url = server.card.url if isinstance(server, Agent) else server.url
     return {**about, "url": url, **({"http_url": server.http_url} if server.http_url else {})}
 
 
 def _own_url(agent: Agent, *, secure: bool) -> str:
-    """The URL to move the agent to; empty where its own will do."""
+    """The URL to which the agent is changed; empty to keep its own."""
     url = agent.card.url
     if url.startswith(RUNTIME_SCHEME):
         url = FREE_PORT
@@ -126,7 +126,7 @@ def serve_registry(serving: Serving) -> None:
 async def _until_stopped(
     server: Agent | Registry, announcement: Callable[[], dict[str, str]], serving: Serving
 ) -> None:
-    # Listening for signals first: one that comes while the server comes up must not be lost.
+    # Signal handlers come first, so that a signal during the start is not lost.
     asked = asyncio.ensure_future(until_asked_to_stop(None))
     await asyncio.sleep(0)
     try:
@@ -140,10 +140,10 @@ async def _until_stopped(
 
 
 def load_agent(target: str) -> Agent:
-    """The agent that `module:attribute` names: an Agent, a class of agents, or a function that makes one.
+    """Load the agent at `module:attribute`: an Agent, a subclass of Agent, or a function that returns an Agent.
 
     Raises:
-        CommandError: Something on the way is not there, or is none of these; says what.
+        CommandError: The module or the attribute does not exist, or is none of these.
     """
     module_name, separator, attribute = target.partition(":")
     if not separator or not module_name or not attribute:
@@ -183,7 +183,7 @@ def _attribute(module: ModuleType, path: str, target: str) -> Any:
 
 
 def _agents_of(module: Any) -> str:
-    """The first agent in a module, for a hint."""
+    """The name of the first agent in a module, for a hint."""
     return next((name for name, value in vars(module).items() if isinstance(value, Agent)), "")
 
 

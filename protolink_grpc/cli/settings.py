@@ -1,4 +1,4 @@
-"""The options that every command takes which talks to a server: declared once, joined to each command's own signature."""
+"""The options of all commands that call a server, declared once and added to each command's signature."""
 
 import functools
 import inspect
@@ -26,12 +26,12 @@ class Output(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a command was told beside its own arguments.
+    """The values of the shared options.
 
     Args:
-        json: Standard output carries JSON and nothing else.
-        registry: URL of the registry that knows names; empty for none.
-        timeout_s: How long to wait; None leaves it to the command.
+        json: Print only JSON on standard output.
+        registry: URL of the registry for agent names; empty for none.
+        timeout_s: Timeout in seconds; None means the command's default.
         headers: Metadata of every call. May hold credentials: never printed.
         ca_file, cert_file, key_file: PEM files, empty for none.
     """
@@ -45,11 +45,11 @@ class Settings:
     key_file: str = ""
 
     def command(self, verb: str, agent: str, *arguments: str) -> str:
-        """A command to be typed as it is shown, but for the values of headers."""
+        """A command for a hint, complete except for the values of headers."""
         return f"plgrpc {verb} {shlex.join([agent, *arguments, *self.flags()])}"
 
     def flags(self) -> list[str]:
-        """The options to repeat in a command that is shown as a hint. Values of headers may be secret and are not repeated."""
+        """The options to repeat in a hint. Values of headers may be secret and are not repeated."""
         found = []
         if self.registry and self.registry != os.environ.get(REGISTRY_VARIABLE):
             found += ["--registry", self.registry]
@@ -106,7 +106,7 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
     tls_key: Annotated[str, typer.Option("--tls-key", metavar="FILE", help="Private key of --tls-cert (PEM).")] = "",
     debug: DebugOption = False,
 ) -> Settings:
-    # `debug` is acted upon by `app.main`, before anything is parsed.
+    # `debug` is handled by `app.main`, before anything is parsed.
     headers = tuple(parse_header(each) for each in header or ())
     for option, path in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)):
         require_file(path, option)
@@ -114,10 +114,11 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
 
 
 def parse_header(text: str) -> tuple[str, str]:
-    """`key=value` as gRPC metadata takes it.
+    """Parse `key=value` to gRPC metadata.
 
     Raises:
-        CommandError: No such pair, or characters that metadata cannot carry. The value is not repeated: it may be secret.
+        CommandError: The text has another form, or contains invalid characters. The error does not contain the value, which may be
+            secret.
     """
     key, separator, value = text.partition("=")
     key = key.strip().lower()
@@ -135,14 +136,14 @@ def require_file(path: str, option: str) -> None:
     """Check that the file of an option exists; an empty path is an option that was not given.
 
     Raises:
-        CommandError: There is no such file.
+        CommandError: The file does not exist.
     """
     if path and not os.path.isfile(path):
         raise usage(f"there is no file {path}", f"{option} takes a PEM file")
 
 
 def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """Repeated `key=value` options as a dict."""
+    """Parse repeated `key=value` options to a dict."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
@@ -153,7 +154,7 @@ def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
 
 
 def with_settings(command: Callable[Concatenate[Settings, P], None]) -> Callable[..., None]:
-    """The command with the shared options behind its own; it gets them as its first argument."""
+    """Add the shared options to a command, which receives them as its first argument."""
     shared = {
         each.name: each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
         for each in inspect.signature(_settings).parameters.values()
@@ -165,7 +166,7 @@ def with_settings(command: Callable[Concatenate[Settings, P], None]) -> Callable
         settings = _settings(**{name: given.pop(name) for name in shared})
         command(settings, *args, **given)
 
-    # typer reads both: the parameters from the signature, their types from the annotations.
+    # typer reads the parameters from the signature and their types from the annotations.
     parameters = [*own, *shared.values()]
     setattr(joined, "__signature__", inspect.Signature(parameters))  # noqa: B010 -- functions have no such attribute in typeshed
     joined.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -1,4 +1,4 @@
-"""`plgrpc state`: its commands and their options. What they do is in `state_commands`, loaded when one of them runs."""
+"""`plgrpc state`: the commands and their options. `state_commands` implements them and is loaded when one runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -19,7 +19,7 @@ StoreOption = Annotated[
 
 
 class Strategy(StrEnum):
-    """How `state compact` makes a conversation smaller."""
+    """How `state compact` shortens a conversation."""
 
     RECENT = "recent"
     TOKENS = "tokens"

@@ -11,7 +11,7 @@ from protolink_grpc.models.state import StateOperationRequest, StateOperationRes
 
 
 def describe(settings: Settings, agent: str, session: str, stores: Sequence[str], *, include_data: bool) -> None:
-    """Print what is remembered, store by store."""
+    """Print what the agent remembers, store by store."""
     request = StateOperationRequest(session or None, tuple(stores), include_data)
 
     async def work() -> StateOperationResult:
@@ -29,7 +29,7 @@ def describe(settings: Settings, agent: str, session: str, stores: Sequence[str]
 
 
 def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -> None:
-    """Forget, and print what is left."""
+    """Delete what the agent remembers, and print what is left."""
     request = StateOperationRequest(session or None, tuple(stores))
 
     async def work() -> StateOperationResult:
@@ -41,10 +41,10 @@ def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -
 
 
 def compact(settings: Settings, agent: str, request: HistoryCompactionRequest) -> None:
-    """Make a conversation smaller, and print by how much."""
+    """Shorten a conversation, and print by how much."""
 
     async def work() -> HistoryCompactionResult:
-        # A summary waits for a model.
+        # A summary has to wait for a model.
         return await agent_client(settings, WAIT_S).compact_history(await url_of(settings, agent), request)
 
     done = run(work(), agent)
@@ -69,14 +69,14 @@ def _row(store: StateStoreReport) -> tuple[str, str, str, str]:
         return store.name, "off", "-", "-"
     if store.error is not None:
         return store.name, "problem", "-", "-"
-    # A reset says in its metadata how much there was.
+    # The metadata of a reset contains the previous sizes.
     told = StateStoreReport.from_dict(store.metadata["before"]) if store.cleared else store
     state = "cleared" if store.cleared and told.exists else "kept" if store.exists else "empty"
     return store.name, state, str(told.item_count), str(told.message_count)
 
 
 def _check(result: StateOperationResult) -> None:
-    """A store that failed is a command that failed, whatever the others said."""
+    """Fail the command if any store has failed."""
     if result.errors:
         said = "; ".join(f"{each['store']}: {each['message']}" for each in result.errors)
         raise CommandError(said, hint="the agent's own log says more", code="STORE_UNAVAILABLE")

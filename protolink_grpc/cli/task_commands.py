@@ -22,7 +22,7 @@ from protolink_grpc.models.watch import StopAt
 
 
 def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
-    """Print a task, with `wait` once it has ended or waits for somebody."""
+    """Print a task. With `wait`, first wait until it ends or waits for input."""
 
     async def work() -> Task:
         url = await url_of(settings, agent)
@@ -51,7 +51,7 @@ def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
 def list_tasks(  # noqa: PLR0917 -- one per option
     settings: Settings, agent: str, states: Sequence[str], session: str, since: str, limit: int, page_token: str
 ) -> None:
-    """Print one page of the caller's tasks, last changed first."""
+    """Print one page of the caller's tasks, most recently changed first."""
     try:
         wanted = [parse_state(state, field="--state") for state in states]
         if since:
@@ -86,7 +86,7 @@ def list_tasks(  # noqa: PLR0917 -- one per option
 
 
 def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:
-    """Cancel a task and print it as it is afterwards."""
+    """Cancel a task and print it."""
 
     async def work() -> Task:
         url = await url_of(settings, agent)
@@ -103,13 +103,13 @@ def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:
 
 
 def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_at: str, deltas: bool | None) -> None:
-    """Print a task's events after a sequence: those that are stored, then those that come."""
+    """Print a task's events after a sequence: stored ones, then new ones."""
     printer = EventPrinter(settings, deltas)
 
     async def work() -> Task | None:
         url = await url_of(settings, agent)
         client = agent_client(settings, QUICK_S)
-        # A stream bridges outages; an agent that was never there is better found out at once.
+        # A stream retries during an outage, so check first that the agent is reachable at all.
         await client.get_agent_card(url)
         async with within(settings.timeout_s, f"task {task_id}", task_id=task_id, url=url):
             watch = client.subscribe(

@@ -1,4 +1,4 @@
-"""Reports and replays in words: fields, tables, and a line per event. Nothing is printed here."""
+"""Formats reports and replays as fields, tables, and a line per event. This module prints nothing."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ Table = tuple[str, Sequence[str], list[Sequence[str]]]
 
 
 def span(micros: int | None) -> str:
-    """A duration for people; empty when it is unknown."""
+    """Format a duration; empty if it is unknown."""
     if micros is None:
         return ""
     if micros < 1_000_000:
@@ -29,12 +29,12 @@ def span(micros: int | None) -> str:
 
 
 def amount(value: int | None) -> str:
-    """A count; what nobody knows is said so."""
+    """Format a count, or `unknown`."""
     return "unknown" if value is None else f"{value:,}"
 
 
 def timeline(report: RunReport) -> Iterator[str]:
-    """A line per event: how long after the first one, what it is, and what it cost."""
+    """A line per event: the time since the first event, a summary, and the cost."""
     if not report.events:
         yield "no events"
         return
@@ -45,7 +45,7 @@ def timeline(report: RunReport) -> Iterator[str]:
 
 
 def _more(event: RunEvent) -> str:
-    """What the line of an event says beside its summary."""
+    """What the line of an event contains in addition to its summary."""
     match event.payload:
         case ev.TaskStatusChanged(attempt=attempt, cause=cause, worker=worker) if attempt:
             by = "" if worker is None else f"by {worker.name} {worker.version} on {worker.host or 'an unknown host'}"
@@ -90,7 +90,7 @@ def _number(value: float | None) -> str:
 
 
 def report_fields(report: RunReport) -> list[tuple[str, str]]:
-    """What identifies a run, how it ended, and what it used."""
+    """The fields that identify a run, its result, and its usage."""
     context, task, totals = report.context, report.final_task, report.totals
     first = report.events[0].timestamp if report.events else ""
     denied = sum(action.outcome == "denied" for action in report.actions)
@@ -133,7 +133,7 @@ def _actions(report: RunReport, denied: int) -> str:
 
 
 def report_tables(report: RunReport) -> Iterator[Table]:
-    """What was done, asked and called, one row each."""
+    """Tables of the actions, approvals and model calls of a run."""
     if report.actions:
         heads = ("ACTION", "KIND", "OUTCOME", "TIME", "ARGUMENTS")
         yield "Actions", heads, [_action_row(action) for action in report.actions]
@@ -172,7 +172,7 @@ def _action_row(action: ReportedAction) -> Sequence[str]:
 
 
 def budget_lines(report: RunReport) -> Iterator[str]:
-    """The limits and what was used of them, then what the budget said on the way."""
+    """The limits and the usage of a run, then the budget's warnings."""
     budget = report.context.budget if report.context is not None else None
     usage = report.usage
     if usage is not None:

@@ -1,4 +1,4 @@
-"""`tools`: what an agent says about its tools."""
+"""`tools`: lists the tools of an agent."""
 
 from collections.abc import Iterator
 
@@ -41,10 +41,10 @@ def tools(settings: Settings, agent: str) -> None:
 
 
 def _hints(tool: ToolDescription) -> Iterator[str]:
-    """What the author says about the effects of a call."""
+    """The declared effects of a tool."""
     if tool.read_only:
         yield "read-only"
-    elif tool.idempotent:  # what is read-only is idempotent, too
+    elif tool.idempotent:  # read-only includes idempotent
         yield "idempotent"
     if tool.destructive:
         yield "destructive"
