@@ -1,4 +1,4 @@
-"""For tests of what speaks to agents: a scripted agent, and the conformance cases that clients in every language run."""
+"""Test support for code that calls agents: a scripted agent, and the conformance cases for clients in every language."""
 
 from protolink_grpc.testing.directives import VERBS
 from protolink_grpc.testing.scripted_agent import ScriptedAgent

@@ -1,4 +1,4 @@
-"""The cases that every client passes, and the lines in which a program reports them."""
+"""The conformance cases, and the lines in which a program reports their results."""
 
 import re
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ CASES = (
     "leak",
     "vectors",
 )
-"""Names, in the order in which programs run them. docs/polyglot.md says what each is about."""
+"""The names of the cases, in the order in which programs run them. docs/polyglot.md describes each."""
 
 Result = Literal["PASS", "FAIL", "SKIP"]
 
@@ -46,7 +46,7 @@ _LINE = re.compile(r"(?P<result>PASS|FAIL|SKIP) (?P<case>[a-z][a-z0-9-]*)(?:: (?
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a program said about one case: `why` it failed or was skipped."""
+    """The reported result of one case; `why` is the reason of a failure or skip."""
 
     result: Result
     case: str
@@ -54,7 +54,7 @@ class Report:
 
 
 def report_of(line: str) -> Report | None:
-    """What a line reports, for instance `PASS unary 12ms` or `FAIL resume: got sequence 41 twice`; None for any other line."""
+    """Parse a line such as `PASS unary 12ms` or `FAIL resume: got sequence 41 twice`. Returns None for any other line."""
     found = _LINE.fullmatch(line)
     if found is None:
         return None

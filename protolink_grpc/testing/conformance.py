@@ -1,7 +1,6 @@
 """The conformance program of the Python client: `plgrpc conformance run -- python -m protolink_grpc.testing.conformance`.
 
-It knows the public client and the environment that it is started with, and nothing of the server; programs in other languages do
-the same things in the same order.
+It uses only the public client and its environment variables. Programs in other languages do the same in the same order.
 """
 
 import asyncio
@@ -53,16 +52,16 @@ from protolink_grpc.testing.vectors import check_vectors
 from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter, InstanceState, InstanceStatus
 
 CASE_S = 60.0
-"""How long one case may take."""
+"""Timeout of one case, in seconds."""
 
 
 class SkipError(Exception):
-    """A case that cannot be run here; says why."""
+    """A case cannot be run here; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Where the stage is."""
+    """The addresses and credentials of the agents under test."""
 
     agent: AgentClient
     hostile_url: str
@@ -74,7 +73,7 @@ class World:
 
     @classmethod
     def from_environment(cls) -> "World":
-        """What `plgrpc conformance run` has set."""
+        """Read the environment variables that `plgrpc conformance run` sets."""
         names = ("HOSTILE", "GUARDED", "API_KEY", "BEARER", "VECTORS")
         given = {name: os.environ.get(f"PLGRPC_{name}", "") for name in names}
         return cls(
@@ -89,23 +88,23 @@ class World:
 
     @property
     def hostile(self) -> AgentClient:
-        """The same agent, behind what breaks connections."""
+        """A client of the same agent behind the proxy that breaks connections."""
         return AgentClient(url=self.hostile_url)
 
     @property
     def impatient(self) -> AgentClient:
-        """A client of the hostile address that soon gives up."""
+        """A client of the hostile address with a short retry time."""
         return AgentClient(url=self.hostile_url, outage_s=2.0)
 
     async def calls(self, word: str) -> dict[str, int]:
-        """How often something about the task with that word was called."""
+        """The number of calls about the task with that word."""
         task = await self.agent.send_task(None, Task.create(f"calls {word}"))
         found: dict[str, int] = json.loads(task.get_output())
         return found
 
 
 def expect(what: str, found: object, wanted: object) -> None:
-    """Raises AssertionError, with both values, where they differ."""
+    """Raise AssertionError with both values if they differ."""
     if found != wanted:
         raise AssertionError(f"{what} is {found!r:.200}, not {wanted!r:.200}")
 
@@ -115,7 +114,7 @@ def text_of(artifact: Artifact) -> str:
 
 
 async def collected(events: AsyncIterator[RunEvent]) -> list[RunEvent]:
-    """All events of a stream that must number them without a gap and end with the last one."""
+    """Collect the events of a stream, which must have sequences without a gap and end with the final event."""
     found = [event async for event in events]
     expect("the list of sequences", [event.sequence for event in found], list(range(1, len(found) + 1)))
     expect("whether the last event is final", found[-1].final, True)
@@ -129,7 +128,7 @@ def expect_counted(events: list[RunEvent], upto: int) -> None:
 
 @asynccontextmanager
 async def refused_with(kind: type[ProtolinkError]) -> AsyncIterator[list[Any]]:
-    """The block must raise that error; it is in the list afterwards."""
+    """Check that the block raises that error, which is then in the yielded list."""
     caught: list[Any] = []
     try:
         yield caught
@@ -260,7 +259,7 @@ async def budget(world: World) -> None:
 
 
 async def expect_spent(world: World, text: str, limits: RunBudget, limit: str) -> BudgetUsage:
-    """The run of the text must end as failed because of that limit; returns what it has used, as its log and the task say."""
+    """Check that the run of the text fails because of that limit. Returns its usage, which the log and the task must agree on."""
     events = await collected(world.agent.send_task_streaming(None, Task.create(text, budget=limits)))
     task, last = await world.agent.get_task(events[-1].task_id), events[-1].payload
     if not isinstance(last, TaskStatusChanged) or last.failure is None or last.usage is None:
@@ -290,7 +289,7 @@ async def registry(world: World) -> None:
         await world.registry.register(card)
         up = await following
         expect("the change", (up.kind, up.agent.card.name), (AgentChangeKind.UP, name))
-        for running in (0, 1):  # the second one reports another load, which a watch does not show
+        for running in (0, 1):  # the second one reports another load, which a watch does not yield
             await world.registry.heartbeat(card.url, InstanceStatus(InstanceState.DRAINING, running))
         draining = await anext(changes)
         expect("the state", (draining.kind, draining.agent.state), (AgentChangeKind.UP, InstanceState.DRAINING))
@@ -338,7 +337,7 @@ async def early_ok(world: World) -> None:
 
 
 async def expect_survived(world: World, text: str) -> None:
-    """What breaks the stream of that task must not be seen in it."""
+    """Check that the stream of that task is complete in spite of its fault."""
     expect_counted(await collected(world.hostile.send_task_streaming(None, Task.create(text))), 100)
 
 
@@ -368,7 +367,7 @@ async def retry_bound(world: World) -> None:
 
 
 async def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
-    """The client must have given up in time, after a decent number of calls; the task works on, until it is canceled here."""
+    """Check that the client gave up in time, after a moderate number of calls, and cancel the task, which is still working."""
     expect("the state", (await world.agent.get_task(task_id)).state, TaskState.WORKING)
     await world.agent.cancel_task(None, task_id)
     calls = await world.calls(word)
@@ -388,7 +387,7 @@ async def cancel_in_pause(world: World) -> None:
 
     watching = asyncio.ensure_future(watch())
     await began.wait()
-    await asyncio.sleep(1)  # by then it is in a pause
+    await asyncio.sleep(1)  # the call is in a retry pause by then
     expect("whether the stream has ended by itself", watching.done(), False)
     watching.cancel()
     await asyncio.wait([watching], timeout=0.5)
@@ -402,11 +401,11 @@ async def decision_in_cut(world: World) -> None:
 
 
 async def expect_decided(world: World, text: str, approver: AgentClient, approved: bool, pause_s: float = 0) -> None:
-    """The task's stream must show the answer once, and what follows from it.
+    """Check that the task's stream has the answer once, and the end of the action.
 
     Args:
-        approver: Answers the approval, while the stream of another client is cut.
-        pause_s: How long after the stream has shown the question; by then the connection is closed.
+        approver: The client that answers the approval while the stream of another client is interrupted.
+        pause_s: Seconds between the request for the approval and the answer; by then the connection is closed.
     """
     task, events = Task.create(text), list[RunEvent]()
     async for event in world.hostile.send_task_streaming(None, task):
@@ -522,7 +521,7 @@ async def references(world: World) -> None:
 
 
 def arguments_of(events: list[RunEvent]) -> list[object]:
-    """The arguments of each action that is requested; None where they are left out."""
+    """The arguments of each requested action; None if they are left out."""
     requested = [event.payload for event in events if isinstance(event.payload, ActionRequested)]
     return [None if each.abridged else each.action.arguments for each in requested]
 
@@ -563,7 +562,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
 
 
 async def main() -> int:
-    """Run every case; 1 where one of them failed."""
+    """Run every case. Returns 1 if one failed."""
     world, failed = World.from_environment(), 0
     for name in CASES:
         line = await outcome(name, PROGRAM[name], world)
@@ -574,7 +573,7 @@ async def main() -> int:
 
 
 async def outcome(name: str, case: Callable[[World], Awaitable[None]], world: World) -> str:
-    """The line that reports one case."""
+    """Run one case and return the line that reports it."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(CASE_S):

@@ -1,7 +1,4 @@
-"""The directives of a scripted agent: what a text asks it to do, and which fault it asks for.
-
-This module only parses texts.
-"""
+"""Parses the directives of a scripted agent: what to do, and which fault to simulate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +15,7 @@ FAULTS = {
     "undecided": "undecided N TEXT: does TEXT; its stream is cut after N events, and each later one before any until its approval"
     " is answered; the first response to that answer gets lost",
 }
-"""What goes wrong with a task. These words stand before another verb."""
+"""The faults. Each stands before another verb."""
 
 VERBS = {
     "echo": "echo TEXT: says TEXT",
@@ -40,23 +37,23 @@ VERBS = {
     "future": "future: an event, a part and a state of unknown kinds",
     **FAULTS,
 }
-"""What each verb does."""
+"""The verbs, with a description of each."""
 
 SECOND_CUT = 30
-"""Events that the first subscription to a task that was cut shows before it is cut, too."""
+"""The number of events after which the first resumed stream of a `cut` task is cut again."""
 
 COUNTED = frozenset({"hold", "flap", "down"})
-"""Verbs whose tasks `calls` knows by their word."""
+"""Verbs whose tasks `calls` counts by their word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong with the streams of a task.
+    """A fault of the streams of a task.
 
     Args:
         kind: One of FAULTS.
-        after: Events that the first stream shows before it happens; 0 where silence decides (`idle`).
-        times: How often it happens.
+        after: Number of events of the first stream before the fault; 0 for a fault that depends on silence (`idle`).
+        times: How often the fault happens.
         number: Milliseconds of an outage or of silence, or the error code of a reset.
     """
 
@@ -68,13 +65,13 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """What one text asks for.
+    """A parsed directive.
 
     Args:
         verb: One of VERBS; `flaky` is in `failures`, and FAULTS are in `fault`.
-        rest: What follows the verb.
-        failures: Answers that get lost before one arrives.
-        fault: What goes wrong with its streams; None for nothing.
+        rest: The text after the verb.
+        failures: How many responses are lost before one arrives.
+        fault: The fault of its streams, or None.
     """
 
     verb: str
@@ -84,12 +81,12 @@ class Directive:
 
     @property
     def word(self) -> str:
-        """The word by which `calls` finds the task; empty where it has none."""
+        """The word by which `calls` finds the task, or empty."""
         return self.rest if self.verb in COUNTED else ""
 
 
 def directive_of(text: str) -> Directive | None:
-    """What a text asks for; None where it is not in the language."""
+    """Parse a text. Returns None if it is not a directive."""
     verb, _, rest = text.partition(" ")
     match verb:
         case _ if verb in FAULTS:
@@ -106,10 +103,10 @@ def directive_of(text: str) -> Directive | None:
 
 
 def _faulty(kind: str, rest: str) -> Directive | None:
-    """The directive that follows a fault's numbers, with that fault."""
+    """Parse the numbers of a fault and the directive after them."""
     count = 2 if kind in ("outage", "reset", "idle") else 1
     *words, inner = [*rest.split(" ", count), *[""] * count][: count + 1]
-    # Zero is an error code of HTTP/2, and no count.
+    # Zero is valid as an HTTP/2 error code, but not as a count.
     if not all(_is_count(word) or (kind == "reset" and index == 0 and word == "0") for index, word in enumerate(words)):
         return None
     directive, numbers = directive_of(inner), [int(word) for word in words]
@@ -128,7 +125,7 @@ def _faulty(kind: str, rest: str) -> Directive | None:
 
 
 MAX_COUNT = 1_000_000
-"""Larger numbers are refused: they would make more events than a test can read."""
+"""The largest allowed number: larger ones would create too many events for a test."""
 
 
 def _is_count(text: str) -> bool:
@@ -136,5 +133,5 @@ def _is_count(text: str) -> bool:
 
 
 def latest(messages: Sequence[Message]) -> str:
-    """The text of the last message; empty where there is none."""
+    """The text of the last message, or empty."""
     return messages[-1].text if messages else ""

@@ -1,6 +1,6 @@
-"""What goes wrong on purpose: answers that get lost after the work is done, streams that are cut, events from the future.
+"""Simulated faults: lost responses, interrupted streams, events of unknown kinds.
 
-It stands between an agent's runtime and its edges, so that every edge shows it; the runtime itself does everything right.
+They are applied between an agent's runtime and its edges, so that all protocols have them. The runtime itself works normally.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ UNHEARD_OF = "example.unheard_of"
 """Type of the event of an unknown kind."""
 
 FALLBACK_TEXT = "A part from the future"
-"""The text that a reader shows in place of the part of an unknown kind."""
+"""The fallback text of the part of an unknown kind."""
 
 FUTURE_STATE = 77
 """Number of a state that is not in the contract."""
@@ -44,25 +44,25 @@ _FROM_THE_FUTURE = tag(FUTURE_KIND) + varint(5) + tag(1) + varint(3) + b"new"
 _LATER_FIELD = varint(FUTURE_FIELD << 3) + b"\x2a"
 
 received: ContextVar[Mapping[str, str] | None] = ContextVar("plgrpc_testing_received", default=None)
-"""Metadata of the call that the running task answers, or that began the running run: a run inherits the context of its call."""
+"""Metadata of the call that started the current run, which inherits the call's context."""
 
 
 @asynccontextmanager
 async def remember_metadata(call: Call) -> AsyncIterator[None]:
-    """An interceptor: what the caller has sent, for a handler that is asked about it."""
+    """An interceptor that stores the caller's metadata for the `header` and `whoami` directives."""
     received.set(call.metadata)
     yield
 
 
 @dataclass(eq=False, slots=True)
 class Script:
-    """What one task was asked to do, and what became of its faults.
+    """The directive of one task and the state of its fault.
 
     Attributes:
-        left: How often its fault is still to happen.
-        over: Set once it has happened as often as was asked for.
-        has_begun: Whether a stream has shown events of it.
-        is_forgotten: Whether the agent denies that there is such a task.
+        left: How often the fault will still happen.
+        over: Set when the fault has happened as often as requested.
+        has_begun: Whether a stream has delivered events of the task.
+        is_forgotten: Whether the agent answers that the task does not exist.
     """
 
     directive: Directive
@@ -75,7 +75,7 @@ class Script:
         self.left = self.directive.fault.times if self.directive.fault is not None else 0
 
     def count(self) -> None:
-        """The fault has happened once more."""
+        """Count one occurrence of the fault."""
         self.left -= 1
         if self.left <= 0:
             self.over.set()
@@ -83,7 +83,7 @@ class Script:
 
 @dataclass(slots=True)
 class Tally:
-    """How often something about the task with one word was called; `open` are its streams that are open now."""
+    """The number of calls about the task with one word; `open` is the number of its open streams."""
 
     calls: int = 0
     runs: int = 0
@@ -99,11 +99,11 @@ class Scripts:
 
 
 class FaultyService:
-    """A TaskService with faults around it; what is not here is the service's own.
+    """A TaskService with faults. All other methods and attributes are those of the service.
 
     Args:
-        scripts: The agent adds each task to it that something is to go wrong with, when it begins with it.
-        proxy: The hostile address, whose connections can be broken; without it, those faults are plain cuts.
+        scripts: The scripts of the tasks with faults, added by the agent when it starts a task.
+        proxy: The proxy that can break connections; without it, those faults only cut the stream.
     """
 
     def __init__(self, service: TaskService, scripts: Scripts, proxy: HostileProxy | None = None) -> None:
@@ -116,7 +116,7 @@ class FaultyService:
         return getattr(self._service, name)
 
     async def send(self, submission: Submission, principal: str) -> TaskFold:
-        """As TaskService; the answer may get lost once the work is done, or has begun."""
+        """As TaskService. The response may be lost after the work is done or has started."""
         directive = self._called(submission)
         if self._is_down(directive):
             await self._service.submit(submission, principal)
@@ -126,7 +126,7 @@ class FaultyService:
         return fold
 
     async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
-        """As TaskService; the answer may get lost."""
+        """As TaskService. The response may be lost."""
         directive = self._called(submission)
         turn = await self._service.submit(submission, principal, waits=waits)
         if self._is_down(directive):
@@ -136,7 +136,7 @@ class FaultyService:
     async def stream(
         self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
-        """As TaskService; it may break off before the first event, or be cut later."""
+        """As TaskService. The stream may be cut before the first event or later."""
         directive = self._called(submission)
         batches = self._service.stream(submission, principal, deltas=deltas, positions=positions)
         with self._opened(directive):
@@ -154,7 +154,7 @@ class FaultyService:
         deltas: bool = False,
         positions: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
-        """As TaskService; it may be cut, unless it shows only what is stored."""
+        """As TaskService. The stream may be cut, unless it contains only stored events."""
         self._check_known(task_id)
         watch = self._service.watch(
             task_id, principal, after=after, stop_at=stop_at, deltas=deltas, positions=positions
@@ -193,7 +193,7 @@ class FaultyService:
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
     ) -> tuple[Approval, bool]:
-        """As TaskService; the first response to the answer of an undecided task gets lost."""
+        """As TaskService. The first response about an `undecided` task is lost."""
         approval, already_decided = await self._service.respond(decision, principal, request_id, any_etag=any_etag)
         script = self._scripts.tasks.get(approval.request.task_id)
         if script is not None and _is_undecided(script):
@@ -213,7 +213,7 @@ class FaultyService:
             raise TaskNotFoundError(f"task {task_id} not found", task_id=task_id)
 
     def _called(self, submission: Submission) -> Directive | None:
-        """What the submission asks for, once the call is counted."""
+        """Count the call and return the directive of the submission."""
         directive = directive_of(latest(submission.messages))
         if directive is not None and directive.word:
             self._scripts.tallies[directive.word].calls += 1
@@ -235,14 +235,14 @@ class FaultyService:
         return directive is not None and directive.verb == "down" and self._is_hostile()
 
     def _is_hostile(self) -> bool:
-        """Whether the call that is answered came by the hostile address."""
+        """Whether the current call came through the proxy."""
         call = current_call()
         if self._proxy is None or call is None or call.context is None:
             return False
         return self._proxy.carries(call.context.peer())
 
     async def _cut(self, why: str) -> NoReturn:
-        """End the call as a broken connection does: with UNAVAILABLE and without an ErrorInfo."""
+        """End the call like a broken connection: with UNAVAILABLE and without ErrorInfo."""
         call = current_call()
         if call is not None and call.context is not None:
             await call.context.abort(grpc.StatusCode.UNAVAILABLE, why)
@@ -251,7 +251,7 @@ class FaultyService:
     async def _faulty(
         self, batches: AsyncGenerator[list[bytes], None], submission: Submission | None, script: Script | None = None
     ) -> AsyncGenerator[list[bytes], None]:
-        """The batches, until the fault of their task happens. A subscription brings its `script`; a submission gets one later."""
+        """Yield the batches until the fault happens. A subscription passes its `script`; a submission gets one later."""
         shown, cut_after = 0, 0
         if script is not None:
             cut_after = await self._next_cut(script, begins=False)
@@ -274,7 +274,7 @@ class FaultyService:
                 if not shown and submission is not None:
                     self._lose_answer(submission)
                 if script is None:
-                    # A run adds its script when it begins, which may be after its first event.
+                    # A run adds its script when it starts, which may be after its first event.
                     script = self._scripts.tasks.get(unframe(frames[0]).task_id)
                     cut_after = await self._next_cut(script, begins=True) if script is not None else 0
                 if script is None or not cut_after or shown + len(frames) < cut_after:
@@ -286,11 +286,11 @@ class FaultyService:
                 marker = await self._fail(script, cut_after)
                 if marker:
                     yield [marker]
-                    await asyncio.Event().wait()  # the proxy ends the call
+                    await asyncio.Event().wait()  # the proxy closes the connection
                 return
 
     async def _next_cut(self, script: Script, *, begins: bool) -> int:
-        """Events after which this stream of a task breaks; 0 for never. `begins`: it is one that begins the task."""
+        """The number of events after which this stream breaks, 0 for never. `begins` means that the stream starts the task."""
         directive, has_begun = script.directive, script.has_begun
         script.has_begun = True
         if directive.verb == "flap":
@@ -304,17 +304,17 @@ class FaultyService:
             return 0
         if fault.kind == "undecided":
             return fault.after if begins else 0
-        # The stream that begins the task breaks first, then the first that takes it up, where the fault happens twice.
+        # The stream that starts the task breaks first. If the fault happens twice, the first resumed stream breaks too.
         if begins is (script.left == fault.times):
             script.count()
             return fault.after if begins else SECOND_CUT
         return 0
 
     async def _fail(self, script: Script, shown: int) -> bytes:  # noqa: RET503 -- it ends with what never returns
-        """Do what breaks a stream that has shown so many events.
+        """Break a stream that has delivered so many events.
 
         Returns:
-            The marker that makes the proxy break the connection; empty where the stream just ends.
+            The marker that makes the proxy break the connection; empty if the stream just ends.
         """
         fault = script.directive.fault
         why = f"this stream was cut after {shown} events, as was asked for"
@@ -344,19 +344,19 @@ class FaultyService:
 
 
 def _is_undecided(script: Script) -> bool:
-    """Whether the streams of that task are cut because its approval is not answered."""
+    """Whether the streams of that task are cut because its approval is pending."""
     fault = script.directive.fault
     return fault is not None and fault.kind == "undecided" and not script.over.is_set()
 
 
 def _silence_s(script: Script | None) -> float | None:
-    """How long a stream of that task may be silent; None for as long as it likes."""
+    """After how many seconds without events a stream of that task is cut; None for never."""
     fault = script.directive.fault if script is not None and script.left else None
     return fault.number / 1000 if fault is not None and fault.kind == "idle" else None
 
 
 def _from_the_future(event: event_pb2.RunEvent) -> bytes:
-    """The event with an unknown field. Its payload, the part of an artifact and the working state are of unknown kinds."""
+    """Add unknown values to an event: a field, and for some events the kind of the payload, of a part, or of the state."""
     match event.WhichOneof("payload"):
         case "custom" if event.event_type == UNHEARD_OF:
             event.ClearField("custom")

@@ -1,7 +1,7 @@
-"""A TCP proxy in front of a gRPC server, which breaks connections and streams where a scripted agent tells it to.
+"""A TCP proxy in front of a gRPC server that breaks connections and streams on request of a scripted agent.
 
-The agent speaks to it with a marker: a response that is for the proxy alone, in the stream that is to break. The proxy reads the
-frames of HTTP/2 that the server sends, forwards what comes before a marker, and does what the marker says. Headers are not read.
+The agent sends a marker: a response for the proxy, in the stream to break. The proxy reads the server's HTTP/2 frames, forwards
+everything before the marker, and then executes the marker. It does not read headers.
 """
 
 import asyncio
@@ -17,45 +17,45 @@ from protolink_grpc.net.address import Address
 from protolink_grpc.wire.scalars import delimited, tag
 
 PREFACE_BYTES: Final = 24
-"""What a client sends before its first frame. Source: RFC 9113, section 3.4."""
+"""The client's bytes before its first frame. Source: RFC 9113, section 3.4."""
 
 HEADER_BYTES: Final = 9
-"""Of a frame: 3 bytes of length, type, flags, 4 bytes of stream id. Source: RFC 9113, section 4.1."""
+"""A frame's header: 3 bytes of length, type, flags, 4 bytes of stream id. Source: RFC 9113, section 4.1."""
 
 DATA, HEADERS, RST_STREAM = 0, 1, 3
 CANCEL: Final = 8
-"""Frame types, and the error code that tells the server to stop."""
+"""Frame types, and the error code for the server."""
 
 MESSAGE_PREFIX_BYTES: Final = 5
-"""What gRPC puts before each message."""
+"""gRPC's prefix of each message."""
 
 SHOWN_S: Final = 0.1
-"""How long a client has to show what came before a break: some throw away what they have not shown by then, and nothing on the wire
-says when they have."""
+"""How long the proxy waits before a break, because some clients discard received messages that they have not delivered by then. The
+protocol does not show when they have been delivered."""
 
 _STREAM_ID: Final = 0x7FFFFFFF
-_MARKER_TAG: Final = tag(1002)  # a field that no response has
+_MARKER_TAG: Final = tag(1002)  # a field number that no response uses
 _MARKER: Final = struct.Struct(">16sBI")
 _BEFORE_MARKER: Final = MESSAGE_PREFIX_BYTES + len(delimited(_MARKER_TAG, (bytes(_MARKER.size),))) - _MARKER.size
 
 
 class Break(IntEnum):
-    """What a marker asks for; its number says how."""
+    """What a marker requests; its number is a parameter."""
 
     RESET = 1
     """End the stream with RST_STREAM; the number is the error code."""
     OUTAGE = 2
-    """Close every connection, and new ones at once; the number is for how many milliseconds."""
+    """Close every connection, and refuse new ones for that number of milliseconds."""
 
 
 @dataclass(eq=False, slots=True)
 class _Link:
-    """One connection of a client, and the one to the server that goes with it."""
+    """A client's connection and the corresponding connection to the server."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
     reset: set[int] = field(default_factory=set)
-    # The last data of each stream: a marker may lie across two frames.
+    # The last data of each stream, because a marker may be split across two frames.
     tails: dict[int, bytes] = field(default_factory=dict)
 
     def abort(self) -> None:
@@ -64,31 +64,31 @@ class _Link:
 
 
 class HostileProxy:
-    """The proxy. It stands between clients and one server while `serve` is entered.
+    """Forwards connections of clients to one server while `serve` is entered.
 
     Attributes:
-        url: Where clients connect to.
+        url: The address for clients.
     """
 
     def __init__(self) -> None:
         self.url = ""
-        self._secret = secrets.token_bytes(16)  # what an agent echoes is never a marker
+        self._secret = secrets.token_bytes(16)  # random, so that echoed text is never a marker
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._down_until = 0.0
 
     def marker(self, what: Break, number: int) -> bytes:
-        """The response that makes the proxy break the stream that it is in, or more. Only for calls that came this way."""
+        """The response that makes the proxy break its stream or more. Only for calls that came through the proxy."""
         return delimited(_MARKER_TAG, (_MARKER.pack(self._secret, what, number),))
 
     def carries(self, peer: str) -> bool:
-        """Whether a call came this way. `peer` is what the server calls its client, like `ipv4:127.0.0.1:50000`."""
+        """Whether a call came through the proxy. `peer` is the server's name for its client, such as `ipv4:127.0.0.1:50000`."""
         port = peer.rpartition(":")[2]
         return any(str(link.server.get_extra_info("sockname")[1]) == port for link in self._links)
 
     @asynccontextmanager
     async def serve(self, server: Address) -> AsyncIterator[None]:
-        """Listen on a free port of this machine, for connections to `server`, until the block is left."""
+        """Listen on a free port of the loopback address and forward to `server` until the block is left."""
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.ensure_future(self._carry(reader, writer, server))
@@ -132,7 +132,7 @@ class HostileProxy:
             self._links.discard(link)
 
     async def _to_server(self, reader: asyncio.StreamReader, link: _Link) -> None:
-        # Frame by frame, so that a frame of the proxy's own can be put between two of them.
+        # Frame by frame, so that the proxy can insert frames of its own.
         with suppress(EOFError, OSError):
             link.server.write(await reader.readexactly(PREFACE_BYTES))
             async for header, payload in _frames(reader):
@@ -153,12 +153,12 @@ class HostileProxy:
                     self._break(link, stream_id, what, number)
                     continue
                 if header[3] == HEADERS:
-                    link.tails.pop(stream_id, None)  # those at the end of a stream; before its data there is none
+                    link.tails.pop(stream_id, None)  # trailers: before its data a stream has no marker
                 link.client.write(header + payload)
                 await link.client.drain()
 
     def _find_marker(self, link: _Link, stream_id: int, payload: bytes) -> tuple[int, Break, int] | None:
-        """Where in the data the response begins that is a marker, and what it says."""
+        """Find a marker in the data. Returns its position and content."""
         tail = link.tails.pop(stream_id, b"")
         data = tail + payload
         at = data.find(self._secret)
@@ -172,7 +172,7 @@ class HostileProxy:
         if what is Break.RESET:
             link.reset.add(stream_id)
             link.client.write(frame(RST_STREAM, stream_id, number.to_bytes(4)))
-            # The server hears of it, too: it must not send trailers, which the client could not read and would have to.
+            # The server is told too, so that it sends no trailers: the client would ignore them, but HPACK requires decoding them.
             link.server.write(frame(RST_STREAM, stream_id, CANCEL.to_bytes(4)))
             return
         self._down_until = asyncio.get_running_loop().time() + number / 1000
@@ -181,7 +181,7 @@ class HostileProxy:
 
 
 def frame(kind: int, stream_id: int, payload: bytes) -> bytes:
-    """A frame of HTTP/2 without flags."""
+    """Encode an HTTP/2 frame without flags."""
     return len(payload).to_bytes(3) + bytes([kind, 0]) + stream_id.to_bytes(4) + payload
 
 
@@ -190,7 +190,7 @@ def _stream_id(header: bytes) -> int:
 
 
 async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, bytes]]:
-    """The frames of a connection, each as its header and its payload. Raises EOFError where the connection ends, OSError."""
+    """Yield the frames of a connection as header and payload. Raises EOFError at the end of the connection, or OSError."""
     while True:
         header = await reader.readexactly(HEADER_BYTES)
         yield header, await reader.readexactly(int.from_bytes(header[:3]))

@@ -1,4 +1,4 @@
-"""Runs a conformance program against a stage of its own, and checks its report."""
+"""Runs a conformance program against its own agents and checks its report."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ from protolink_grpc.testing.cases import CASES, Report, report_of
 from protolink_grpc.testing.stage import open_stage
 
 MAX_LINE_BYTES = 1 << 20
-"""Longer lines end the run: no report is that long."""
+"""Maximum length of a line of output, in bytes. A longer one ends the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a program reported, and what is wrong with that; nothing is, where it passed."""
+    """The reports of a program, and its problems; there are none if it passed."""
 
     reports: Sequence[Report]
     complaints: Sequence[str]
@@ -28,11 +28,11 @@ class Verdict:
 
 
 def verdict_on(reports: Sequence[Report], exit_code: int | None, cause: str = "") -> Verdict:
-    """The verdict on a program. Every case must be reported exactly once; one that is skipped for a reason counts as reported.
+    """Check the reports of a program. Every case must be reported exactly once, also if it is skipped with a reason.
 
     Args:
-        exit_code: None where the program did not end by itself.
-        cause: Why it did not; comes first.
+        exit_code: None if the program did not end by itself.
+        cause: Why it did not; the first problem of the result.
     """
     counts = Counter(report.case for report in reports)
     complaints = [cause] if cause else []
@@ -52,12 +52,12 @@ def verdict_on(reports: Sequence[Report], exit_code: int | None, cause: str = ""
 async def run_program(
     command: Sequence[str], *, vectors: str | None, timeout_s: float, show: Callable[[str], None]
 ) -> Verdict:
-    """Start a program in the environment of a stage, pass its output through, and judge it.
+    """Start a program with the environment of a stage, pass its output on, and check its report.
 
     Args:
         command: Program and arguments.
         vectors: As `open_stage`.
-        show: Gets each line as it comes.
+        show: Called with each line of output.
 
     Raises:
         OSError: It cannot be started.
@@ -69,7 +69,7 @@ async def run_program(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             limit=MAX_LINE_BYTES,
-            # A group of its own: what a script has started ends with it.
+            # Its own process group, so that programs started by a script end too.
             start_new_session=True,
         )
         reports: list[Report] = []
@@ -95,7 +95,7 @@ async def _read(process: asyncio.subprocess.Process, reports: list[Report], show
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    # Also where the program itself has ended: what it has started may go on. macOS raises PermissionError where no process is left.
+    # Also if the program itself has ended, because its children may still run. macOS raises PermissionError if none is left.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

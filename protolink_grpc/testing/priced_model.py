@@ -1,4 +1,4 @@
-"""The language model of a scripted agent: it needs no network, has a price, and answers by the directive of the user's message."""
+"""The language model of a scripted agent: it works offline, has a price, and follows the directive in the user's message."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,14 +10,14 @@ from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.testing.directives import Directive, directive_of
 
 USAGE = ModelUsage(input_tokens=1000, output_tokens=100)
-"""Of each call. With the prices below, a call costs 0.10 USD."""
+"""The usage of each call. With the prices below, a call costs 0.10 USD."""
 
 TOOL = "echo"
-"""The tool that each answer but the last one calls, with the number of the answer as its text."""
+"""The tool that each answer except the last one calls, with the number of the answer as its text."""
 
 
 class PricedModel(LLM):
-    """Answers `spend N` with N - 1 tool calls and a text, and `ponder` never."""
+    """Answers `spend N` with N - 1 tool calls and a text, and never answers `ponder`."""
 
     def __init__(self) -> None:
         super().__init__("scripted", "priced")

@@ -33,28 +33,28 @@ Answers: TypeAlias = Mapping[str, str] | Callable[[str], str | Awaitable[str]]
 DESCRIPTION = "Follows the directives of its messages, faults included."
 
 MANY = 64
-"""Tasks at the same time: some of them wait until they are canceled."""
+"""Maximum number of concurrent tasks: some of them wait until they are canceled."""
 
 REMEMBERED = 1000
-"""Texts that an agent remembers having been sent."""
+"""How many received texts an agent remembers."""
 
 APPROVAL_TOOL, ECHO_TOOL, HOLD_TOOL = "stamp", "echo", "hold"
-"""Its tools, for callers."""
+"""The names of its tools."""
 
 
 class ScriptedAgent(Agent):
-    """An agent whose messages say what it is to do, and what is to go wrong.
+    """An agent that follows the directives in its messages, including simulated faults.
 
-    `echo TEXT`, `count N`, `wait`, `fail REASON`, `cut 40 count 100`, ... : VERBS has them all. A client that passes `cut` and
-    `flaky` resumes its streams without a gap and repeats its requests without a second run.
+    Examples are `echo TEXT`, `count N`, `wait`, `fail REASON` and `cut 40 count 100`; VERBS lists all. A client that passes `cut`
+    and `flaky` resumes its streams without gaps and retries its requests without a second run.
 
     Args:
-        answers: For tests of an agent's callers: what it says to a text, by exact text, or a function of the text. Texts that a
-            mapping does not have are read as above.
-        proxy: An address in front of its own whose connections it can break: `outage`, `reset` and `down` are about that one.
-        options: As Agent; by default it is called `conformance`, and listens on a free port of this machine.
+        answers: The answers to texts, as a mapping of exact texts or a function of the text. Texts that are not in the mapping are
+            read as directives.
+        proxy: A proxy in front of the agent whose connections it can break, for `outage`, `reset` and `down`.
+        options: As Agent; by default its name is `conformance` and it listens on a free port of the loopback address.
 
-    In its own process, by `run_task` and `runtime://`, nothing goes wrong: what breaks is a connection.
+    Within the process (`run_task` and `runtime://`) there are no faults, because there are no connections.
     """
 
     def __init__(self, *, answers: Answers | None = None, proxy: HostileProxy | None = None, **options: Any) -> None:
@@ -79,15 +79,15 @@ class ScriptedAgent(Agent):
 
     @property
     def received(self) -> list[str]:
-        """Texts that it was sent, in the order of their runs; the last thousand."""
+        """The last thousand received texts, in the order of their runs."""
         return list(self._received)
 
     async def _open_ports(self, service: TaskService) -> None:
-        # It has every attribute that the ports use, the service's own among them.
+        # It has every attribute that the ports use, including those of the service.
         await super()._open_ports(cast(TaskService, FaultyService(service, self._scripts, self._proxy)))
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
-        """Do what the last message says."""
+        """Follow the directive of the last message."""
         text = latest(task.messages)
         self._received.append(text)
         said = await self._answer(text)
@@ -143,7 +143,7 @@ class ScriptedAgent(Agent):
                 task.complete(await self._said(directive))
 
     async def _said(self, directive: Directive) -> str:
-        """What it says to a verb that only asks for a text."""
+        """The text for a verb that only requests a text."""
         match directive:
             case Directive("count-runs", token):
                 tally = self._scripts.tallies[token]
@@ -170,7 +170,7 @@ class ScriptedAgent(Agent):
 
 
 SECRETS = frozenset({"authorization", "x-api-key"})
-"""Headers that are never in an answer: answers are stored."""
+"""Headers that are never part of an answer, because answers are stored."""
 
 
 async def _echo(text: str) -> str:
@@ -191,7 +191,7 @@ def _was_asked(task: Task) -> bool:
 
 
 def conformance_card(name: str = "conformance") -> AgentCard:
-    """The card by which a registry finds the agent: tag `scripted`."""
+    """The agent's card, with the tag `scripted`."""
     return AgentCard(
         name=name,
         description=DESCRIPTION,

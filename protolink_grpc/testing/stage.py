@@ -1,4 +1,4 @@
-"""What conformance programs run against: an agent, a hostile address of the same agent, a guarded one, and a registry."""
+"""The servers for conformance programs: an agent, the same agent behind a proxy, one with authentication, and a registry."""
 
 import secrets
 import time
@@ -16,19 +16,19 @@ from protolink_grpc.testing.hostile_proxy import HostileProxy
 from protolink_grpc.testing.scripted_agent import ScriptedAgent, conformance_card
 
 PRINCIPAL = "conformance"
-"""Whom the API key and the token of a stage stand for."""
+"""The principal of the API key and the token of a stage."""
 
 TOKEN_S = 24 * 3600
-"""How long the token is valid: longer than anybody tests."""
+"""How long the token is valid: longer than any test, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where everything is, and the credentials of the guarded agent.
+    """The addresses of the servers, and the credentials of the agent with authentication.
 
     Args:
-        hostile: The plain agent again, behind a proxy that breaks connections.
-        vectors: Folder of the shared vectors; empty where there is none.
+        hostile: The open agent behind a proxy that breaks connections.
+        vectors: Folder of the shared vectors; empty if there is none.
     """
 
     agent: str
@@ -51,11 +51,11 @@ class Stage:
 
 @asynccontextmanager
 async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.0.0.1:0") -> AsyncIterator[Stage]:
-    """The stage, on free ports of this machine, until the block is left.
+    """Run the servers on free ports of the loopback address until the block is left.
 
     Args:
-        vectors: Folder of the vectors; None means that of the checkout that this package lies in.
-        http: The HTTP port of the plain agent.
+        vectors: Folder of the vectors; None means that of the checkout of this package.
+        http: The HTTP port of the open agent.
     """
     api_key, secret = secrets.token_urlsafe(24), secrets.token_urlsafe(48)
     keys = APIKeyAuth({api_key: Principal(PRINCIPAL)})

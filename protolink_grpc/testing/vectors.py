@@ -1,4 +1,4 @@
-"""The shared vectors, as the Python classes read them: decode, encode again, compare with the JSON form and with what they mean."""
+"""Checks the shared vectors with the Python classes: decode, encode again, compare with the JSON form and the expected values."""
 
 import base64
 import json
@@ -67,10 +67,10 @@ _WIDE = {FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64}
 
 
 def check_vectors(folder: str | os.PathLike[str]) -> int:
-    """Check every vector of a folder; returns how many there are.
+    """Check every vector of a folder and return their number.
 
     Raises:
-        AssertionError: One is not what its entry says; names it.
+        AssertionError: A vector differs from its entry; the message names it.
     """
     index = json.loads(Path(folder, "index.json").read_text(encoding="utf-8"))
     for entry in index:
@@ -82,7 +82,7 @@ def check_vectors(folder: str | os.PathLike[str]) -> int:
 
 
 def check_vector(folder: Path, entry: dict[str, Any]) -> None:
-    """Check one vector. Raises AssertionError, or what the classes raise for bytes that are none."""
+    """Check one vector. Raises AssertionError, or the error of the classes for invalid bytes."""
     kind, data = CLASSES[entry["message"]], Path(folder, entry["file"]).read_bytes()
     message = kind.FromString(data)
     encoded = message.SerializeToString()
@@ -106,11 +106,11 @@ def check_vector(folder: Path, entry: dict[str, Any]) -> None:
 
 
 def value_at(message: Any, path: str) -> Any:
-    """What a path leads to, as the index writes it. None: a field or a oneof that is not set.
+    """The value at a path, in the form of the index. None means a field or oneof that is not set.
 
     Args:
-        path: Names of fields as in the proto files, indexes of lists, keys of maps; at its end may be the name of a oneof, whose
-            value is the name of the field that is set.
+        path: Field names as in the proto files, list indexes and map keys. The last one may be the name of a oneof, whose value is
+            the name of the field that is set.
     """
     field: FieldDescriptor | None = None
     value: Any = message
@@ -126,7 +126,7 @@ def value_at(message: Any, path: str) -> Any:
             continue
         if step in value.DESCRIPTOR.oneofs_by_name and not steps:
             return value.WhichOneof(step)
-        # The types of two classes of descriptors, of which one stands for the other.
+        # The protobuf implementations have different descriptor classes.
         field = cast(FieldDescriptor, value.DESCRIPTOR.fields_by_name[step])
         if field.has_presence and not value.HasField(step):
             return None
