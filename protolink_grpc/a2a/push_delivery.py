@@ -22,8 +22,7 @@ from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.push_config import PushConfig
-from protolink_grpc.runtime.webhook_rows import WebhookRows
-from protolink_grpc.storage.webhooks import PushRow
+from protolink_grpc.storage.webhooks import PushRow, WebhookRows
 
 T = TypeVar("T")
 log = get_logger(__name__)

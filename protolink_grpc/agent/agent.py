@@ -31,6 +31,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest
@@ -41,8 +42,7 @@ from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import Policy
-from protolink_grpc.runtime.actions.tool_task import TOOL_TASK
-from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.actions.tools import TOOL_TASK
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.state import State, Storage
 from protolink_grpc.storage.port import TaskStore

@@ -39,10 +39,10 @@ from protolink_grpc.net.background_loop import background as shared_loop
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.reports import RunStore, SQLiteRunStore
+from protolink_grpc.reports.run_saver import RunSaver
+from protolink_grpc.runtime.admission import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.run_saver import RunSaver
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner

@@ -1,8 +1,9 @@
-"""Points in time as text: ISO 8601, UTC, microseconds, `+00:00`. No timers and no sleeping live here."""
+"""The clock, and points in time as text: ISO 8601, UTC, microseconds, `+00:00`. No timers and no sleeping live here."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from time import time_ns
+from typing import Protocol
 
 from protolink_grpc.errors import InvalidArgumentError
 
@@ -87,3 +88,24 @@ def iso_from_micros(micros: int) -> str:
 def _micros(moment: datetime) -> int:
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+class Clock(Protocol):
+    """Where times come from; tests bring their own."""
+
+    def micros(self) -> int:
+        """Microseconds since the epoch, UTC, never less than before."""
+
+
+class SystemClock:
+    """The machine's clock; while it steps back, time stands still."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def micros(self) -> int:
+        now = time_ns() // 1000
+        self._last = max(self._last, now)
+        return self._last

@@ -1,11 +1,11 @@
 """What makes a run happen. No transport is known here."""
 
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.actions.outside import ActionAuthorization, ActionAuthorizer
-from protolink_grpc.runtime.cancellation import CancellationToken
+from protolink_grpc.runtime.admission import Limits, Submission
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits, Submission
 
 __all__ = [
     "ActionAuthorization",

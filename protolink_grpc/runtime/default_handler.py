@@ -26,10 +26,9 @@ from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions.delegation import Actions
-from protolink_grpc.runtime.actions.gate import TOOL_CALL
-from protolink_grpc.runtime.actions.results import Outcome, error_value
+from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
+from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.task_changes import FLOW_PROMPT
 
 
 class Conversations(Protocol):

@@ -23,7 +23,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
-from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.clock import Clock, iso_from_micros
 from protolink_grpc.models.events import (
     ActionRequested,
     ApprovalDecided,
@@ -38,7 +38,6 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
-from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put

@@ -12,14 +12,14 @@ from typing import Protocol
 from protolink_grpc import __version__
 from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, SequenceConflictError, StoreError
 from protolink_grpc.logs import get_logger
+from protolink_grpc.models.clock import Clock
 from protolink_grpc.models.events import Worker
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.runtime.clock import Clock
-from protolink_grpc.runtime.endings import canceled_status, lost_status
+from protolink_grpc.runtime.admission import MAX_RESTARTS, Limits
+from protolink_grpc.runtime.facts import canceled_status, lost_status
 from protolink_grpc.runtime.log import AppendObserver, LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.submission import MAX_RESTARTS, Limits
 from protolink_grpc.storage.port import TaskHead, TaskStore
 
 log = get_logger(__name__)

@@ -31,6 +31,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskStatusChanged, Worker
 from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, Failure
@@ -45,14 +46,19 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.net.tracing import set_waiting_runs, waiting_run
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
-from protolink_grpc.runtime.admission import Place, RunAdmission
-from protolink_grpc.runtime.cancellation import CancellationToken
-from protolink_grpc.runtime.endings import closing_status, lost_status
+from protolink_grpc.runtime.facts import (
+    FLOW_PROMPT,
+    Given,
+    Reporting,
+    closing_status,
+    find_changes,
+    find_last_output,
+    lost_status,
+)
 from protolink_grpc.runtime.journal import ActionRecord, Journal
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import Fact, LiveTask
-from protolink_grpc.runtime.reporting import Reporting
-from protolink_grpc.runtime.task_changes import FLOW_PROMPT, Given, find_changes, find_last_output
+from protolink_grpc.runtime.slots import RunSlots, Ticket
 from protolink_grpc.storage.port import RequestRecord
 from protolink_grpc.tools.tool import log_tool_failure
 
@@ -111,7 +117,7 @@ class RunHost:
     """
 
     handler: Handler
-    admission: RunAdmission
+    slots: RunSlots
     controls: Controls
     texts: LiveTexts
     resumable: frozenset[TaskState]
@@ -126,7 +132,7 @@ class Run(Reporting):
     Args:
         live: The task's log and its current state.
         opening: Facts to append before the run begins; empty for a run that takes over from an earlier one.
-        place: A place in the host's admission; released at the end of the run.
+        ticket: The admission of this run; given back at the end of the run.
         run_id: Must be new to the task; empty generates one.
         request_id: Stored with the opening facts.
         expected_sequence: Required last sequence of the log before the opening facts; 0 means any.
@@ -175,7 +181,7 @@ class Run(Reporting):
         live: LiveTask,
         opening: list[Fact],
         host: RunHost,
-        place: Place,
+        ticket: Ticket,
         *,
         principal: str,
         run_id: str = "",
@@ -187,7 +193,7 @@ class Run(Reporting):
     ) -> None:
         super().__init__(live, run_id or new_run_id(), principal)
         self.token = CancellationToken()
-        self.place = place
+        self.ticket = ticket
         self._host = host
         self._opening = opening
         self._request_id = request_id
@@ -298,24 +304,24 @@ class Run(Reporting):
     @asynccontextmanager
     async def _rest(self) -> AsyncIterator[None]:
         """Release the slot while this run waits for a person, and queue for a slot again afterwards."""
-        admission, place = self._host.admission, self.place
+        slots, ticket = self._host.slots, self.ticket
         self._resting += 1
         # The task has grown since it was weighed, and it stays in memory while the run rests.
-        admission.weigh(place, self.live.size)
-        admission.rest(place)
+        slots.set_size(ticket, self.live.size)
+        slots.rest(ticket)
         try:
             yield
         finally:
             self._resting -= 1
             if not self._resting and not (self.token.is_cancelled or self.is_abandoned or self.is_taken):
-                admission.resume(place)
-                if place.turn is not None:
+                slots.resume(ticket)
+                if ticket.turn is not None:
                     # Shielded: a handler may rest in several tasks, and each waits for the same turn.
-                    await asyncio.shield(place.turn)
+                    await asyncio.shield(ticket.turn)
 
     async def _main(self) -> None:
         self._is_entered = True
-        turn = self.place.turn
+        turn = self.ticket.turn
         failure: BaseException | None = None
         try:
             if self.is_abandoned:
@@ -326,7 +332,7 @@ class Run(Reporting):
             self._decide(record)
             if record is None:
                 if turn is not None:
-                    self._host.admission.weigh(self.place, self.live.size)
+                    self._host.slots.set_size(self.ticket, self.live.size)
                     await turn
                     await self.live.record([self._begin()], run_id=self.run_id, claim=not self._opening)
                 await self._work()
@@ -349,7 +355,7 @@ class Run(Reporting):
 
     def _end(self, failure: BaseException | None) -> None:
         self.live.running = False
-        self._host.admission.leave(self.place)
+        self._host.slots.leave(self.ticket)
         if not self.is_accepted:
             self._decide(None, failure or UnavailableError("the agent was stopped before it accepted the request"))
         self.has_ended = True

@@ -26,7 +26,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
-from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.clock import Clock, SystemClock, micros_from_iso
 from protolink_grpc.models.events import CancelRequested
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
@@ -34,24 +34,23 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.net import loop_watchdog
+from protolink_grpc.net.loop_watchdog import LoopWatchdog
 from protolink_grpc.net.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
-from protolink_grpc.runtime import watchdog
+from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
-from protolink_grpc.runtime.admission import Place, RunAdmission
-from protolink_grpc.runtime.clock import Clock, SystemClock
-from protolink_grpc.runtime.endings import canceled_status
+from protolink_grpc.runtime.admission import Limits, Recovery, Submission, refuse_cycle
+from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, Fact, LiveTask, WarmTasks
 from protolink_grpc.runtime.recovery import OrphanRecovery, this_worker
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
-from protolink_grpc.runtime.run_saver import RunSaver
-from protolink_grpc.runtime.submission import Limits, Recovery, Submission, refuse_cycle
+from protolink_grpc.runtime.slots import RunSlots, Ticket
 from protolink_grpc.runtime.watch import LogWatcher
-from protolink_grpc.runtime.watchdog import LoopWatchdog
-from protolink_grpc.runtime.webhook_rows import WebhookRows
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.storage.records import Page
+from protolink_grpc.storage.webhooks import WebhookRows
 
 log = get_logger(__name__)
 
@@ -105,7 +104,7 @@ class TaskService:
         self._run_saver = run_saver
         self._clock = clock or SystemClock()
         bounds = self.limits
-        self._admission = RunAdmission(
+        self._slots = RunSlots(
             running=bounds.max_concurrency,
             waiting=bounds.max_queue,
             max_bytes=bounds.max_task_bytes,
@@ -130,7 +129,7 @@ class TaskService:
         resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset[TaskState]()
         self._host = RunHost(
             handler,
-            self._admission,
+            self._slots,
             controls or Controls(),
             self._texts,
             resumable,
@@ -173,7 +172,7 @@ class TaskService:
             await self.store.open()
             self.store.listeners.append(self._listener)
             if self.limits.blocked_loop_s > 0:  # before recovery: a recovered run may block the loop at once
-                self._watchdog = watchdog.watch(self.limits.blocked_loop_s)
+                self._watchdog = loop_watchdog.watch(self.limits.blocked_loop_s)
             try:
                 await self._upkeep.heartbeat()
                 self._accepting, self._stopped = True, False
@@ -249,7 +248,7 @@ class TaskService:
     @property
     def load(self) -> tuple[int, int]:
         """Number of runs that hold a slot, and number of runs that wait for one."""
-        return self._admission.busy, self._admission.queued
+        return self._slots.busy, self._slots.queued
 
     def run_of(self, task_id: str) -> Run | None:
         """Return the run of a task in this process, or None."""
@@ -500,26 +499,26 @@ class TaskService:
         run_id = "" if fold.attempt else fold.run_id
         return self._begin(live, [], fold.principal, cause=cause, run_id=run_id)
 
-    def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Place:
-        """Return a place for another run of a task. Raises as `RunAdmission.admit`."""
+    def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Ticket:
+        """Return a ticket for another run of a task. Raises as `RunSlots.admit`."""
         if submission is None:
             # A recovered run was admitted before. It queues like others but is not refused.
-            return self._admission.join(principal, live.size)
-        callers: tuple[Place, ...] = ()
+            return self._slots.join(principal, live.size)
+        callers: tuple[Ticket, ...] = ()
         chain = ""
         if submission.waiting_runs:
-            callers = self._places_of(submission.waiting_runs)
+            callers = self._tickets_of(submission.waiting_runs)
             names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
             chain = " > ".join([*names, self.agent_name])
-        return self._admission.admit(principal, live.size + submission.size, callers, chain)
+        return self._slots.admit(principal, live.size + submission.size, callers, chain)
 
-    def _places_of(self, entries: tuple[str, ...]) -> tuple[Place, ...]:
-        """Return the places of the listed runs that are in this process, and of the runs that wait for those."""
-        found: dict[Place, None] = {}
+    def _tickets_of(self, entries: tuple[str, ...]) -> tuple[Ticket, ...]:
+        """Return the tickets of the listed runs that are in this process, and of the runs that wait for those."""
+        found: dict[Ticket, None] = {}
         for entry in entries:
             run = self._by_run.get(parse_waiting_run(entry)[1])
             if run is not None:
-                found |= dict.fromkeys((run.place, *run.place.callers))
+                found |= dict.fromkeys((run.ticket, *run.ticket.callers))
         return tuple(found)
 
     def _begin(

@@ -221,7 +221,7 @@ async def test_tasks_that_wait_hold_a_bounded_number_of_bytes(store: TaskStore, 
             await ann.submit_task(None, Task.create("x" * (MB + MB // 2)))
         assert refused.value.retry_after_s > 0
         assert agent._service is not None
-        assert 3 * MB < agent._service._admission.size < 4 * MB
+        assert 3 * MB < agent._service._slots.size < 4 * MB
         await bob.submit_task(None, Task.create("x" * 3 * MB))
         await ann.cancel_task(None, sent[1].id)
         # What was canceled holds nothing any more.
@@ -256,7 +256,7 @@ async def test_finished_tasks_are_forgotten_before_memory_runs_out(channel: obje
         sent = [await client.send_task(None, Task.create("x" * MB)) for _ in range(20)]
         assert sum(len(event) for entry in store._entries.values() for event in entry.events) <= 10 * MB
         assert agent._service is not None
-        assert (agent._service._admission.size, agent._service._warm.size) == (0, 0)
+        assert (agent._service._slots.size, agent._service._warm.size) == (0, 0)
         with pytest.raises(TaskNotFoundError):
             await client.get_task(sent[0].id)
         assert (await client.get_task(sent[-1].id)).messages[-1].text == "y" * MB

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from protolink_grpc import AgentClient, SQLiteStore, Task, TaskProgress, TaskState
+from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import ActionStarted, TaskStatusChanged, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.runtime import watchdog
-from protolink_grpc.runtime.clock import SystemClock
+from protolink_grpc.net import loop_watchdog
+from protolink_grpc.runtime.admission import MAX_RESTARTS
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import MAX_RESTARTS
 from protolink_grpc.storage.port import TaskQuery
 
 PATIENCE_S = 30.0
@@ -276,7 +276,7 @@ def test_a_task_that_was_only_submitted_had_no_run_before() -> None:
 async def test_a_loop_that_runs_is_not_called_blocked_and_its_watchdog_leaves_with_its_last_user(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    first, second = watchdog.watch(0.05), watchdog.watch(0.05)
+    first, second = loop_watchdog.watch(0.05), loop_watchdog.watch(0.05)
     assert first is second
     for _ in range(20):
         await asyncio.sleep(0.01)  # the time in which it would say so

@@ -34,14 +34,14 @@ from protolink_grpc import (
     TaskState,
 )
 from protolink_grpc.errors import RULES, StoreError
+from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import TaskStatusChanged
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.clock import SystemClock
+from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService, Turn
-from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.storage.sqlite import file

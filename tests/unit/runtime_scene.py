@@ -7,6 +7,7 @@ from typing import Any
 
 from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import ApprovalDecided, Payload, RunEvent
@@ -14,7 +15,6 @@ from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import Gate
-from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.journal import ActionRecord, Journal
 from protolink_grpc.runtime.run import no_approver_error
 from protolink_grpc.tools.tool import Tool

@@ -10,9 +10,9 @@ from protolink_grpc.auth.principal import Principal
 from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Ask, TableRow, page, submission_of
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, TaskNotFoundError
 from protolink_grpc.models import AgentCard, Message, Task
+from protolink_grpc.runtime.admission import Limits
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits
 from protolink_grpc.storage.memory import MemoryStore
 
 ANN, BOB = Principal("ann", frozenset({"pay"})), Principal("bob")

@@ -25,7 +25,7 @@ from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunExport
 from protolink_grpc.reports.agentruntime import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
-from protolink_grpc.runtime.endings import lost_status
+from protolink_grpc.runtime.facts import lost_status
 from protolink_grpc.wire.events import EventEncoder, event_from_frame
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED

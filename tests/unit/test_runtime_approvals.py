@@ -35,17 +35,16 @@ from protolink_grpc.models import (
     TaskState,
 )
 from protolink_grpc.models.action import Approval, ApprovalState
-from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.clock import SystemClock, iso_from_micros
 from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, TaskProgress
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
 from protolink_grpc.runtime.actions import approvals as desk
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.clock import SystemClock
+from protolink_grpc.runtime.admission import Limits, Submission
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Controls, Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.submission import Limits, Submission
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import TaskQuery, TaskStore
 from protolink_grpc.storage.records import Records, Revisions

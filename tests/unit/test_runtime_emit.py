@@ -7,7 +7,7 @@ import pytest
 
 from protolink_grpc import Agent, AgentCard, MemoryStore, Run, StoreError, Task, TaskProgress, TaskState, current_run
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.runtime.reporting import GROUP
+from protolink_grpc.runtime.facts import GROUP
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.wire.events import event_from_frame
 

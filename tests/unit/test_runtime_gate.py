@@ -32,9 +32,8 @@ from protolink_grpc.models.events import ActionEnded, ActionRequested, ApprovalR
 from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.delegation import Actions
-from protolink_grpc.runtime.actions.gate import ActionResult, Gate, PreparedAction
-from protolink_grpc.runtime.actions.results import Outcome
-from protolink_grpc.runtime.reporting import fact_from
+from protolink_grpc.runtime.actions.gate import ActionResult, Gate, Outcome, PreparedAction
+from protolink_grpc.runtime.facts import fact_from
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import Tool
 

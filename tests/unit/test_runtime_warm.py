@@ -1,7 +1,7 @@
 """Tasks that are kept in memory between two turns: how many bytes, and whose go first."""
 
+from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.runtime.clock import SystemClock
 from protolink_grpc.runtime.log import LiveTask, WarmTasks
 from protolink_grpc.storage.memory import MemoryStore
 

@@ -22,7 +22,7 @@ from protolink_grpc.net.page_tokens import (
     token_from_name,
 )
 from protolink_grpc.reports import ReportBuilder, RunExport
-from protolink_grpc.runtime.actions.tool_task import run_tool
+from protolink_grpc.runtime.actions.tools import run_tool
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl, kept
 from protolink_grpc.storage.approvals import ApprovalQuery

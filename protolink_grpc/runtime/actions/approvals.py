@@ -34,14 +34,13 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
+from protolink_grpc.models.clock import Clock, iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import ApprovalDecided, RunEvent
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
-from protolink_grpc.runtime.clock import Clock
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow, changed_approvals, find_approvals
 from protolink_grpc.storage.port import TaskStore

@@ -34,10 +34,10 @@ from protolink_grpc.runtime.actions.gate import (
     ActionContext,
     ActionResult,
     Gate,
+    Outcome,
     PreparedAction,
     report_budget,
 )
-from protolink_grpc.runtime.actions.results import Outcome
 from protolink_grpc.runtime.actions.tools import ToolActions
 from protolink_grpc.tools.context import Memory
 from protolink_grpc.tools.toolbox import Toolbox

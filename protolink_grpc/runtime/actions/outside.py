@@ -9,6 +9,7 @@ from typing import Any
 from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, PolicyDecision, RunAction
 from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
@@ -17,7 +18,6 @@ from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
 from protolink_grpc.runtime.actions.gate import ActionExecution, ActionResult, Gate, PreparedAction
-from protolink_grpc.runtime.cancellation import CancellationToken
 from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.runtime.run import Controls, Run, no_approver_error
 from protolink_grpc.tools.tool import log_tool_failure

@@ -1,14 +1,16 @@
-"""What a handler reports while it works: facts for the log, in groups, and text for live readers."""
+"""The facts that a handler's work becomes: what it emits, what it changes in its task, and the status that ends its run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import (
     ActionEnded,
+    CancelRequested,
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
@@ -22,18 +24,24 @@ from protolink_grpc.models.events import (
     TaskSubmitted,
     check_type,
 )
-from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.fold import copy_artifact, copy_message
+from protolink_grpc.models.failure import MAX_REASON, RUN_LOST, Failure
+from protolink_grpc.models.fold import CopyOnRead, TaskFold, copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.references import References
+from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import Fact, LiveTask
-from protolink_grpc.runtime.task_changes import FLOW_PROMPT, find_last_output
 from protolink_grpc.wire.events import event_from_frame
 
 GROUP = 256
 """Facts that a handler may report before they are written: a batch of a watch, so that a live reader gets full ones."""
+
+FLOW_PROMPT = "prompt"
+"""Key of `Task.flow_state` that holds a flow's prompt for the current step."""
 
 
 class Reporting:
@@ -308,3 +316,147 @@ def _without_flow_prompt(event: RunEvent) -> RunEvent:
         return event
     rest = {key: value for key, value in patch.flow_state.items() if key != FLOW_PROMPT}
     return replace(event, payload=TaskPatched(patch.metadata, rest))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The task that a run gave to its handler, and the lists of that task: the handler may replace them with others."""
+
+    task: Task
+    messages: list[Message]
+    artifacts: list[Artifact]
+
+
+def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last: bool = False) -> list[Fact]:
+    """The facts by which `task`, as a handler left it, goes beyond the log.
+
+    Costs what was added, not what was there before. Messages that are in the log already stay as they are.
+
+    Args:
+        given: What the handler got. Only its own lists are known to hold what the log holds. Any other list, for instance
+            the lazy one of a peer's answer, is compared item by item. In the same way, a missing metadata key was removed
+            where `task` is the given one; any other task only adds. Its flow prompt stays out of the log: it may be a peer's
+            task, and the log says who set a prompt.
+        last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
+    """
+    added = _added_messages(fold, task.messages, None if given is None else given.messages)
+    messages = tuple(added) if last else tuple(copy_message(message) for message in added)
+    said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
+    new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
+    made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
+    facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
+    free = own_metadata(task.metadata)
+    is_given = given is not None and given.task is task
+    metadata = _patch(fold.metadata, free, removing=is_given)
+    flow_state = _patch(fold.flow_state, task.flow_state, removing=is_given)
+    if not is_given:
+        flow_state.pop(FLOW_PROMPT, None)
+    if metadata or flow_state:
+        facts.append(TaskPatched(metadata, flow_state))
+    return facts
+
+
+def find_last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
+    """The last artifact or message among the facts, those of users left out: they are what the task was given."""
+    for fact in reversed(facts):
+        if isinstance(fact, TaskArtifactUpdated):
+            return fact.artifact
+        for message in reversed(fact.messages) if isinstance(fact, TaskMessagesAdded) else ():
+            if message.role in ("agent", "assistant"):
+                return message
+    return None
+
+
+def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
+    # Elements of the given list that were there before are the log's own; what follows them was added by the handler.
+    first = messages.first_added if isinstance(messages, CopyOnRead) and messages.extends(given) else 0
+    for index in range(first, len(messages)):
+        if messages[index].id not in fold.message_ids:
+            yield messages[index]
+
+
+def _new_artifacts(fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None) -> Iterator[Artifact]:
+    indexes: Any = range(len(artifacts))
+    if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
+        indexes = artifacts.looked_at()
+    for index in indexes:
+        artifact = artifacts[index]
+        if fold.artifact(artifact.id) != artifact:
+            yield artifact
+
+
+def _patch(known: dict[str, Any], now: dict[str, Any], *, removing: bool) -> dict[str, Any]:
+    if not known and not now:
+        return {}
+    patch = {key: plain(value) for key, value in now.items() if key not in known or known[key] != value}
+    if removing:
+        patch.update(dict.fromkeys(known.keys() - now.keys()))
+    return patch
+
+
+def closing_status(
+    state: TaskState,
+    task: Task,
+    output: Message | Artifact | None = None,
+    usage: BudgetUsage | None = None,
+    action: Failure | None = None,
+) -> TaskStatusChanged:
+    """The status that a handler's answer ends the run with: its own state, or the state that its output implies.
+
+    Args:
+        output: The last message or artifact of the run; None where it made none.
+        action: Why the last action of the run that failed did so: it is known better than the output says it.
+    """
+    target = task.state
+    if target not in TERMINAL and target not in INTERRUPTED:
+        target, why = implied_state(output)
+        if why is not None and action is not None and action.message == why.message:
+            why = action
+    elif target is TaskState.CANCELED:
+        reason = task.metadata.get("cancel_reason")
+        return TaskStatusChanged.because(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
+    else:
+        why = task.known_failure() if target in TERMINAL else None
+    return TaskStatusChanged(
+        state, target, None if why is None else why.cleaned(str, MAX_REASON).bounded(), usage=usage
+    )
+
+
+def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure | None]:
+    """The state that follows from the parts of an output, and its failure if it has one: an error comes before a question."""
+    asks: TaskState | None = None
+    for part in output.parts if output is not None else ():
+        content: Any = part.content
+        match part.type:
+            case "error":
+                return TaskState.FAILED, _failure_of(content)
+            case "tool_output":
+                error = content.error if isinstance(content, ToolOutput) else None
+                if error:
+                    return TaskState.FAILED, _failure_of(error)
+            case "status":
+                said = content.get("state") if isinstance(content, dict) else None
+                asks = asks or (_ASKING.get(said) if isinstance(said, str) else None)
+    return asks or TaskState.COMPLETED, None
+
+
+def _failure_of(error: Any) -> Failure:
+    known = Failure.from_value(error)
+    if known.message:
+        return known
+    text = error.get("message") or error.get("code") or "unknown error" if isinstance(error, dict) else error
+    return replace(known, message=str(text))
+
+
+_ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
+"""States of a status part that ask the caller for something; any other is a note and says nothing about the task."""
+
+
+def lost_status(state: TaskState, why: str) -> TaskStatusChanged:
+    """The status of a task whose run did not end by itself."""
+    return TaskStatusChanged(state, TaskState.FAILED, Failure.of(RUN_LOST, f"run lost: {why}"))
+
+
+def canceled_status(state: TaskState, request: CancelRequested) -> TaskStatusChanged:
+    """The status of a task whose cancellation was requested."""
+    return TaskStatusChanged(state, TaskState.CANCELED, cancel_reason=request.reason)
