@@ -1,1 +1,1 @@
-"""Wires and names of other systems, kept for their users. Nothing below imports them."""
+"""Protocols and names of other systems, for compatibility. No lower layer imports this package."""

@@ -1,7 +1,8 @@
-"""Agents on the web: what kind of agent answers at a URL, and the port that speaks with it.
+"""Agents on the web: detects the kind of agent at a URL and creates its client.
 
-`ws(s)://` is ProtoLink's own wire. Behind `http(s)://` may be one of our agents, another A2A agent, or one of ProtoLink: the caller
-says it, or the cards do. One of ours is spoken to over gRPC-Web, which loses nothing; A2A has no place for much of a task.
+`ws(s)://` is ProtoLink's protocol. At `http(s)://` there may be an agent of this package, another A2A agent, or a ProtoLink
+agent: the caller names the kind, or the agent's cards show it. An agent of this package is called over gRPC-Web, because A2A has
+no fields for much of a task.
 """
 
 import time
@@ -40,23 +41,23 @@ from protolink_grpc.net.address import Address, WebAddress, origin_of
 A2A: Final = "a2a"
 OWN: Final = "grpc-web"
 WEB_TRANSPORTS: Final = ("a2a", "http", "sse", "websocket")
-"""What `AgentClient(transport=...)` may say of agents on the web."""
+"""The values of `AgentClient(transport=...)` that select a kind of agent on the web."""
 
 KNOWN_PEERS: Final = 1000
 KIND_S: Final = 300.0
-"""How long what was found out about a URL is believed."""
+"""How long the detected kind of agent is cached, in seconds."""
 
 _STREAMS: Final = frozenset({"stream", "watch", "export", "watch_approvals"})
 _NO_CARD = (UnimplementedError, InvalidAgentResponseError, RemoteError)
-"""Answers to the question for a card that mean: there is none of this kind."""
+"""HTTP statuses of a request for a card that mean: there is no such card."""
 
 _NOT_SERVED = (UnimplementedError, InvalidAgentResponseError, PermissionDeniedError, ContentTypeNotSupportedError)
-"""Answers of our own services that mean: this caller does not get through to them, for instance because of a proxy."""
+"""Errors of this package's services that mean: the caller cannot reach them, for instance because of a proxy."""
 
 
 @dataclass(slots=True)
 class _Peer:
-    """One URL: what is known of the agent there, as each kind."""
+    """What is known about the agent at a URL, by kind."""
 
     a2a: A2APeer
     own: "OwnAgent"
@@ -73,7 +74,7 @@ class WebAgents:
         self._peers: LRUMap[_Peer] = LRUMap(KNOWN_PEERS)
 
     def open(self, url: str, transport: str, *, outage_s: float | None = None) -> AgentPort:
-        """The agent at a URL. With a transport of `WEB_TRANSPORTS` its kind is known; with another, the agent is asked."""
+        """Open the agent at a URL. A transport of `WEB_TRANSPORTS` selects its kind; otherwise the kind is detected."""
         address = _address(url)
         if transport == "websocket" and address.scheme in ("http", "https"):
             address = replace(address, scheme="wss" if address.secure else "ws")
@@ -89,10 +90,10 @@ class WebAgents:
         return cast(AgentPort, _Unmet(lambda: _meet(peer)))
 
     def a2a_agent(self, url: str) -> A2AAgent:
-        """The agent at a URL over A2A; at a `grpc(s)://` URL over the A2A service of its gRPC port.
+        """Open the agent at a URL over A2A; at a `grpc(s)://` URL over the A2A service of its gRPC port.
 
         Raises:
-            InvalidArgumentError: No URL of either kind.
+            InvalidArgumentError: The URL has another scheme.
         """
         if not url.startswith(("grpc://", "grpcs://")):
             address = _address(url)
@@ -116,7 +117,7 @@ class WebAgents:
 
 
 def _address(url: str) -> WebAddress:
-    """The base URL of an agent; whoever has the URL of its card means the agent."""
+    """The base URL of an agent. The URL of its card is accepted too."""
     address = WebAddress.parse(url, field="agent_url")
     for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
         address = replace(address, path=address.path.removesuffix(card_path))
@@ -124,18 +125,18 @@ def _address(url: str) -> WebAddress:
 
 
 class OwnAgent(GrpcWebAgent):
-    """One of our agents, whose public card is on the web."""
+    """An agent of this package whose public card is on the web."""
 
     def __init__(self, peer: A2APeer) -> None:
         super().__init__(peer.sender.address, peer.sender.options)
         self._peer = peer
 
     async def is_served(self) -> bool:
-        """Whether our own services can be reached there: a proxy may stand before them, or a rule about who may call."""
+        """Whether this package's services can be reached there. A proxy or an access rule may prevent that."""
         try:
             await super().card(CONNECT_S)
         except UnauthenticatedError:
-            return True  # A2A would ask for credentials, too
+            return True  # A2A would require credentials too
         except _NOT_SERVED:
             return False
         return True
@@ -156,12 +157,12 @@ def _port(peer: _Peer, kind: str) -> AgentPort:
 
 
 async def _meet(peer: _Peer) -> AgentPort:
-    """Ask the agent for its cards, A2A's first.
+    """Fetch the agent's cards, A2A's first.
 
     Raises:
-        UnavailableError: Nobody answers.
-        AgentNotFoundError: Somebody does, and it is no agent.
-        UnauthenticatedError, PermissionDeniedError: It does not say without other credentials.
+        UnavailableError: The server cannot be reached.
+        AgentNotFoundError: The server has no agent card.
+        UnauthenticatedError, PermissionDeniedError: The cards require other credentials.
     """
     refusal: ProtolinkError | None = None
     for kind in (A2A, "http"):
@@ -183,7 +184,7 @@ async def _meet(peer: _Peer) -> AgentPort:
 
 
 class _Unmet:
-    """An agent of which only the URL is known: the first call finds out what it is, and asks that. All of AgentPort's verbs."""
+    """An AgentPort for a URL. The first call detects the kind of agent; all calls are passed on to its client."""
 
     is_connected = False
 

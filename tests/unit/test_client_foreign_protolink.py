@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from protolink_grpc import errors
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.http_channel import Sender
-from protolink_grpc.compat.protolink.client.agent import ProtolinkAgent, ProtolinkPeer, failure
+from protolink_grpc.compat.protolink.client.agent import ProtolinkAgent, ProtolinkPeer, response_error
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
@@ -27,14 +27,14 @@ class Scripted(ProtolinkAgent):
         self.answers = list(answers)
         self.asked: list[tuple[str, Any, str]] = []
 
-    async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+    async def _request(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
         self.asked.append((path, data, key))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
+    async def _open_stream(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
         self.asked.append((path, data, ""))
         for answer in self.answers:
             if isinstance(answer, Exception):
@@ -146,7 +146,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_whatever_a_refusal_is_it_becomes_an_error(found: Any) -> None:
-    assert isinstance(failure(found, "http://there"), errors.ProtolinkError)
+    assert isinstance(response_error(found, "http://there"), errors.ProtolinkError)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_whatever_a_refusal_is_it_becomes_an_error(found: Any) -> None:
     ],
 )
 def test_the_kinds_of_refusal_that_matter_are_told_apart(kind: str, message: str, cls: type[Exception]) -> None:
-    assert type(failure({"type": kind, "message": message}, "http://there")) is cls
+    assert type(response_error({"type": kind, "message": message}, "http://there")) is cls

@@ -1,1 +1,1 @@
-"""ProtoLink's wire, as its version 0.8.3 speaks it: routes for its clients, and clients of its agents."""
+"""The protocol of ProtoLink 0.8.3: routes for its clients, and clients for its agents."""

@@ -1,1 +1,1 @@
-"""Clients of ProtoLink's agents and registries."""
+"""Clients for ProtoLink's agents and registries."""

@@ -1,7 +1,8 @@
-"""One ProtoLink 0.8.3 agent as a peer: our verbs over its own wire, whatever carries that. How frames travel is decided elsewhere.
+"""A client for a ProtoLink 0.8.3 agent, independent of the transport.
 
-Such an agent keeps no tasks: each turn brings the whole task and gets it back whole. What was last seen of one is kept here, so
-that only news are asked of the caller. A cut leaves nobody knowing what became of the work: it cannot be asked for again.
+Such an agent stores no tasks: each request contains the whole task, and so does the response. The last response is kept here, so
+    that the caller only passes what is new. After an interruption the result of the work is unknown, because it cannot be
+    requested again.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -43,18 +44,18 @@ from protolink_grpc.models.watch import StopAt
 KIND: Final = "a ProtoLink agent"
 CARD_PATH: Final = "/.well-known/agent.json"
 OPEN_TASKS, DONE_TASKS = 1000, 100
-"""Tasks of which the last answer is kept: as many unfinished ones as a client continues, and the latest that ended."""
+"""The number of tasks whose last response is kept."""
 
 OUTAGE_S = 10.0
-"""How long sending is tried again. It carries a key under which the agent knows the request, and that it keeps for 300 s."""
+"""How long sending is retried, in seconds. The request has an idempotency key, which the agent keeps for 300 s."""
 
 
 @dataclass(slots=True)
 class ProtolinkPeer:
-    """What a client knows of one peer, from whichever loop it asks: the tasks as the peer last answered them.
+    """What a client knows about a peer, shared by all event loops: its name and the last response for each task.
 
     Attributes:
-        name: The name on its card; empty before the client has asked for the card.
+        name: The name on its card; empty until the client has fetched the card.
     """
 
     sender: Sender
@@ -64,54 +65,54 @@ class ProtolinkPeer:
     streams: bool = True
 
     def note(self, task: Task) -> Task:
-        """Keep an answer; it stays the peer's, so that whoever gets it gets a copy."""
+        """Keep a response. Callers receive a copy of it."""
         if task.is_terminal:
             self.unfinished.pop(task.id)
             self.finished.put(task.id, task)
         else:
             self.unfinished.put(task.id, task)
-        return _copied(task)
+        return _copy_task(task)
 
     def known(self, task_id: str) -> Task | None:
         return self.unfinished.get(task_id) or self.finished.get(task_id)
 
 
 class ProtolinkAgent(NoControlService):
-    """The verbs that such an agent has. Two implementations say how a request and a stream travel: `_ask` and `_frames`."""
+    """The methods that such an agent supports. Subclasses implement the transport: `_request` and `_open_stream`."""
 
     def __init__(self, peer: ProtolinkPeer) -> None:
         super().__init__(peer.sender.address.url, KIND)
         self._peer = peer
         self._sender = peer.sender
 
-    async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
-        """The result of one request, a JSON value.
+    async def _request(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+        """Send one request and return its result, a JSON value.
 
         Args:
-            key: Under which the agent knows a repetition.
+            key: Idempotency key.
         """
         raise NotImplementedError
 
-    def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
-        """The frames of one stream, JSON values, until it ends however that is. Closing it closes what it came over."""
+    def _open_stream(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
+        """Yield the frames of one stream, JSON values. Closing the generator closes the connection."""
         raise NotImplementedError
 
-    # -- what it is ----------------------------------------------------------------------------------------------------------
+    # -- Card ------------------------------------------------------------------------------------------------------------------
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with time_limit(timeout_s, self.url):
-            found = await self._ask("GET", CARD_PATH)
-        with self._legible():
+            found = await self._request("GET", CARD_PATH)
+        with self._check_response():
             card = AgentCard.from_dict(found)
-        # Plain HTTP has no route for streams.
+        # Without server-sent events there is no route for streams.
         self._peer.streams = card.transport != "http"
         self._peer.name = card.name
         return card
 
-    def _legible(self) -> "Legible":
-        return Legible(self.url)
+    def _check_response(self) -> "ResponseCheck":
+        return ResponseCheck(self.url)
 
-    # -- sending -------------------------------------------------------------------------------------------------------------
+    # -- Sending ---------------------------------------------------------------------------------------------------------------
 
     async def send(
         self,
@@ -126,31 +127,31 @@ class ProtolinkAgent(NoControlService):
         self._refuse_expected(expected)
         if not wait:
             raise self.unsupported_error("it responds only when a task is done, so submit_task is not supported")
-        whole = self._whole(task, target is TaskTarget.CONTINUE)
+        whole = self._complete_task(task, target is TaskTarget.CONTINUE)
         async with time_limit(timeout_s, self.url, task_id=task.id):
-            whole = await self._addressed(whole)
-            answer = self._peer.note(await self._sent(whole, request_id))
+            whole = await self._add_receiver(whole)
+            answer = self._peer.note(await self._send_turn(whole, request_id))
         return Sent(answer, len(answer.messages), len(answer.artifacts))
 
-    async def _sent(self, task: Task, request_id: str) -> Task:
-        """The agent's answer. Where it is cut off, the same request is made again: the agent knows it by its key."""
+    async def _send_turn(self, task: Task, request_id: str) -> Task:
+        """Send a task and return the agent's response. An interrupted request is retried with the same key."""
         data, backoff = task.to_dict(), Backoff(OUTAGE_S)
         while True:
             backoff.begin()
             try:
-                found = await self._ask("POST", "/tasks/", data, key=request_id)
+                found = await self._request("POST", "/tasks/", data, key=request_id)
             except UnavailableError as error:
                 await backoff.after(error)
                 continue
-            with self._legible():
+            with self._check_response():
                 return Task.from_dict(found)
 
-    def _whole(self, task: Task, must_exist: bool) -> Task:
-        """The task with all that the agent needs to go on: what it was shown last, and what the caller adds.
+    def _complete_task(self, task: Task, must_exist: bool) -> Task:
+        """The complete task for the agent: its last response and what the caller adds.
 
         Raises:
-            TaskNotFoundError: The agent has had it, and this client knows it no more.
-            InvalidArgumentError: It has ended before the agent was given it.
+            TaskNotFoundError: The task was continued, but this client no longer has the agent's last response.
+            InvalidArgumentError: The task is new and already finished.
         """
         known = self._peer.unfinished.get(task.id)
         if known is None:
@@ -163,22 +164,22 @@ class ProtolinkAgent(NoControlService):
             return task
         said = {message.id for message in known.messages}
         made = {artifact.id for artifact in known.artifacts}
-        whole = _copied(known)
+        whole = _copy_task(known)
         whole.messages += [message for message in task.messages if message.id not in said]
         whole.artifacts += [artifact for artifact in task.artifacts if artifact.id not in made]
         whole.metadata |= task.metadata
         whole.flow_state |= task.flow_state
         return whole
 
-    async def _addressed(self, task: Task) -> Task:
-        """Delegated work with the receiver at the end of its chain, as ProtoLink's agents send it."""
+    async def _add_receiver(self, task: Task) -> Task:
+        """The task with the receiver at the end of its agent chain, if it is delegated, as ProtoLink's agents send it."""
         if CONTEXT_KEY not in task.metadata:
             return task
         written, context = task.metadata[CONTEXT_KEY], RunContext.from_task(task)
         if not context.parent_run_id:
             return task
         name = self._peer.name or (await self.card(None)).name
-        # Also where the chain ends with that name already: then an agent delegates to itself, and the receiver has to see that.
+        # Also if the chain already ends with that name: then an agent delegates to itself, and the receiver must detect that.
         chain = [*context.agent_chain, name]
         return replace(task, metadata={**task.metadata, CONTEXT_KEY: {**written, "agent_chain": chain}})
 
@@ -193,24 +194,24 @@ class ProtolinkAgent(NoControlService):
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         self._refuse_expected(expected)
-        turn = self._streamed(task, request_id, target is TaskTarget.CONTINUE)
+        turn = self._stream_turn(task, request_id, target is TaskTarget.CONTINUE)
         return limited_stream(turn, timeout_s, self.url, task_id=task.id)
 
-    async def _streamed(self, task: Task, request_id: str, must_exist: bool) -> AsyncGenerator[list[RunEvent], None]:
-        """The events of a turn.
+    async def _stream_turn(self, task: Task, request_id: str, must_exist: bool) -> AsyncGenerator[list[RunEvent], None]:
+        """Yield the events of a turn.
 
         Raises:
-            UncertainExecutionError: Cut before anything was said: sending it again might begin it again.
-            UnavailableError: Cut later.
+            UncertainExecutionError: Interrupted before the first event: sending again might start the work again.
+            UnavailableError: Interrupted later.
         """
-        whole = await self._addressed(self._whole(task, must_exist))
+        whole = await self._add_receiver(self._complete_task(task, must_exist))
         if not self._peer.streams:
-            async for events in self._all_at_once(task, whole, request_id):
+            async for events in self._events_of_turn(task, whole, request_id):
                 yield events
             return
         sequence = 0
         try:
-            async with aclosing(self._frames("/tasks/stream", whole.to_dict())) as frames:
+            async with aclosing(self._open_stream("/tasks/stream", whole.to_dict())) as frames:
                 async for frame in frames:
                     found, final = self._read(frame, task.id)
                     if not sequence:
@@ -230,38 +231,38 @@ class ProtolinkAgent(NoControlService):
             if sequence:
                 raise
             self._peer.streams = False
-        async for events in self._all_at_once(task, whole, request_id):
+        async for events in self._events_of_turn(task, whole, request_id):
             yield events
 
-    async def _all_at_once(self, task: Task, whole: Task, request_id: str) -> AsyncGenerator[list[RunEvent], None]:
-        """The events that an agent without streams would have told."""
-        answer = self._peer.note(await self._sent(whole, request_id))
+    async def _events_of_turn(self, task: Task, whole: Task, request_id: str) -> AsyncGenerator[list[RunEvent], None]:
+        """The events of a completed turn, for an agent without streams."""
+        answer = self._peer.note(await self._send_turn(whole, request_id))
         reading = Reading(task.id, "")
-        for event in _turn(reading, whole, answer):
+        for event in _turn_events(reading, whole, answer):
             yield [event]
 
     def _begun(self, task: Task, whole: Task) -> RunEvent:
-        payload: Any = TaskMessagesAdded(tuple(_copied(task).messages))
+        payload: Any = TaskMessagesAdded(tuple(_copy_task(task).messages))
         if len(whole.messages) == len(task.messages):
-            payload = TaskSubmitted.of(_copied(whole))
+            payload = TaskSubmitted.of(_copy_task(whole))
         return RunEvent(payload=payload, task_id=task.id, sequence=1, session_id=whole.session_id or "")
 
     def _read(self, frame: Any, task_id: str) -> tuple[Any, bool]:
-        """What a frame brings, and whether it is the last one."""
+        """Convert a frame to an event. Also returns whether it is the last frame."""
         if not isinstance(frame, dict):
             raise InvalidAgentResponseError(f"{self.url} sent a frame that is no object", url=self.url)
         if not frame.get("ok"):
-            raise failure(frame.get("error"), self.url, task_id=task_id)
+            raise response_error(frame.get("error"), self.url, task_id=task_id)
         return frame.get("result"), frame.get("final") is True
 
     def _event(self, found: dict[str, Any], sequence: int, task_id: str) -> RunEvent:
-        with self._legible():
+        with self._check_response():
             event = RunEvent.from_task_event(found)
             metadata = found.get("metadata")
             told = metadata.get("task") if isinstance(metadata, dict) else None
             if told is not None:
                 self._peer.note(Task.from_dict(told))
-        # Its place is the one in this stream: an event of another log inside of it has a sequence of that one.
+        # The sequence is that of this stream, because the event may be from another log.
         return replace(event, sequence=sequence, task_id=task_id)
 
     def _uncertain(self, task_id: str, why: str) -> UncertainExecutionError:
@@ -269,7 +270,7 @@ class ProtolinkAgent(NoControlService):
             f"{why}; a ProtoLink agent cannot be asked what became of task {task_id}", task_id=task_id, url=self.url
         )
 
-    # -- what was seen last --------------------------------------------------------------------------------------------------
+    # -- Tasks -----------------------------------------------------------------------------------------------------------------
 
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
@@ -287,25 +288,25 @@ class ProtolinkAgent(NoControlService):
         known = self._peer.known(task_id)
         if known is None:
             raise self.unsupported_error("getting tasks is not supported")
-        return _copied(known)
+        return _copy_task(known)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         raise self.unsupported_error("listing tasks is not supported")
 
-    # -- doing ---------------------------------------------------------------------------------------------------------------
+    # -- Canceling and tools ---------------------------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
         data = {"id": task_id, "metadata": {"reason": reason} if reason else {}}
         async with time_limit(timeout_s, self.url, task_id=task_id):
             try:
-                # A key of its own: the agent would answer a second attempt with what the first one got.
-                found = await self._ask("POST", "/tasks/cancel", data, key=new_request_id())
+                # A new key for each call: with the same key the agent would repeat its first response.
+                found = await self._request("POST", "/tasks/cancel", data, key=new_request_id())
             except RemoteError as error:
                 if error.code != "HTTP_500":
                     raise
-                # That is how it says that it is not working on such a task.
+                # This is its response if it is not working on such a task.
                 raise TaskNotFoundError(f"{self.url} is not working on task {task_id}", task_id=task_id) from None
-        with self._legible():
+        with self._check_response():
             return self._peer.note(Task.from_dict(found))
 
     async def call_tool(
@@ -320,7 +321,7 @@ class ProtolinkAgent(NoControlService):
                     return CalledTool(part.content, done.id)
         return CalledTool(ToolOutput(call.call_id, done.raise_for_status().get_output()), done.id)
 
-    # -- what it remembers ---------------------------------------------------------------------------------------------------
+    # -- State -----------------------------------------------------------------------------------------------------------------
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         return await self._on_state("describe", request, timeout_s)
@@ -334,23 +335,23 @@ class ProtolinkAgent(NoControlService):
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult:
-        # By a route of its own: it works without a session, too, and says what it did.
+        # A separate route, which also works without a session and returns details.
         async with time_limit(timeout_s, self.url):
-            found = await self._ask("POST", "/llm/history/compact", request.to_dict(), key=new_request_id())
-        with self._legible():
+            found = await self._request("POST", "/llm/history/compact", request.to_dict(), key=new_request_id())
+        with self._check_response():
             return HistoryCompactionResult.from_dict(found)
 
     async def _on_state(
         self, operation: str, request: StateOperationRequest, timeout_s: float | None
     ) -> StateOperationResult:
         async with time_limit(timeout_s, self.url):
-            found = await self._ask("POST", f"/state/{operation}", request.to_dict(), key=new_request_id())
-        with self._legible():
+            found = await self._request("POST", f"/state/{operation}", request.to_dict(), key=new_request_id())
+        with self._check_response():
             return StateOperationResult.from_dict(found)
 
 
-class Legible:
-    """What a peer sent cannot be what its caller got wrong."""
+class ResponseCheck:
+    """Raise InvalidAgentResponseError for invalid values from the peer, which are not the caller's mistake."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -360,11 +361,11 @@ class Legible:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, InvalidArgumentError):
-            raise InvalidAgentResponseError(f"{self._url} answered with what is none: {error}", url=self._url) from None
+            raise InvalidAgentResponseError(f"{self._url} sent an invalid response: {error}", url=self._url) from None
 
 
-def failure(error: object, url: str, **metadata: str) -> ProtolinkError:
-    """The error that `{"message": ..., "type": ...}` means: types that have a class here, else what the agent said."""
+def response_error(error: object, url: str, **metadata: str) -> ProtolinkError:
+    """Build the error for `{"message": ..., "type": ...}`: that of the named type if it exists here, otherwise RemoteError."""
     said = error if isinstance(error, Mapping) else {}
     message, kind = said.get("message"), said.get("type")
     text = f"{url}: {message if isinstance(message, str) else 'refused'}"
@@ -375,10 +376,10 @@ def failure(error: object, url: str, **metadata: str) -> ProtolinkError:
     return RemoteError(text, remote_reason=kind if isinstance(kind, str) else "", **metadata)
 
 
-def _copied(task: Task) -> Task:
+def _copy_task(task: Task) -> Task:
     return Task.from_dict(task.to_dict())
 
 
-def _turn(reading: Reading, whole: Task, answer: Task) -> Iterator[RunEvent]:
+def _turn_events(reading: Reading, whole: Task, answer: Task) -> Iterator[RunEvent]:
     yield from reading.begin(whole, {})
     yield from reading.read(view_of_task(answer), {})

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from protolink_grpc.client.http_channel import Sender, http_channel_to, http_errors, status_error
-from protolink_grpc.compat.protolink.client.agent import Legible, ProtolinkAgent
+from protolink_grpc.compat.protolink.client.agent import ProtolinkAgent, ResponseCheck
 from protolink_grpc.errors import UnauthenticatedError
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.json_value import from_json
@@ -16,9 +16,9 @@ REQUEST_ID_HEADER, KEY_HEADER = "X-Protolink-Request-ID", "Idempotency-Key"
 
 
 class ProtolinkHttpAgent(ProtolinkAgent):
-    """Redirects are not followed: paths are exact, with the slash at their end where they have one."""
+    """Uses HTTP without following redirects: paths are exact, including a trailing slash."""
 
-    async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+    async def _request(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
         return await http_value(self._sender, method, path, data, key=key)
 
     @property
@@ -26,10 +26,10 @@ class ProtolinkHttpAgent(ProtolinkAgent):
         return http_channel_to(self._sender.address, self._sender.options)
 
     def _value(self, text: bytes | str) -> Any:
-        with self._legible():
+        with self._check_response():
             return from_json(text)
 
-    async def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
+    async def _open_stream(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
         renewed = False
         while True:
             shown = await self._sender.headers(self._sender.address)
@@ -39,7 +39,7 @@ class ProtolinkHttpAgent(ProtolinkAgent):
                         yield frame
                 return
             except UnauthenticatedError:
-                # It comes before the first frame, or not at all.
+                # An error status can only come before the first frame.
                 if renewed or not await self._sender.refresh(shown):
                     raise
                 renewed = True
@@ -62,13 +62,13 @@ class ProtolinkHttpAgent(ProtolinkAgent):
 
 
 async def http_value(sender: Sender, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
-    """The JSON value that ProtoLink's HTTP wire answers; with new credentials where the ones that were shown are refused.
+    """Send an HTTP request and return the JSON value of the response. Refused credentials are renewed once.
 
     Args:
-        key: Under which the peer knows a repetition.
+        key: Idempotency key.
 
     Raises:
-        InvalidAgentResponseError: The answer is no JSON.
+        InvalidAgentResponseError: The response is not JSON.
         ProtolinkError: As `http_errors`.
     """
     url = sender.address.url
@@ -80,7 +80,7 @@ async def http_value(sender: Sender, method: str, path: str, data: Any = None, *
             client = http_channel_to(sender.address, sender.options)
             response = await client.request(method, url + path, headers=headers | shown, **_body(data))
             if response.is_success:
-                with Legible(url):
+                with ResponseCheck(url):
                     return from_json(response.content)
             if response.status_code != 401 or renewed or not await sender.refresh(shown):
                 response.raise_for_status()

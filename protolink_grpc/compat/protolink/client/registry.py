@@ -1,6 +1,6 @@
-"""A ProtoLink 0.8.3 registry over its own HTTP routes: cards by the URLs of their agents. It has no leases and no watch.
+"""A client for a ProtoLink 0.8.3 registry: agent cards by URL, without leases and watches.
 
-Such a registry may drop an agent that sends no heartbeats. It does not tell clients after how long.
+Such a registry may drop an agent that sends no heartbeats, after a time that clients do not know.
 """
 
 from dataclasses import replace
@@ -25,15 +25,15 @@ PATH: Final = "/agents/"
 HEARTBEAT_PATH: Final = "/agents/heartbeat"
 
 NOT_FOUND: Final = "agent not found"
-"""What it answers, with HTTP status 200, to a heartbeat of an agent that it does not know."""
+"""Its response, with HTTP status 200, to the heartbeat of an unknown agent."""
 
 
 class ProtolinkRegistry:
-    """The verbs of such a registry.
+    """The methods of such a registry.
 
     Args:
-        sender: Its address, and what goes with each call.
-        timeout_s: Seconds that a call may take.
+        sender: Its address, and the metadata and credentials of each call.
+        timeout_s: Timeout of a call in seconds.
     """
 
     def __init__(self, sender: Sender, timeout_s: float) -> None:
@@ -46,33 +46,33 @@ class ProtolinkRegistry:
     def _url(self) -> str:
         return self._sender.address.url
 
-    async def _ask(self, method: str, path: str, data: Any = None) -> Any:
+    async def _request(self, method: str, path: str, data: Any = None) -> Any:
         async with time_limit(self._timeout_s, self._url):
             return await http_value(self._sender, method, path, data)
 
     async def register(self, card: AgentCard) -> None:
-        """Add or replace the card, with an address first that ProtoLink's agents can call, where it has one."""
+        """Add or replace the card. If it has an address that ProtoLink's agents can call, that one is registered."""
         shown = card_on_the_web(card)
-        await self._ask("POST", PATH, shown.to_dict())
+        await self._request("POST", PATH, shown.to_dict())
         self._registered[canonical_url(card.url, field="card.url")] = shown.url
 
     async def heartbeat(self, agent_url: str) -> None:
-        """Say that an agent of this client is there. Raises LeaseNotFoundError: the registry does not know it (any more)."""
+        """Send a heartbeat for an agent of this client. Raises LeaseNotFoundError if the registry does not know the agent."""
         url = self._registered.get(canonical_url(agent_url, field="agent_url"))
-        found = await self._ask("POST", HEARTBEAT_PATH, {"agent_url": url}) if url is not None else None
+        found = await self._request("POST", HEARTBEAT_PATH, {"agent_url": url}) if url is not None else None
         if url is None or (isinstance(found, dict) and found.get("status") == NOT_FOUND):
             raise LeaseNotFoundError(f"{self._url} does not know {agent_url}: register it", url=agent_url)
 
     async def unregister(self, agent_url: str) -> bool:
-        """Remove a card that this client registered; whether there was one."""
+        """Remove a card that this client registered. Returns whether it was registered."""
         url = self._registered.pop(canonical_url(agent_url, field="agent_url"), None)
         if url is None:
             return False
-        await self._ask("DELETE", PATH, {"agent_url": url})
+        await self._request("DELETE", PATH, {"agent_url": url})
         return True
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The one agent of that name or URL. Raises AgentNotFoundError, AmbiguousAgentError."""
+        """Return the agent with that name or URL. Raises AgentNotFoundError, AmbiguousAgentError."""
         agents = await self.list_agents(AgentFilter())
         wanted = comparable_url(name_or_url)
         named = [agent for agent in agents if comparable_url(agent.card.url) == wanted] or [
@@ -90,8 +90,11 @@ class ProtolinkRegistry:
         return named[0]
 
     async def list_agents(self, wanted: AgentFilter) -> list[RegisteredAgent]:
-        """The agents that match, sorted by name and URL. The filter is applied here: the registry's own knows less."""
-        cards = [_card(found, self._url) for found in self._cards(await self._ask("GET", PATH))]
+        """Return the matching agents, sorted by name and URL.
+
+        The filter is applied here, because the registry's own has fewer fields.
+        """
+        cards = [_card(found, self._url) for found in self._cards(await self._request("GET", PATH))]
         found = [RegisteredAgent(card, 0, 0.0, 0.0) for card in cards if wanted.matches(card)]
         return sorted(found, key=lambda agent: (agent.card.name, agent.card.url))
 
@@ -109,7 +112,7 @@ def _card(found: Any, url: str) -> AgentCard:
 
 
 def card_on_the_web(card: AgentCard) -> AgentCard:
-    """The card with its address on the web first, and its own as a further one; as it is where it has none on the web."""
+    """The card with its HTTP address first and its own as a further interface, or unchanged if it has no HTTP address."""
     if card.url.startswith(("http://", "https://", "ws://", "wss://")):
         return card
     web = next((each for each in card.interfaces if each.url.startswith(("http://", "https://"))), None)

@@ -1,5 +1,8 @@
-"""A ProtoLink agent over WebSocket. Such an agent works on one request per connection at a time, so each has a connection of its
-own: a cancellation never waits behind the work that it cancels."""
+"""A ProtoLink agent over WebSocket, with one connection per request.
+
+Such an agent processes one request per connection at a time, so on a shared connection a cancellation would wait for the work
+that it
+cancels."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,11 +19,11 @@ from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.json_value import from_json, to_json
 
 PING_S: Final = 20.0
-"""How often a connection that is quiet is tried, and how long the answer may take."""
+"""Ping interval and timeout of an idle connection, in seconds."""
 
 
 class _Connect(connect):
-    """Goes nowhere but where it was sent: credentials are for that place."""
+    """Does not follow redirects, because the credentials are for the original address."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
@@ -29,7 +32,7 @@ class _Connect(connect):
 class ProtolinkSocketAgent(ProtolinkAgent):
     """One connection per request."""
 
-    async def _ask(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
+    async def _request(self, method: str, path: str, data: Any = None, *, key: str = "") -> Any:
         request = {"id": new_request_id(), "method": method, "path": path}
         if key:
             request["idempotency_key"] = key
@@ -37,19 +40,19 @@ class ProtolinkSocketAgent(ProtolinkAgent):
             result, _ = self._read(self._value(await socket.recv()), "")
             return result
 
-    async def _frames(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
+    async def _open_stream(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
         request = {"id": new_request_id(), "method": "POST", "path": path}
         async with self._connected(request, data) as socket:
             async for text in socket:
                 yield self._value(text)
 
     def _value(self, text: str | bytes) -> Any:
-        with self._legible():
+        with self._check_response():
             return from_json(text)
 
     @asynccontextmanager
     async def _connected(self, request: dict[str, Any], data: Any) -> AsyncIterator[ClientConnection]:
-        """A connection on which the request has been sent."""
+        """Open a connection and send the request."""
         if data is not None:
             request = {**request, "data": data}
         socket = await self._opened()
@@ -59,7 +62,7 @@ class ProtolinkSocketAgent(ProtolinkAgent):
         except WebSocketException as error:
             raise UnavailableError(f"{self.url} was cut off: {error}", url=self.url) from None
         finally:
-            # Without waiting for the other side: it may have much to say still.
+            # Without waiting for the peer, which may still have much to send.
             socket.transport.abort()
 
     async def _opened(self) -> ClientConnection:
@@ -80,7 +83,7 @@ class ProtolinkSocketAgent(ProtolinkAgent):
                 self.url,
                 additional_headers=headers,
                 ssl=ssl_context(options.tls) if address.secure else None,
-                # Calls to this machine must not go through somebody's proxy.
+                # Calls to this machine must not go through a proxy.
                 proxy=None if address.is_local else True,
                 compression=None,
                 open_timeout=CONNECT_S,
