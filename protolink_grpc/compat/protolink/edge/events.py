@@ -1,6 +1,6 @@
-"""RunEvents as ProtoLink's stream events, the other direction of `models.stream_events`. Nothing is sent here.
+"""Converts RunEvents to ProtoLink's stream events, the reverse of `models.stream_events`.
 
-What ProtoLink has no event for is told as RunEvent JSON, which its clients show by type and summary.
+Events without an equivalent are sent as RunEvent JSON, of which ProtoLink's clients show the type and the summary.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from protolink_grpc.models.references import References
 from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM, chunk_of
 
 _REASONS = {TaskState.CANCELED: "cancel_reason", TaskState.FAILED: "error", TaskState.REJECTED: "error"}
-"""Where the metadata of a status says why; of any other state it is just a reason."""
+"""The metadata key for the reason of a status, by state; `reason` for all others."""
 
 
 class StreamEvents:
-    """The events of one stream.
+    """Converts the events of one stream.
 
-    It keeps account of each model call under way: pieces of text do not say their step, and ProtoLink's readers put the pieces
-    together without looking at the end of the call, so what live text has not shown by then is a piece, too.
+    It tracks each running model call, because deltas do not contain their step, and because ProtoLink's clients only join the
+    deltas: at the end of a call, the text that no delta contained is sent as a further delta.
     """
 
     __slots__ = ("_answered", "_calls", "_may_end", "_references", "_step")
@@ -30,12 +30,12 @@ class StreamEvents:
     def __init__(self) -> None:
         self._references = References()
         self._step: int | None = None
-        self._answered = ""  # the call that was answered last
-        self._may_end = False  # nothing has followed from that answer yet
-        self._calls: dict[str, tuple[int, int]] = {}  # step, and bytes shown
+        self._answered = ""  # the last call that has ended
+        self._may_end = False  # whether no action has followed that answer yet
+        self._calls: dict[str, tuple[int, int]] = {}  # step, and bytes sent
 
     def of(self, event: ev.RunEvent) -> list[Fields]:
-        """The JSON of what an event says; nothing for what the reader said itself, the task that it has submitted."""
+        """Convert an event to JSON. The reader's own submission is left out."""
         event = self._references.whole(event)
         payload = event.payload
         match payload:
@@ -44,7 +44,7 @@ class StreamEvents:
             case ev.TaskStatusChanged():
                 return [_status(event, payload)]
             case ev.TaskArtifactUpdated(append=False):
-                # Further parts of one are told as they are: ProtoLink knows whole artifacts only, and the final task has it.
+                # Further parts of an artifact are sent as RunEvent JSON: ProtoLink only has whole artifacts.
                 told = _event(event, "task_artifact_update", artifact=payload.artifact.to_dict())
                 return [*self._final(event, payload.artifact.parts), told]
             case ev.TaskMessagesAdded(messages=messages):
@@ -65,7 +65,7 @@ class StreamEvents:
         return [*rest, self._of_model(event, kind, content, metadata)]
 
     def _final(self, event: ev.RunEvent, parts: Sequence[Part]) -> list[Fields]:
-        """An output that follows the answer of a model is what the model ends with."""
+        """The event for the final answer of a model: an output after its last answer."""
         said = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
         if not self._may_end or not said:
             return []
@@ -74,7 +74,7 @@ class StreamEvents:
         return [self._of_model(event, "llm_final", text, {})]
 
     def _follow(self, event: ev.RunEvent, payload: Any) -> list[Fields]:
-        """Take note of steps and calls; what a call that has ended said, as far as nobody has shown it."""
+        """Track steps and calls. At the end of a call, yield the text that no delta contained."""
         step = getattr(payload, "step", None)
         if step is not None:
             self._step = step or None
@@ -95,7 +95,7 @@ class StreamEvents:
         return []
 
     def _chosen(self, event: ev.RunEvent, requested: ev.ActionRequested) -> list[Fields]:
-        """What the model wants done, where it is a model that asks for the action."""
+        """The event for an action that a model requested."""
         if not self._answered or not requested.position.startswith(f"{self._answered}/"):
             return []
         action = requested.action
@@ -131,7 +131,7 @@ class StreamEvents:
 
 
 def is_last(told: Fields) -> bool:
-    """Whether the stream ends with this event. An application's own RunEvent may have any type, but no state."""
+    """Whether the stream ends with this event. An application's own RunEvents have no state."""
     return "new_state" in told and told["type"] == "task_status_update" and bool(told["final"])
 
 
@@ -147,7 +147,7 @@ def _event(event: ev.RunEvent, kind: str, metadata: Fields | None = None, /, **m
 
 
 def _progress(event: ev.RunEvent, payload: ev.TaskProgress) -> Fields:
-    """ProtoLink's percentage is an integer where it can be one, and there is no unknown one: its reader then takes 0."""
+    """ProtoLink's percentage: an integer if possible. Unknown progress is left out, which its clients read as 0."""
     percent = payload.progress
     found = {} if percent is None else {"progress": int(percent) if float(percent).is_integer() else percent}
     return _event(event, "task_progress", **found, message=payload.message)
@@ -167,7 +167,7 @@ def _status(event: ev.RunEvent, payload: ev.TaskStatusChanged) -> Fields:
 
 
 Told = tuple[str, str | None, Fields]
-"""`llm_event_type`, `content` and `metadata` of a `task_llm_stream` event."""
+"""The fields `llm_event_type`, `content` and `metadata` of a `task_llm_stream` event."""
 
 
 def _step(_: ev.RunEvent, payload: ev.LlmStep) -> Told:
@@ -282,4 +282,4 @@ _TOLD: dict[type, Callable[[ev.RunEvent, Any], Told]] = {
     ev.ActionStarted: _started,
     ev.ActionEnded: _ended,
 }
-"""The kinds that ProtoLink tells as activity of a model."""
+"""The kinds of events that are `task_llm_stream` events in ProtoLink."""

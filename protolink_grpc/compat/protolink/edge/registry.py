@@ -1,9 +1,8 @@
-"""The registry in ProtoLink's own words: a table of verbs over the same directory that agents of every transport are in.
+"""The registry over ProtoLink's protocol: operations on the same directory that all transports use.
 
-ProtoLink's clients know no leases, only URLs. By default its agents send no heartbeats: they register once and say good-bye when
-they stop. So what they register gets a lease of its own length, long by default, which a heartbeat renews. The lease of a URL is
-kept here; where it is not, after a restart, it is taken over by registering the same card again, which the directory lets only the
-principal do whom the URL belongs to.
+ProtoLink's clients have no leases, and by default its agents send no heartbeats: they register at start and deregister at stop.
+Their registrations therefore get a long lease, which a heartbeat renews. The lease ids are kept here by URL. After a restart, a
+heartbeat registers the same card again, which the directory allows only for the principal that owns the URL.
 """
 
 from collections import OrderedDict
@@ -35,16 +34,16 @@ from protolink_grpc.wire.registry import AgentFilter
 REGISTRY = "/plgrpc.v1.RegistryService"
 
 MAX_LEASES = 10_000
-"""Leases that are kept; of the one that is longest unused, the URL is looked up again at its next heartbeat."""
+"""The number of lease ids that are kept. If one has been dropped, its URL is looked up at the next heartbeat."""
 
 MAX_FILTER_COMPLEXITY = 10_000
-"""Bound of JSON within a query; see `models.json_value.json_complexity`."""
+"""Maximum complexity of JSON within a query; see `models.json_value.json_complexity`."""
 
 _PLAIN_KEYS = ("url", "transport", "version", "description")
-"""Keys of a filter that the directory has no index for: compared card by card."""
+"""Keys of a filter without an index in the directory; cards are compared one by one."""
 
 _STRUCTURED_KEYS = ("metadata", "capabilities")
-"""Keys whose values are no texts; in a query they are JSON."""
+"""Keys whose values are not strings; in a query they are JSON."""
 
 
 def registry_routes(
@@ -55,19 +54,19 @@ def registry_routes(
     lease_ttl_s: float = SILENT_LEASE_S,
     socket: SocketLimits | None = None,
 ) -> list[BaseRoute]:
-    """Everything that a ProtoLink 0.8.3 client can ask a registry for, over HTTP, and WebSocket at `/`.
+    """The routes of a registry for ProtoLink 0.8.3 clients over HTTP, and WebSocket at `/`.
 
     Args:
-        health: Answers `/healthz` and `/readyz`; None leaves them to somebody else.
-        lease_ttl_s: How long an agent may be silent, from 1 s to `MAX_SILENT_LEASE_S`.
-        socket: None means its defaults.
+        health: Answers `/healthz` and `/readyz`; None means that another component serves them.
+        lease_ttl_s: How long an agent stays registered without heartbeats, from 1 s to `MAX_SILENT_LEASE_S`.
+        socket: Limits of the WebSocket; None means the defaults.
     """
     verbs = RegistryVerbs(service, lease_ttl_s).table(health)
     return [*routes_of(guard, verbs, OpenStreams()), socket_route(guard, verbs, socket or SocketLimits())]
 
 
 class RegistryVerbs:
-    """The verbs of one registry."""
+    """The operations of one registry."""
 
     def __init__(self, service: RegistryService, lease_ttl_s: float = SILENT_LEASE_S) -> None:
         self._service = service
@@ -75,7 +74,7 @@ class RegistryVerbs:
         self._leases: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def table(self, health: Health | None = None) -> list[Verb]:
-        """All rows; those of the health only where something tells it."""
+        """All operations; those for health only if there is a health source."""
         rows = [
             Verb("POST", "/agents/", f"{REGISTRY}/RegisterAgent", self.register),
             Verb("DELETE", "/agents/", f"{REGISTRY}/DeregisterAgent", self.unregister),
@@ -86,12 +85,12 @@ class RegistryVerbs:
         return rows if health is None else rows + health_verbs(health)
 
     async def register(self, ask: Ask) -> Fields:
-        """Add or replace the card under its URL. Raises AgentConflictError where its URL or its name is another principal's."""
+        """Add or replace the card under its URL. Raises AgentConflictError if its URL or name belongs to another principal."""
         await self._register(await ask.read(_card_of), self._service.registrant(ask.principal))
         return {"status": "agent registered successfully"}
 
     async def unregister(self, ask: Ask) -> Fields:
-        """Remove the caller's card under that URL; none is fine, too."""
+        """Remove the caller's card under that URL, if there is one."""
         url, who = _url_of(ask), self._service.registrant(ask.principal)
         lease_id = await self._lease(url, who)
         if lease_id is not None:
@@ -105,7 +104,7 @@ class RegistryVerbs:
         return {"status": "agent not found" if known is None else "agent heartbeat recorded"}
 
     async def discover(self, ask: Ask) -> list[Fields]:
-        """The cards that match, all of them."""
+        """Return all matching cards."""
         wanted, plain = _filter_of(ask)
         cards = await self._cards(wanted)
         return [card for card in cards if all(card.get(key) == value for key, value in plain.items())]
@@ -141,20 +140,20 @@ class RegistryVerbs:
         return granted.lease_id
 
     async def _lease(self, url: str, who: Registrant) -> str | None:
-        """The lease of that URL, renewed; None where it is not the caller's, or nobody's."""
+        """Renew the lease of that URL. Returns None if there is none of the caller."""
         key = who.owner, url
         known = self._leases.get(key)
         if known is not None:
             try:
                 await self._service.renew(known, principal=who.owner)
             except LeaseNotFoundError:
-                del self._leases[key]  # it has run out, or somebody else has replaced it
+                del self._leases[key]  # it has expired, or another registration has replaced it
             else:
                 self._leases.move_to_end(key)
                 return known
         try:
             agent = await self._service.get(url)
-            # As any other caller: a heartbeat takes nothing over.
+            # Not as an administrator: a heartbeat never takes over a registration.
             return await self._register(agent.card, replace(who, is_admin=False))
         except (AgentNotFoundError, AgentConflictError):
             return None
@@ -165,16 +164,16 @@ def _card_of(ask: Ask) -> AgentCard:
 
 
 def _url_of(ask: Ask) -> str:
-    """The URL that a request names, as it is compared; a text without a scheme is nobody's URL."""
+    """The URL of a request in its canonical form. A text without a scheme matches no agent."""
     url = reader.required_text(reader.as_object(ask.data), "agent_url")
     return comparable_url(url) if "://" in url else f"://{url}"
 
 
 def _filter_of(ask: Ask) -> tuple[AgentFilter, Fields]:
-    """The filter of a query, or of `filter_by` in it, and what the directory leaves to its readers.
+    """Parse the filter of a query or of its `filter_by`. Returns the directory's filter and the keys to compare card by card.
 
     Raises:
-        InvalidArgumentError: An unknown key, or a value of the wrong kind; names its path.
+        InvalidArgumentError: An unknown key or a value of the wrong type; names its path.
     """
     params: Any = dict(ask.params)
     if "filter_by" in params:
@@ -190,8 +189,8 @@ def _filter_of(ask: Ask) -> tuple[AgentFilter, Fields]:
 
 
 def _read(value: Any, field: str) -> Any:
-    """The value of what is a text in a query, and JSON itself over WebSocket. A bare word is itself."""
+    """Parse a value, which is text in a query and JSON over WebSocket. A bare word is a string."""
     if isinstance(value, str) and value[:1] in ("{", "[", '"'):
-        # Over WebSocket it may be as long as a frame, and a text within JSON is not counted with it.
+        # Over WebSocket a text may be as long as a frame, and its complexity has not been counted.
         return from_json(value, field=field, max_complexity=MAX_FILTER_COMPLEXITY)
     return value

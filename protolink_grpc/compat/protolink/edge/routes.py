@@ -1,7 +1,7 @@
-"""ProtoLink's wire over HTTP and SSE: rows of a table of verbs as routes. What they answer is decided in the table.
+"""ProtoLink's protocol over HTTP and server-sent events: a route for each operation.
 
-Differences from ProtoLink 0.8.3, none of which its clients mind: an error has the right status and a JSON body, a body must say
-that it is JSON (a browser then asks before it sends one to somebody else's server), and a quiet stream has comments in it.
+There are three differences from ProtoLink 0.8.3, which do not affect its clients: errors have a matching status and a JSON body,
+request bodies need a JSON content type (so that browsers make a CORS preflight request), and idle streams contain comments.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -41,7 +41,7 @@ from protolink_grpc.state.control import StateControl
 
 REQUEST_ID = "X-Protolink-Request-ID"
 MAX_REQUEST_ID = 128
-"""Characters of a request id that is given back; a longer one is nobody's."""
+"""Maximum length of a request id that is returned. A longer one is ignored."""
 
 
 def agent_routes(
@@ -56,15 +56,15 @@ def agent_routes(
     public_card: bool = True,
     socket: SocketLimits | None = None,
 ) -> list[BaseRoute]:
-    """Everything that a ProtoLink 0.8.3 client can ask an agent for, over HTTP, SSE, and WebSocket at `/`.
+    """The routes of an agent for ProtoLink 0.8.3 clients over HTTP, server-sent events, and WebSocket at `/`.
 
     Args:
-        control: The agent's memory; None where it has none.
-        public_url: The `http(s)://` URL that the card names.
-        streams: Of the server; by default these routes keep their own.
-        health: Answers `/healthz` and `/readyz`; None leaves them to somebody else.
-        public_card: Anybody may see the card; else it takes the credentials that the rest takes.
-        socket: None means its defaults.
+        control: The agent's state; None if it has none.
+        public_url: The `http(s)://` URL in the card.
+        streams: The open streams of the server; by default these routes have their own.
+        health: Answers `/healthz` and `/readyz`; None means that another component serves them.
+        public_card: Whether the card is readable without credentials.
+        socket: Limits of the WebSocket; None means the defaults.
     """
     verbs = AgentVerbs(service, card, control, public_url=public_url).table(health, public_card=public_card)
     own = OpenStreams() if streams is None else streams
@@ -72,7 +72,7 @@ def agent_routes(
 
 
 def routes_of(guard: RequestGuard, verbs: Sequence[Verb], streams: OpenStreams) -> list[BaseRoute]:
-    """A route for each verb, under exactly its path."""
+    """Create a route for each operation, at exactly its path."""
     return [Route(verb.path, _endpoint(guard, verb, streams), methods=[verb.method]) for verb in verbs]
 
 
@@ -90,8 +90,8 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
             else:
                 response = await _answered(verb, ask)
         except ClientDisconnect:
-            raise  # nobody is left to answer, and it is no fault of ours
-        except Exception as error:  # whatever it is, its reader looks at the status and at a JSON body
+            raise  # the client has disconnected
+        except Exception as error:  # every error becomes a status and a JSON body
             response = _refused(public_error(error, verb.path))
         response.headers[REQUEST_ID] = request_id
         return response
@@ -122,7 +122,7 @@ async def _answered(verb: Verb, ask: Ask) -> Response:
 
 
 def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, slot: StreamSlot) -> Response:
-    """The stream, also where it fails at once: the 0.8.3 client cannot tell why a stream was answered with another status."""
+    """Return the stream with status 200, even if it fails at once, because the 0.8.3 client does not read other responses."""
 
     def failed(error: Exception) -> bytes:
         reason = error_json(public_error(error, "/tasks/stream"))
@@ -153,6 +153,6 @@ def _refused(error: ProtolinkError) -> Response:
 
 
 def _request_id(request: Request) -> str:
-    """The id that comes back with the answer; empty where there is none that can."""
+    """The request id to return with the response, or empty."""
     found = request.headers.get(REQUEST_ID, "")
     return found if len(found) <= MAX_REQUEST_ID and found.isascii() and found.isprintable() else ""

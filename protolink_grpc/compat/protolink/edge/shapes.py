@@ -1,4 +1,4 @@
-"""Tasks, cards and errors in ProtoLink's JSON, as strictly as its older clients read it. The models' `to_dict` does the rest."""
+"""Tasks, cards and errors in ProtoLink's JSON, in the form that its older clients require. The models' `to_dict` does the rest."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,16 @@ from protolink_grpc.models.lifecycle import TaskState
 Fields = dict[str, Any]
 
 PublicUrl = Callable[[], str]
-"""Where the gateway can be reached, an `http(s)://` URL, once it is known."""
+"""Returns the public `http(s)://` URL of the HTTP port, which is known after its start."""
 
 STATES = {TaskState.REJECTED: TaskState.FAILED, TaskState.AUTH_REQUIRED: TaskState.INPUT_REQUIRED}
-"""States that ProtoLink 0.8.3 does not know, and what comes nearest: its readers raise on any other name."""
+"""States that ProtoLink 0.8.3 does not have, and the most similar ones: its clients raise for unknown names."""
 
 
 def on_one_line(raw: bytes) -> bytes:
-    """The same JSON without the characters at which readers of text streams break lines.
+    """Escape the characters at which readers of text streams break lines.
 
-    JSON escapes those below U+0020 itself; three more are line breaks to Python's `splitlines`, by which the 0.8.3 client reads.
+    JSON escapes those below U+0020 itself. Python's `splitlines`, which the 0.8.3 client uses, breaks at three more.
     """
     if b"\xc2\x85" in raw or b"\xe2\x80\xa8" in raw or b"\xe2\x80\xa9" in raw:
         raw = raw.replace(b"\xc2\x85", b"\\u0085").replace(b"\xe2\x80\xa8", b"\\u2028")
@@ -33,9 +33,9 @@ def state_json(state: TaskState) -> str:
 
 
 def task_json(fold: TaskFold) -> Fields:
-    """The whole task. A rejected one reads as failed, with the reason where failures have theirs."""
+    """The whole task. A rejected task is sent as failed, with the reason of a failure."""
     task = fold.to_task()
-    # `to_dict` copies, so the lazy copies of `to_task` would be copies for nothing.
+    # `to_dict` copies, so the lazy copies of `to_task` would be redundant.
     task.messages, task.artifacts = fold.messages, fold.artifacts
     found = task.to_dict()
     metadata = found["metadata"]
@@ -50,16 +50,16 @@ def task_json(fold: TaskFold) -> Fields:
 
 
 def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fields:
-    """The card as seen through the gateway: its URL speaks ProtoLink, and the agent's own address is a further interface.
+    """The card for ProtoLink's clients: its URL is that of the HTTP port, and the agent's own address is a further interface.
 
     Args:
-        socket: The reader speaks WebSocket, so that is the URL it gets.
+        socket: Whether the client uses WebSocket, and the URL is a `ws(s)://` one.
     """
     found = card.to_dict()
     urls = {"sse": public_url, "websocket": f"ws{public_url.removeprefix('http')}"}
     transport = "websocket" if socket else "sse"
     others = [AgentInterface(url, name, card.protocol_version) for name, url in urls.items() if name != transport]
-    if card.transport != "runtime":  # that one ends with the process
+    if card.transport != "runtime":  # `runtime://` is valid within the process only
         others.append(AgentInterface(card.url, card.transport, card.protocol_version))
     found["url"], found["transport"] = urls[transport], transport
     unique: dict[str, AgentInterface] = {}
@@ -71,5 +71,5 @@ def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fiel
 
 
 def error_json(error: ProtolinkError) -> Fields:
-    """What an envelope has in the place of a result; `type` is what ProtoLink calls the class."""
+    """The error of a response; `type` is ProtoLink's class name."""
     return {"message": str(error), "type": type(error).__name__, "reason": error.reason}

@@ -1,4 +1,4 @@
-"""What an agent answers in ProtoLink's own words: one table of methods and paths, whatever carries it. Nothing is framed here."""
+"""The operations of an agent in ProtoLink's protocol: one table of methods and paths for all transports."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
@@ -29,7 +29,7 @@ T = TypeVar("T")
 AGENT, CONTROL = "/plgrpc.v1.AgentService", "/plgrpc.v1.ControlService"
 
 Health = Callable[[], Fields]
-"""What `/healthz` shows."""
+"""The source of the content of `/healthz`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Ask:
 
     Args:
         data: The JSON value of the body, None without one.
-        params: Of the query; repeated ones are lists.
-        key: Idempotency key, empty when there is none.
-        socket: It came over WebSocket.
-        is_complex: Converting its data takes so long that it should happen beside the loop.
+        params: Query parameters; repeated ones are lists.
+        key: Idempotency key, or empty.
+        socket: Whether it came over WebSocket.
+        is_complex: Whether its data must be converted in a thread, because that takes long.
     """
 
     principal: Principal = NOBODY
@@ -52,7 +52,7 @@ class Ask:
     is_complex: bool = False
 
     async def read(self, convert: Callable[["Ask"], T]) -> T:
-        """What `convert` makes of this, in a thread where that takes long. Raises as `convert`."""
+        """Convert the request, in a thread if that takes long. Raises as `convert`."""
         return await run_in_thread(convert, self) if self.is_complex else convert(self)
 
 
@@ -62,12 +62,12 @@ Stream = Callable[[Ask], AsyncGenerator[list[Fields], None]]
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One row of the table: exactly one of `answer` and `stream`.
+    """One operation, with exactly one of `answer` and `stream`.
 
     Args:
-        rpc: What it is over gRPC, full name: rules about who may call speak of that.
-        is_work: It waits for work of the agent; the others never wait behind such ones.
-        is_open: Nobody is asked for credentials.
+        rpc: Full name of the corresponding gRPC method, for access rules.
+        is_work: Whether it waits for a run. Other operations never wait behind such ones.
+        is_open: Whether it needs no credentials.
     """
 
     method: str
@@ -81,11 +81,11 @@ class Verb:
 
 
 class AgentVerbs:
-    """The verbs of one agent.
+    """The operations of one agent.
 
     Args:
-        public_url: Where the card says that the agent is.
-        deltas: Streams show the text of models while it is produced.
+        public_url: The URL in the card.
+        deltas: Whether streams contain the text of models while it is produced.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class AgentVerbs:
         self._deltas = deltas
 
     def table(self, health: Health | None = None, *, public_card: bool = True) -> list[Verb]:
-        """All rows; those of the health only where something tells it."""
+        """All operations; those for health only if there is a health source."""
         card_rpc, compact = f"{AGENT}/GetAgentCard", f"{CONTROL}/CompactState"
         rows = [
             Verb("POST", "/tasks/", f"{AGENT}/SendTask", self.send, is_work=True),
@@ -130,7 +130,7 @@ class AgentVerbs:
         return submission
 
     async def stream(self, ask: Ask) -> AsyncGenerator[list[Fields], None]:
-        """`send`, told as it goes. The last event is a final status with the whole task."""
+        """As `send`, but yields the events. The last one is a final status with the whole task."""
         principal = ask.principal.name
         events = StreamEvents()
         submission = await self._submission(ask)
@@ -144,15 +144,15 @@ class AgentVerbs:
                     yield told
                 if told and is_last(told[-1]):
                     return
-        # Watches end with a settled task or raise; a reader must not take silence for success.
+        # A watch ends with a settled task or raises, because a reader must not mistake an early end for success.
         raise InternalError("the stream ended before the task")
 
     async def _task_at(self, told: Fields, principal: str) -> Fields:
-        """The task that a last event speaks of; it may have been continued by somebody else since."""
+        """The task as of the last event. It may have been continued by another caller since."""
         return task_json(await self._service.get(told["task_id"], principal)) | {"state": told["new_state"]}
 
     async def cancel(self, ask: Ask) -> Fields:
-        """The task after the attempt; its id may be called `task_id`, and the reason may stand in the metadata."""
+        """Cancel a task and return it. The key of its id may be `task_id`, and the reason may be in the metadata."""
         data = reader.as_object(ask.data)
         task_id = reader.text(data, "id") or reader.required_text(data, "task_id")
         metadata = reader.mapping(data, "metadata")
@@ -195,7 +195,7 @@ class AgentVerbs:
 
 
 def health_verbs(health: Health) -> list[Verb]:
-    """The rows of `/healthz` and `/readyz`, open to everybody."""
+    """The operations `/healthz` and `/readyz`, which need no credentials."""
 
     async def tell(_: Ask) -> Fields:
         return health()
@@ -210,7 +210,7 @@ class TableRow(NamedTuple):
 
 
 def page(title: str, about: str, head: TableRow, rows: list[TableRow]) -> str:
-    """A page for people, of text only: it needs neither scripts nor styles of anybody's."""
+    """A plain HTML page without scripts and external styles."""
     body = "".join(f"<tr><td>{escape(row.name)}</td><td>{escape(row.about)}</td></tr>" for row in rows)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -220,10 +220,10 @@ def page(title: str, about: str, head: TableRow, rows: list[TableRow]) -> str:
 
 
 def submission_of(ask: Ask) -> Submission:
-    """What the sender of a task contributes.
+    """Build the submission for a task that was sent.
 
     Raises:
-        InvalidArgumentError: What is no task, or more than the contract allows; names the path.
+        InvalidArgumentError: The task is invalid or exceeds a limit; names the path.
     """
     _check_counts(ask.data)
     task = Task.from_dict(ask.data)
@@ -239,10 +239,10 @@ def submission_of(ask: Ask) -> Submission:
 
 
 def without_receiver(context: RunContext, agent_name: str) -> RunContext:
-    """The context of delegated work, with those agents in its chain that have handled the work before.
+    """The context of delegated work, whose agent chain contains only agents that have handled the work.
 
-    ProtoLink's agents put the receiver at the end of the chain before they send. Everywhere else in this package the receiver adds
-    itself, and an agent that is in the chain already has handled the work.
+    ProtoLink's agents append the receiver to the chain before they send. In this package the receiver adds itself, and an agent
+    in the chain has handled the work.
     """
     chain = context.agent_chain
     if context.parent_run_id is None or not chain or chain[-1].casefold() != agent_name.casefold():
@@ -251,7 +251,7 @@ def without_receiver(context: RunContext, agent_name: str) -> RunContext:
 
 
 def _check_counts(data: Any) -> None:
-    """Raise MessageTooLargeError before anything is made of a task that brings too much. Wrong kinds are left to their reader."""
+    """Raise MessageTooLargeError before a task with too many items is converted. Invalid types are reported by the conversion."""
     for name, most in (("messages", MAX_MESSAGES), ("artifacts", MAX_ARTIFACTS)):
         items = data.get(name) if isinstance(data, dict) else None
         if not isinstance(items, list):
@@ -261,10 +261,10 @@ def _check_counts(data: Any) -> None:
 
 
 def _request_id(ask: Ask) -> str:
-    """The id under which a repetition of this request is found.
+    """The id by which a repetition of this request is recognized.
 
-    ProtoLink's clients use the id of the task as the key, for each of its turns. So the key alone is no request: it is one together
-    with what the task holds, and a turn that says something new is another one.
+    ProtoLink's clients use the task's id as the key of all its turns. The request id therefore also depends on the content of the
+    task, so that a turn with new content is a new request.
     """
     if not ask.key:
         return ""
@@ -274,12 +274,12 @@ def _request_id(ask: Ask) -> str:
 
 
 def _identity(item: Fields) -> Any:
-    """What a message or artifact is known by in a log: its id, or else all of it."""
+    """The identity of a message or artifact in a log: its id, or its whole content."""
     return item.get("id") or sorted(item.items())
 
 
 def _object(data: Any) -> Any:
-    """Operations that need nothing may be asked without a body."""
+    """The object of the body; empty if the request has no body."""
     return {} if data is None else data
 
 

@@ -1,14 +1,15 @@
-"""ProtoLink's wire over WebSocket: JSON frames, many requests on one connection, answered in whatever order they are ready.
+"""ProtoLink's protocol over WebSocket: JSON frames, with concurrent requests on one connection that are answered out of order.
 
-Theory of operation. One task reads frames and starts a task for each request; a lock puts what they write in turn, frame by frame.
-So nothing waits for another's work, and least of all what steers it: requests that wait for an agent have a bound of their own, and
-the others theirs. A request over its bound is refused at once, not queued: a queue would grow with the peer's patience.
+Theory of operation. One asyncio task reads frames and starts a task for each request. A lock serializes their writes, frame by
+frame. Requests that wait for runs and all other requests have separate limits, so that a cancel never waits behind the work that
+it cancels. A request over its limit is refused at once instead of queued.
 
-Nothing grows with a slow reader either: a stream asks for its next batch when its last frame has been taken, an answer waits with
-its task, and refusals are written by the reader of frames, who reads no more meanwhile. A peer that takes nothing for
-`write_timeout_s` is given up. What looks for dead peers is the server, which pings.
+Memory does not grow with a slow reader: a stream fetches its next batch when its last frame has been sent, a response waits in
+    its task, and errors are written by the reader of frames, which reads no further frames meanwhile. A peer that accepts no data
+    for `write_timeout_s` is disconnected. The server detects dead peers by pings.
 
-When the connection ends, waiting ends with it, and runs go on. What steers is finished: a cancel counts also if its sender hung up.
+When the connection ends, the waiting requests end and the runs continue. Control requests are completed: a cancel takes effect
+even if its sender has disconnected.
 """
 
 import asyncio
@@ -44,24 +45,24 @@ TOO_BIG, GOING_AWAY = 1009, 1001
 """Close codes. Source: RFC 6455 section 7.4.1."""
 
 LAST_WORDS_S = 15.0
-"""How long what steers may still take when its sender has hung up; a cancel waits 10 s for its run."""
+"""How long control requests may continue after their sender has disconnected, in seconds. A cancel waits 10 s for its run."""
 
 
 MAX_ID = 1024
-"""Characters of a request's id. It is repeated in each frame of a stream: a long one would make much of little."""
+"""Maximum length of a request's id. It is repeated in each frame of a stream, so a long one would multiply the traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketLimits:
-    """What one connection may ask for at a time, and who may open one.
+    """Limits of a connection, and the web pages that may open one.
 
     Args:
-        max_work: Tasks sent or streamed that are not settled yet. ProtoLink's clients have 100 at most.
-        max_steering: Requests of every other kind that are not answered yet.
-        write_timeout_s: For the peer to take a frame.
-        allowed_origins: Pages whose scripts may connect, as browsers spell origins: `https://console.example`; `*` means any.
-            Others are refused where they name one: a browser would let any page use an agent on this machine.
-        path: Where clients connect to.
+        max_work: Maximum number of sent or streamed tasks that are not settled. ProtoLink's clients have at most 100.
+        max_steering: Maximum number of other requests without a response.
+        write_timeout_s: How long the peer may take to accept a frame.
+        allowed_origins: Origins of pages that may connect, for instance `https://console.example`; `*` means any. Other origins are
+            refused, because browsers would let any page use an agent on this machine.
+        path: Path of the WebSocket.
     """
 
     max_work: int = 100
@@ -72,12 +73,12 @@ class SocketLimits:
 
 
 def behind_guard(options: HttpOptions) -> SocketLimits:
-    """The limits on a gateway's port, where origins were looked at already: those of its options, its own, its public URL's."""
+    """The limits on an HTTP port, which accepts the origins of its options, its own, and that of its public URL."""
     return SocketLimits(write_timeout_s=options.write_timeout_s, allowed_origins=frozenset({"*"}))
 
 
 def socket_route(guard: RequestGuard, verbs: Sequence[Verb], limits: SocketLimits) -> WebSocketRoute:
-    """The verbs over WebSocket. Credentials come with the handshake, and are looked at again for each request."""
+    """Create the WebSocket route. Credentials are those of the handshake and are checked again for each request."""
     table = {(verb.method, verb.path): verb for verb in verbs}
 
     async def endpoint(websocket: WebSocket) -> None:
@@ -127,7 +128,7 @@ class _Connection:
         self._steering: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Answer frames until the peer goes, or has to."""
+        """Answer frames until the connection ends."""
         loop = asyncio.get_running_loop()
         reading, given_up = loop.create_task(self._read()), loop.create_task(self._given_up.wait())
         try:
@@ -153,11 +154,11 @@ class _Connection:
                     return
                 await self._take(raw)
         except (WebSocketDisconnect, RuntimeError):
-            # RuntimeError is what server and Starlette say where the other side has closed a moment ago.
+            # The server and Starlette raise RuntimeError if the peer has just closed the connection.
             return
 
     async def _take(self, raw: bytes) -> None:
-        """Start what a frame asks for, or refuse it."""
+        """Start the request of a frame, or refuse it."""
         try:
             frame = await read_json(raw, max_complexity=self._guard.bounds.max_complexity, field="frame")
         except InvalidArgumentError as error:
@@ -199,13 +200,13 @@ class _Connection:
                     await self._stream(request_id, verb.stream, ask)
                 elif verb.answer is not None:
                     bound = self._guard.bounds.max_wait_s if verb.is_work else None
-                    # Who hangs up is noticed by the reader of frames.
+                    # A disconnect is noticed by the reader of frames.
                     with BoundedWait(None, self._websocket.receive, bound):
                         result = await verb.answer(ask)
                     await self._send({"id": request_id, "ok": True, "result": result})
             except (WebSocketDisconnect, asyncio.CancelledError):
                 raise
-            except Exception as error:  # whatever it is, the peer waits for an answer to this id
+            except Exception as error:  # the peer waits for a response with this id in any case
                 await self._send(_error(request_id, verb, public_error(error, verb.path)))
         except WebSocketDisconnect:
             return
@@ -233,7 +234,7 @@ class _Connection:
             slot.release()
 
     async def _refuse(self, request_id: Any, kind: str, message: str) -> None:
-        """Answer what is no request, in ProtoLink's words for it. It costs its sender what a request costs."""
+        """Answer an invalid request with ProtoLink's error. It counts as a request for the rate limit."""
         error: Fields = {"message": message, "type": kind}
         try:
             self._guard.charge(self._principal)
@@ -245,7 +246,7 @@ class _Connection:
         """Write one frame.
 
         Raises:
-            WebSocketDisconnect: Nobody is there any more.
+            WebSocketDisconnect: The connection has ended.
         """
         text = write_json(envelope).decode()
         async with self._writing:
@@ -263,7 +264,7 @@ class _Connection:
 
 
 def _is_id(value: object) -> bool:
-    """An id is a short text or a number; ProtoLink takes nothing that is empty or zero for one."""
+    """Whether a value is an id: a short non-empty string or a number other than zero."""
     return isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value or "")) <= MAX_ID
 
 
@@ -279,4 +280,4 @@ async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
         await asyncio.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # seen: it has been answered, or nobody is there to answer
+            task.exception()  # retrieve the exception: it has been answered, or the peer has disconnected
