@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench import a2a, cancel, clients, history, local, process, registry, send, steps, streams
+from bench import a2a, cancel, clients, history, local, process, protolink, registry, send, steps, streams
 from bench.plan import QUICK, Plan, say
 from bench.profiles import profile
 from bench.report import print_table, write_json
@@ -35,6 +35,7 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "a2a": a2a.unary_calls,
     "sse": a2a.sse,
     "sse-idle": a2a.sse_idle,
+    "protolink": protolink.protolink,
     "clients": clients.clients,
 }
 

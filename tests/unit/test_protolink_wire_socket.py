@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.compat.protolink.edge.verbs import Ask, Verb
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
+from protolink_grpc.edges.http.connections import TEXTS
 from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.errors import PermissionDeniedError, TaskNotFoundError
@@ -78,7 +79,7 @@ class Stage:
 class Peer:
     """The other side of one connection, without a network."""
 
-    def __init__(self, route: Any, headers: Mapping[str, str]) -> None:
+    def __init__(self, route: Any, headers: Mapping[str, str], extensions: Mapping[str, Any] | None = None) -> None:
         self.received: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.reading = asyncio.Event()
         self.reading.set()
@@ -89,7 +90,7 @@ class Peer:
             "path": "/",
             "query_string": b"",
             "headers": [(key.encode(), value.encode()) for key, value in headers.items()],
-            "extensions": {"websocket.http.response": {}},
+            "extensions": {"websocket.http.response": {}, **(extensions or {})},
         }
         self.session = asyncio.ensure_future(route.app(scope, self._sent.get, self._take))
 
@@ -129,8 +130,10 @@ async def connected(
     guard: RequestGuard | None = None,
     limits: SocketLimits | None = None,
     headers: Mapping[str, str] | None = None,
+    extensions: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Peer]:
-    peer = Peer(socket_route(guard or RequestGuard(), stage.table(), limits or SocketLimits()), headers or {})
+    route = socket_route(guard or RequestGuard(), stage.table(), limits or SocketLimits())
+    peer = Peer(route, headers or {}, extensions)
     assert (await peer.message())["type"] == "websocket.accept"
     yield peer
     peer.leave()
@@ -266,6 +269,21 @@ async def test_a_stream_that_fails_ends_with_a_final_error() -> None:
         *shown, last = [await peer.answer() for _ in range(4)]
         assert all(each["ok"] for each in shown)
         assert (last["id"], last["ok"], last["final"], last["error"]["type"]) == ("s", False, True, "TaskNotFoundError")
+
+
+async def test_a_batch_is_one_write_of_the_same_frames_where_the_server_can_do_that() -> None:
+    class Wide(Stage):
+        async def stream(self, ask: Ask) -> AsyncGenerator[list[dict[str, Any]], None]:
+            yield [{"type": "task_progress", "progress": number} for number in range(3)]
+            yield [{"type": "task_status_update", "new_state": "completed", "final": True}]
+
+    async with connected(Wide()) as peer:
+        peer.ask("1", "/tasks/stream")
+        one_by_one = [(await peer.message())["text"] for _ in range(4)]
+    async with connected(Wide(), extensions={TEXTS: {}}) as peer:
+        peer.ask("1", "/tasks/stream")
+        batch, last = await peer.message(), await peer.message()
+    assert [text.decode() for text in batch[TEXTS]] + [last["text"]] == one_by_one
 
 
 async def test_streams_and_answers_take_turns() -> None:

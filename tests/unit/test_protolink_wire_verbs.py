@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from protolink_grpc.auth.principal import Principal
+from protolink_grpc.compat.protolink.edge.shapes import task_json
 from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Ask, TableRow, page, submission_of
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, TaskNotFoundError
 from protolink_grpc.models import AgentCard, Message, Task
@@ -137,6 +138,20 @@ async def test_a_stream_ends_after_the_event_that_has_the_task(verbs: AgentVerbs
     shown = [each async for batch in verbs.stream(asked(body())) for each in batch]
     assert shown[-1]["metadata"]["task"]["state"] == shown[-1]["new_state"] == "input-required"
     assert not any("task" in each["metadata"] for each in shown[:-1])
+
+
+async def test_the_task_of_a_streams_last_event_is_that_of_the_log() -> None:
+    async def finish(task: Task, run: Run) -> Task:
+        return task.complete("done")
+
+    store = MemoryStore()
+    service = TaskService("clerk", store, finish)
+    await service.start()
+    verbs = AgentVerbs(service, lambda: AgentCard("clerk", "", ""), None, public_url=lambda: "http://gateway")
+    shown = [each async for batch in verbs.stream(asked(body())) for each in batch]
+    read = task_json(await service.get(shown[-1]["task_id"], asked(body()).principal.name))
+    assert shown[-1]["metadata"]["task"] == read
+    await service.stop(0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,11 @@ PEER_CERTIFICATE = "peer_certificate"
 """Key of `scope["state"]`: the client's certificate as `ssl.SSLSocket.getpeercert` shows it; absent without one."""
 
 
+TEXTS = "plgrpc.texts"
+"""An extension of ASGI: a `websocket.send` may have a list of encoded texts under this key. Each is a message, and all are written
+at once, which costs a third of sending them one by one. `scope["extensions"]` has the key where the server supports it."""
+
+
 class Connections(ServerState):
     """What the connections of one server share.
 

@@ -5,10 +5,12 @@ from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.config import Config
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 from websockets.frames import Frame
 
-from protolink_grpc.edges.http.connections import Connections, log
+from protolink_grpc.edges.http.connections import TEXTS, Connections, log
 
 MAX_FRAGMENTS = 4096
 """Frames of one WebSocket message. Empty ones add nothing to its size, and still something to memory."""
@@ -55,11 +57,33 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.data_received(held)
         return message
 
+    async def run_asgi(self) -> None:
+        self.scope["extensions"][TEXTS] = {}
+        await super().run_asgi()
+
     async def send(self, message: ASGISendEvent) -> None:
+        texts: list[bytes] | None = message.get(TEXTS)  # type: ignore[assignment]  # ours, see there
+        if texts is not None:
+            await self._send_texts(texts)
+            return
         await super().send(message)
         if self.close_sent and self.initial_response is not None:
             # Refused in HTTP, which uvicorn logs as a handshake that was forgotten.
             self.handshake_complete = True
+
+    async def _send_texts(self, texts: list[bytes]) -> None:
+        """Send messages of text in one write, as `send` does for one."""
+        await self.writable.wait()
+        if self.disconnected:
+            raise ClientDisconnected
+        if self.close_sent or not self.handshake_complete:
+            raise RuntimeError("a message can be sent between the handshake and the closing frame only")
+        try:
+            for text in texts:
+                self.conn.send_text(text)
+        except InvalidState:
+            raise ClientDisconnected from None
+        self.transport.write(b"".join(self.conn.data_to_send()))
 
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:

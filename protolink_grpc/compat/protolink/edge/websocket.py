@@ -1,12 +1,12 @@
 """ProtoLink's protocol over WebSocket: JSON frames, with concurrent requests on one connection that are answered out of order.
 
-Theory of operation. One asyncio task reads frames and starts a task for each request. A lock serializes their writes, frame by
-frame. Requests that wait for runs and all other requests have separate limits, so that a cancel never waits behind the work that
+Theory of operation. One asyncio task reads frames and starts a task for each request. A lock serializes their writes:
+one frame, or the frames of one batch of a stream. Requests that wait for runs and all other requests have separate limits, so that a cancel never waits behind the work that
 it cancels. A request over its limit is refused at once instead of queued.
 
-Memory does not grow with a slow reader: a stream fetches its next batch when its last frame has been sent, a response waits in
-    its task, and errors are written by the reader of frames, which reads no further frames meanwhile. A peer that accepts no data
-    for `write_timeout_s` is disconnected. The server detects dead peers by pings.
+Memory does not grow with a slow reader: a stream fetches its next batch when the last one has been sent, a response waits in
+its task, and errors are written by the reader of frames, which reads no further frames meanwhile. A peer that accepts no data
+for `write_timeout_s` is disconnected. The server detects dead peers by pings.
 
 When the connection ends, the waiting requests end and the runs continue. Control requests are completed: a cancel takes effect
 even if its sender has disconnected.
@@ -27,6 +27,7 @@ from protolink_grpc.compat.protolink.edge.events import is_last
 from protolink_grpc.compat.protolink.edge.shapes import Fields, error_json
 from protolink_grpc.compat.protolink.edge.verbs import Ask, Stream, Verb
 from protolink_grpc.edges.http.bounded_wait import BoundedWait
+from protolink_grpc.edges.http.connections import TEXTS
 from protolink_grpc.edges.http.json_body import JSON, is_complex, read_json, write_json
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.request_guard import RequestGuard
@@ -59,7 +60,7 @@ class SocketLimits:
     Args:
         max_work: Maximum number of sent or streamed tasks that are not settled. ProtoLink's clients have at most 100.
         max_steering: Maximum number of other requests without a response.
-        write_timeout_s: How long the peer may take to accept a frame.
+        write_timeout_s: How long the peer may take to accept a frame, or the frames of a batch.
         allowed_origins: Origins of pages that may connect, for instance `https://console.example`; `*` means any. Other origins are
             refused, because browsers would let any page use an agent on this machine.
         path: Path of the WebSocket.
@@ -122,6 +123,7 @@ class _Connection:
         self._limits = limits
         self._principal = principal
         self._max_bytes = guard.bounds.max_body_bytes
+        self._writes_batches = TEXTS in websocket.scope.get("extensions", {})
         self._writing = asyncio.Lock()
         self._given_up = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
@@ -227,9 +229,11 @@ class _Connection:
         try:
             async with aclosing(stream(ask)) as batches:
                 async for told in batches:
-                    for each in told:
-                        last = is_last(each)
-                        await self._send({"id": request_id, "ok": True, "result": each, "final": last, "stream": True})
+                    frames = [
+                        {"id": request_id, "ok": True, "result": each, "final": is_last(each), "stream": True}
+                        for each in told
+                    ]
+                    await self._send(*frames)
         finally:
             slot.release()
 
@@ -242,19 +246,23 @@ class _Connection:
             error = error_json(refusal)
         await self._send({"id": request_id, "ok": False, "error": error})
 
-    async def _send(self, envelope: Fields) -> None:
-        """Write one frame.
+    async def _send(self, *envelopes: Fields) -> None:
+        """Write frames, in one write if the server supports it.
 
         Raises:
             WebSocketDisconnect: The connection has ended.
         """
-        text = write_json(envelope).decode()
+        texts = [write_json(each) for each in envelopes]
         async with self._writing:
             if self._given_up.is_set():
                 raise WebSocketDisconnect(GOING_AWAY)
             try:
                 async with asyncio.timeout(self._limits.write_timeout_s):
-                    await self._websocket.send_text(text)
+                    if self._writes_batches and len(texts) > 1:
+                        await self._websocket.send({"type": "websocket.send", TEXTS: texts})
+                    else:
+                        for text in texts:
+                            await self._websocket.send_text(text.decode())
             except (TimeoutError, RuntimeError):  # as in `_read`
                 self._given_up.set()
                 raise WebSocketDisconnect(GOING_AWAY) from None
