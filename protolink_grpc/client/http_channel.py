@@ -85,7 +85,7 @@ def _is_direct(address: WebAddress) -> bool:
     return address.is_local or not getproxies() or bool(proxy_bypass(address.host))
 
 
-def came_from(response: httpx.Response, address: WebAddress) -> str:
+def remote_address(response: httpx.Response, address: WebAddress) -> str:
     """The numeric address that sent the response, or empty if it is unknown because of a proxy."""
     host: object = address.host
     if _is_direct(address) and (stream := response.extensions.get("network_stream")) is not None:

@@ -174,7 +174,7 @@ async def _meet(peer: _Peer) -> AgentPort:
             refusal = error
             continue
         if kind == A2A and (await peer.a2a.card()).has_own_services and await peer.own.is_served():
-            kind = OWN  # noqa: PLW2901 -- the better way to the same agent
+            kind = OWN  # noqa: PLW2901 -- the better protocol for the same agent
         peer.kind, peer.believed_until = kind, time.monotonic() + KIND_S
         return _port(peer, kind)
     url = peer.a2a.url

@@ -69,10 +69,12 @@ async def hook() -> AsyncIterator[tuple[str, "asyncio.Queue[dict[str, str]]"]]:
         yield f"http://127.0.0.1:{port}/hook", posts
 
 
-@pytest.mark.parametrize("way", ["grpc", "http", "a2a"])
-async def test_a_webhook_is_set_read_listed_told_and_deleted(way: str) -> None:
+@pytest.mark.parametrize("interface", ["grpc", "http", "a2a"])
+async def test_a_webhook_is_set_read_listed_told_and_deleted(interface: str) -> None:
     async with asking() as agent, hook() as (url, posts):
-        client = AgentClient("a2a" if way == "a2a" else "grpc", agent.card.url if way == "grpc" else agent.http_url)
+        client = AgentClient(
+            "a2a" if interface == "a2a" else "grpc", agent.card.url if interface == "grpc" else agent.http_url
+        )
         asked = await client.send_task(None, Task.create("choose"))
         config = PushConfig(url, id="mine", token="t-1", scheme="Bearer", credentials="secret")
         known = await client.set_push_config(None, asked.id, config)
@@ -107,10 +109,10 @@ def test_webhooks_are_registered_by_code_that_does_not_await() -> None:
         agent.stop()
 
 
-@pytest.mark.parametrize("way", ["grpc", "http"])
-async def test_an_agent_without_notifications_says_so(way: str) -> None:
+@pytest.mark.parametrize("interface", ["grpc", "http"])
+async def test_an_agent_without_notifications_says_so(interface: str) -> None:
     async with Asking(name="asking", url="grpc://127.0.0.1:0", http="127.0.0.1:0") as agent:
-        client = AgentClient(url=agent.card.url if way == "grpc" else agent.http_url)
+        client = AgentClient(url=agent.card.url if interface == "grpc" else agent.http_url)
         asked = await client.send_task(None, Task.create("choose"))
         with pytest.raises(PushNotSupportedError):
             await client.set_push_config(None, asked.id, PushConfig("http://127.0.0.1:9/hook"))

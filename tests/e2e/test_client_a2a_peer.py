@@ -40,7 +40,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.watch import StopAt
 
 WAYS = [(JSONRPC, "1.0"), (REST, "1.0"), (GRPC, "1.0"), (JSONRPC, "0.3"), (REST, "0.3"), (GRPC, "0.3")]
-way = pytest.mark.parametrize(("binding", "version"), WAYS, ids=lambda value: str(value))
+interface = pytest.mark.parametrize(("binding", "version"), WAYS, ids=lambda value: str(value))
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def texts(fold: TaskFold) -> list[str]:
 # -- one turn ----------------------------------------------------------------------------------------------------------------
 
 
-@way
+@interface
 async def test_a_task_is_done_and_keeps_its_id(binding: str, version: str) -> None:
     async with a2a_server(binding, version=version) as server:
         task = Task.create("sweep")
@@ -103,7 +103,7 @@ async def test_an_answer_without_a_task_is_a_completed_task_with_that_message(st
             await client.cancel_task(server.url, done.id)
 
 
-@way
+@interface
 async def test_a_stream_is_a_log_of_the_whole_turn(binding: str, version: str) -> None:
     async with a2a_server(binding, version=version) as server:
         events: list[RunEvent] = []
@@ -127,7 +127,7 @@ async def test_the_stream_of_an_agent_without_streams_is_the_same_log() -> None:
 # -- further turns -----------------------------------------------------------------------------------------------------------
 
 
-@way
+@interface
 async def test_a_task_that_asks_is_continued_where_it_waits(binding: str, version: str) -> None:
     async with a2a_server(binding, version=version) as server:
         client = AgentClient()
@@ -187,7 +187,7 @@ async def test_a_finished_task_takes_no_more() -> None:
 # -- steering ----------------------------------------------------------------------------------------------------------------
 
 
-@way
+@interface
 async def test_a_submitted_task_is_found_watched_and_canceled(binding: str, version: str) -> None:
     async with a2a_server(binding, version=version) as server:
         client = AgentClient()
@@ -409,7 +409,7 @@ async def test_a_place_that_only_the_card_names_is_reached_at_the_address_that_w
 async def test_a_card_whose_origin_is_taken_for_a_public_one_leads_to_nothing_on_this_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(a2a_way, "came_from", lambda response, address: "93.184.216.34")
+    monkeypatch.setattr(a2a_way, "remote_address", lambda response, address: "93.184.216.34")
     async with a2a_server() as elsewhere, a2a_server(place=elsewhere.url.replace("127.0.0.1", "127.0.0.2")) as server:
         named = server.url.replace("127.0.0.1", "localhost")
         monkeypatch.setattr(card_interfaces, "is_loopback", lambda host: False)

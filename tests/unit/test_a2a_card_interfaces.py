@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.a2a.client import card_interfaces
-from protolink_grpc.a2a.client.card_interfaces import Guide, private_addresses_too, public_addresses
+from protolink_grpc.a2a.client.card_interfaces import ResolvedAddress, private_addresses_too, public_addresses
 from protolink_grpc.a2a.client.transport import Card, chosen
 from protolink_grpc.client import channel
 from protolink_grpc.client.channel import ChannelOptions
-from protolink_grpc.client.http_channel import Sender, came_from, close_http_channels, http_channel_to
+from protolink_grpc.client.http_channel import Sender, close_http_channels, http_channel_to, remote_address
 from protolink_grpc.errors import InvalidAgentResponseError, UnavailableError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.address import Address, WebAddress
@@ -63,10 +63,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def card(*urls: str, binding: str = "JSONRPC", came_from: str = PUBLIC) -> Card:
+def card(*urls: str, binding: str = "JSONRPC", source_address: str = PUBLIC) -> Card:
     found = [pb.AgentInterface(protocol_binding=binding, protocol_version="1.0", url=url) for url in urls]
     theirs = pb.AgentCard(name="a", supported_interfaces=found)
-    return Card(theirs, AgentCard(name="a", description="b", url="c"), "", 0.0, came_from)
+    return Card(theirs, AgentCard(name="a", description="b", url="c"), "", 0.0, source_address)
 
 
 def sender(named: str = "https://agent.example", trusted: Sequence[str] = (), insecure_ok: bool = False) -> Sender:
@@ -98,48 +98,50 @@ async def test_of_several_interfaces_the_first_that_may_be_followed_is_taken() -
 
 @pytest.mark.parametrize("named", ["https://localhost:8443", "https://127.0.0.1:8443", "https://[::1]:8443"])
 async def test_a_card_of_this_machine_may_lead_from_tls_to_the_clear(named: str) -> None:
-    place, _ = await chosen(card("http://127.0.0.1:80", came_from="127.0.0.1"), sender(named))
+    place, _ = await chosen(card("http://127.0.0.1:80", source_address="127.0.0.1"), sender(named))
     assert not place.web.secure
 
 
 # -- addresses ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("came_from", [PUBLIC, PUBLIC6, ""])
+@pytest.mark.parametrize("source_address", [PUBLIC, PUBLIC6, ""])
 @pytest.mark.parametrize("host", INTERNAL)
-async def test_a_public_card_leads_to_no_address_inside(host: str, came_from: str) -> None:
+async def test_a_public_card_leads_to_no_address_inside(host: str, source_address: str) -> None:
     for url, binding in ((f"https://{host}/rpc", "JSONRPC"), (f"{host}:443", "GRPC")):
         with pytest.raises(InvalidAgentResponseError, match=r"private network.*trusted"):
-            await chosen(card(url, binding=binding, came_from=came_from), sender())
+            await chosen(card(url, binding=binding, source_address=source_address), sender())
 
 
 async def test_a_place_inside_that_the_caller_has_named_is_followed() -> None:
     found = card("https://inside.example:8443/rpc")
-    place, guide = await chosen(found, sender(trusted=["https://inside.example:8443"]))
-    assert (place.web.host, guide) == ("inside.example", Guide())
+    place, resolved = await chosen(found, sender(trusted=["https://inside.example:8443"]))
+    assert (place.web.host, resolved) == ("inside.example", ResolvedAddress())
     with pytest.raises(InvalidAgentResponseError):
         await chosen(found, sender(trusted=["https://inside.example:9999"]))
 
 
-@pytest.mark.parametrize("came_from", ["127.0.0.1", "10.0.0.9", "fd00::9", "169.254.7.7"])
-async def test_a_card_from_inside_may_lead_inside_but_not_to_where_clouds_keep_credentials(came_from: str) -> None:
-    place, guide = await chosen(card("http://inside.example", came_from=came_from), sender("http://agent.example"))
-    assert (place.web.host, guide) == ("inside.example", Guide(private_addresses_too, ("10.0.0.5",)))
+@pytest.mark.parametrize("source_address", ["127.0.0.1", "10.0.0.9", "fd00::9", "169.254.7.7"])
+async def test_a_card_from_inside_may_lead_inside_but_not_to_where_clouds_keep_credentials(source_address: str) -> None:
+    place, resolved = await chosen(
+        card("http://inside.example", source_address=source_address), sender("http://agent.example")
+    )
+    assert (place.web.host, resolved) == ("inside.example", ResolvedAddress(private_addresses_too, ("10.0.0.5",)))
     for host in ("169.254.169.254", "clouds.example", "[fd00:ec2::254]"):
         with pytest.raises(InvalidAgentResponseError):
-            await chosen(card(f"http://{host}", came_from=came_from), sender("http://agent.example"))
+            await chosen(card(f"http://{host}", source_address=source_address), sender("http://agent.example"))
 
 
 async def test_the_host_that_the_caller_has_named_is_not_looked_up_under_any_of_its_names(asked: list[str]) -> None:
     for url in ("https://agent.example/rpc", "https://agent.example:9000/rpc"):
-        assert (await chosen(card(url), sender()))[1] == Guide()
-    found = card("localhost:9000", binding="GRPC", came_from="127.0.0.1")
-    assert (await chosen(found, sender("http://127.0.0.1:8000")))[1] == Guide()
+        assert (await chosen(card(url), sender()))[1] == ResolvedAddress()
+    found = card("localhost:9000", binding="GRPC", source_address="127.0.0.1")
+    assert (await chosen(found, sender("http://127.0.0.1:8000")))[1] == ResolvedAddress()
     assert asked == []
 
 
 async def test_a_name_without_an_address_is_left_to_a_proxy_or_to_the_connection() -> None:
-    assert (await chosen(card("https://nobody.example"), sender()))[1] == Guide(public_addresses)
+    assert (await chosen(card("https://nobody.example"), sender()))[1] == ResolvedAddress(public_addresses)
     with pytest.raises(UnavailableError, match=r"nobody\.example"):
         await chosen(card("nobody.example:443", binding="GRPC"), sender())
     with pytest.raises(UnavailableError):
@@ -217,9 +219,9 @@ def test_where_a_card_came_from_is_the_address_that_answered(monkeypatch: pytest
     proxies: Callable[[], dict[str, str]] = dict
     monkeypatch.setattr("protolink_grpc.client.http_channel.getproxies", lambda: proxies())
     named, literal = WebAddress.parse("https://agent.example"), WebAddress.parse("https://10.0.0.5")
-    assert came_from(_answer(("10.9.9.9", 443)), named) == "10.9.9.9"
-    assert came_from(_answer(None), named) == ""
+    assert remote_address(_answer(("10.9.9.9", 443)), named) == "10.9.9.9"
+    assert remote_address(_answer(None), named) == ""
     # Of a proxy's own address nothing follows.
     proxies = lambda: {"https": "http://proxy.example"}  # noqa: E731 -- read by the function above
-    assert came_from(_answer(("10.9.9.9", 443)), named) == ""
-    assert came_from(_answer(("10.9.9.9", 443)), literal) == "10.0.0.5"
+    assert remote_address(_answer(("10.9.9.9", 443)), named) == ""
+    assert remote_address(_answer(("10.9.9.9", 443)), literal) == "10.0.0.5"

@@ -17,7 +17,7 @@ from protolink_grpc.a2a.client import card_interfaces
 from protolink_grpc.a2a.client import transport as a2a_way
 from protolink_grpc.a2a.client.card_interfaces import grpc_address
 from protolink_grpc.a2a.client.messages import request_of, tidied, tidied_task
-from protolink_grpc.a2a.client.transport import Card, a2a_errors, card_of, chosen, way_to
+from protolink_grpc.a2a.client.transport import Card, a2a_errors, card_of, chosen, open_interface
 from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.client import http_channel
 from protolink_grpc.client.channel import ChannelOptions, close_channels
@@ -108,8 +108,8 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _taken(found: Card, who: Sender) -> tuple[str, str, str]:
     try:
-        way = way_to(*await chosen(found, who), found, who)
-        return way.binding, way.version, way.web.origin
+        interface = open_interface(*await chosen(found, who), found, who)
+        return interface.binding, interface.version, interface.web.origin
     finally:
         await close_http_channels()
         await close_channels()

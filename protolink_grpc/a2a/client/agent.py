@@ -16,7 +16,7 @@ from a2a.types import a2a_pb2 as pb
 from protolink_grpc.a2a.client.messages import list_request_of, request_of, summary_of, tidied, tidied_task
 from protolink_grpc.a2a.client.peer import A2APeer, Link
 from protolink_grpc.a2a.client.remote_log import Reading, view_of_task
-from protolink_grpc.a2a.client.transport import Way, a2a_errors
+from protolink_grpc.a2a.client.transport import PeerInterface, a2a_errors
 from protolink_grpc.a2a.pb_codec import push_config_from_pb, push_config_pb, task_from_pb, update_from_pb
 from protolink_grpc.a2a.values import MessageReply, TaskView, Update
 from protolink_grpc.client.backoff import Backoff
@@ -164,7 +164,7 @@ class A2AAgent(NoControlService):
             raise finished_error(task.state)  # an A2A message does not contain the task's state
         reading: Reading | None = None
         try:
-            async with aclosing(self._answers(task, link or Link(), request_id, at_once)) as answers:
+            async with aclosing(self._send_message(task, link or Link(), request_id, at_once)) as answers:
                 answer = await self._first(task.id, answers)
                 while answer is not None:
                     update, stale = answer
@@ -209,18 +209,22 @@ class A2AAgent(NoControlService):
                 coming.cancel()
                 await asyncio.wait([coming])
 
-    async def _answers(self, task: Task, link: Link, request_id: str, at_once: bool) -> AsyncGenerator[_Answer, None]:
+    async def _send_message(
+        self, task: Task, link: Link, request_id: str, at_once: bool
+    ) -> AsyncGenerator[_Answer, None]:
         """Send a message and yield the peer's updates, each with whether it may show the task before the message."""
-        way = await self._peer.way()
-        request = request_of(task, task_id=link.task_id, context_id=link.context_id, tenant=way.tenant, at_once=at_once)
-        if at_once or not way.streaming:
-            response = await self._peer.ask(way, "send_message", request, task.id, key=request_id)
-            with a2a_errors(self.url, way.grpc, task_id=task.id):
+        interface = await self._peer.interface()
+        request = request_of(
+            task, task_id=link.task_id, context_id=link.context_id, tenant=interface.tenant, at_once=at_once
+        )
+        if at_once or not interface.streaming:
+            response = await self._peer.call(interface, "send_message", request, task.id, key=request_id)
+            with a2a_errors(self.url, interface.grpc, task_id=task.id):
                 update = update_from_pb(tidied(response))
             yield update, False
             return
         first = bool(link.task_id)
-        stream = self._peer.follow(way, "send_message_streaming", request, task.id, key=request_id)
+        stream = self._peer.stream(interface, "send_message_streaming", request, task.id, key=request_id)
         async with aclosing(stream) as updates:
             async for update in updates:
                 yield update, first
@@ -265,7 +269,7 @@ class A2AAgent(NoControlService):
     async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
         link = self._link(task_id)
         if not link.task_id:
-            for event in self._told(task_id, after):
+            for event in self._task_of_message(task_id, after):
                 yield [event]
             return
         reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
@@ -285,7 +289,7 @@ class A2AAgent(NoControlService):
         if stop_at is not StopAt.CURRENT:
             raise self._ended_early(task_id)
 
-    def _told(self, task_id: str, after: int) -> list[RunEvent]:
+    def _task_of_message(self, task_id: str, after: int) -> list[RunEvent]:
         """Return the events of a task that the peer answered with a message only: the peer has no such task to read."""
         known = self._answered(task_id)
         if after >= known.sequence:
@@ -315,14 +319,14 @@ class A2AAgent(NoControlService):
 
     async def _updates(self, link: Link, stop_at: StopAt) -> AsyncGenerator[Update, None]:
         """Yield the current task, then its updates. A task that cannot be subscribed to is polled."""
-        way = await self._peer.way()
+        interface = await self._peer.interface()
         if stop_at is StopAt.CURRENT:
-            yield await self._view(way, link)
+            yield await self._view(interface, link)
             return
-        if way.can_subscribe:
-            request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=way.tenant)
+        if interface.can_subscribe:
+            request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=interface.tenant)
             try:
-                async with aclosing(self._peer.follow(way, "subscribe", request, link.task_id)) as updates:
+                async with aclosing(self._peer.stream(interface, "subscribe", request, link.task_id)) as updates:
                     first = True
                     async for update in updates:
                         if first and not isinstance(update, TaskView):
@@ -337,17 +341,17 @@ class A2AAgent(NoControlService):
                 # The task has ended, or the peer does not support subscriptions: reading the task tells which.
         pause_s = FIRST_PAUSE_S
         while True:
-            view = await self._view(way, link)
+            view = await self._view(interface, link)
             yield view
             if view.status.state in TERMINAL:
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    async def _view(self, way: Way, link: Link) -> TaskView:
-        request = pb.GetTaskRequest(id=link.task_id, tenant=way.tenant)
-        task = await self._peer.ask(way, "get_task", request, link.task_id)
-        with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+    async def _view(self, interface: PeerInterface, link: Link) -> TaskView:
+        request = pb.GetTaskRequest(id=link.task_id, tenant=interface.tenant)
+        task = await self._peer.call(interface, "get_task", request, link.task_id)
+        with a2a_errors(self.url, interface.grpc, task_id=link.task_id):
             return task_from_pb(tidied_task(task))
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
@@ -355,7 +359,7 @@ class A2AAgent(NoControlService):
         if not link.task_id:
             return self._answered(task_id).fold.to_task()
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            return await self._shown(task_id, link, await self._view(await self._peer.way(), link))
+            return await self._shown(task_id, link, await self._view(await self._peer.interface(), link))
 
     async def _shown(self, task_id: str, link: Link, view: TaskView) -> Task:
         reading = Reading(task_id, (await self._peer.card()).own.name)
@@ -366,10 +370,10 @@ class A2AAgent(NoControlService):
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         async with time_limit(timeout_s, self.url):
-            way = await self._peer.way()
-            page = await self._peer.ask(way, "list_tasks", list_request_of(wanted, way.tenant))
+            interface = await self._peer.interface()
+            page = await self._peer.call(interface, "list_tasks", list_request_of(wanted, interface.tenant))
             name = (await self._peer.card()).own.name
-        with a2a_errors(self.url, way.grpc):
+        with a2a_errors(self.url, interface.grpc):
             views = [task_from_pb(tidied_task(task)) for task in page.tasks]
         names = [self._peer.names.get(view.task_id) or view.task_id for view in views]
         tasks = [summary_of(view, task_id, name) for view, task_id in zip(views, names, strict=True)]
@@ -382,12 +386,12 @@ class A2AAgent(NoControlService):
         if not link.task_id:
             raise TaskNotCancelableError(f"task {self._answered(task_id).fold.task_id} has ended", task_id=task_id)
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            way = await self._peer.way()
-            request = pb.CancelTaskRequest(id=link.task_id, tenant=way.tenant)
+            interface = await self._peer.interface()
+            request = pb.CancelTaskRequest(id=link.task_id, tenant=interface.tenant)
             if reason:
                 request.metadata["reason"] = reason
-            task = await self._peer.ask(way, "cancel_task", request, link.task_id)
-            with a2a_errors(self.url, way.grpc, task_id=link.task_id):
+            task = await self._peer.call(interface, "cancel_task", request, link.task_id)
+            with a2a_errors(self.url, interface.grpc, task_id=link.task_id):
                 view = task_from_pb(tidied_task(task))
             return await self._shown(task_id, link, view)
 
@@ -396,36 +400,38 @@ class A2AAgent(NoControlService):
     async def set_push(self, config: PushConfig, timeout_s: float | None) -> PushConfig:
         """Register a webhook for `config.task_id` and return it with its id."""
         async with time_limit(timeout_s, self.url, task_id=config.task_id):
-            way, task_id = await self._peer.way(), self._remote_id(config.task_id)
-            request = push_config_pb(replace(config, task_id=task_id, tenant=way.tenant))
-            found = await self._peer.ask(way, "create_task_push_notification_config", request, task_id)
-        return self._push_config(found, way, config.task_id)
+            interface, task_id = await self._peer.interface(), self._remote_id(config.task_id)
+            request = push_config_pb(replace(config, task_id=task_id, tenant=interface.tenant))
+            found = await self._peer.call(interface, "create_task_push_notification_config", request, task_id)
+        return self._push_config(found, interface, config.task_id)
 
     async def get_push(self, task_id: str, config_id: str, timeout_s: float | None) -> PushConfig:
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            way, remote_id = await self._peer.way(), self._remote_id(task_id)
-            request = pb.GetTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
-            found = await self._peer.ask(way, "get_task_push_notification_config", request, remote_id)
-        return self._push_config(found, way, task_id)
+            interface, remote_id = await self._peer.interface(), self._remote_id(task_id)
+            request = pb.GetTaskPushNotificationConfigRequest(tenant=interface.tenant, task_id=remote_id, id=config_id)
+            found = await self._peer.call(interface, "get_task_push_notification_config", request, remote_id)
+        return self._push_config(found, interface, task_id)
 
     async def list_push(self, task_id: str, timeout_s: float | None) -> Sequence[PushConfig]:
         """Return all webhooks of a task; they are read page by page."""
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            way, remote_id = await self._peer.way(), self._remote_id(task_id)
-            request = pb.ListTaskPushNotificationConfigsRequest(tenant=way.tenant, task_id=remote_id)
+            interface, remote_id = await self._peer.interface(), self._remote_id(task_id)
+            request = pb.ListTaskPushNotificationConfigsRequest(tenant=interface.tenant, task_id=remote_id)
             configs: _Configs = []
             while True:
-                page = await self._peer.ask(way, "list_task_push_notification_configs", request, remote_id)
-                configs += [self._push_config(found, way, task_id) for found in page.configs]
+                page = await self._peer.call(interface, "list_task_push_notification_configs", request, remote_id)
+                configs += [self._push_config(found, interface, task_id) for found in page.configs]
                 if not page.next_page_token or page.next_page_token == request.page_token:
                     return configs
                 request.page_token = page.next_page_token
 
     async def delete_push(self, task_id: str, config_id: str, timeout_s: float | None) -> None:
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            way, remote_id = await self._peer.way(), self._remote_id(task_id)
-            request = pb.DeleteTaskPushNotificationConfigRequest(tenant=way.tenant, task_id=remote_id, id=config_id)
-            await self._peer.ask(way, "delete_task_push_notification_config", request, remote_id)
+            interface, remote_id = await self._peer.interface(), self._remote_id(task_id)
+            request = pb.DeleteTaskPushNotificationConfigRequest(
+                tenant=interface.tenant, task_id=remote_id, id=config_id
+            )
+            await self._peer.call(interface, "delete_task_push_notification_config", request, remote_id)
 
     def _remote_id(self, task_id: str) -> str:
         """Return the peer's id of a task. Raises TaskNotFoundError: the peer answered with a message, without a task."""
@@ -434,8 +440,8 @@ class A2AAgent(NoControlService):
             raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
         return link.task_id
 
-    def _push_config(self, found: pb.TaskPushNotificationConfig, way: Way, task_id: str) -> PushConfig:
-        with a2a_errors(self.url, way.grpc, task_id=task_id):
+    def _push_config(self, found: pb.TaskPushNotificationConfig, interface: PeerInterface, task_id: str) -> PushConfig:
+        with a2a_errors(self.url, interface.grpc, task_id=task_id):
             return replace(push_config_from_pb(found), task_id=task_id)
 
     async def call_tool(

@@ -29,7 +29,7 @@ _ANYWHERE = parse_networks(("0.0.0.0/0", "::/0"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InterfaceAddress:
     """An interface of a card that can be called.
 
     Args:
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Guide:
+class ResolvedAddress:
     """How to connect to a place.
 
     Args:
@@ -59,7 +59,7 @@ class Guide:
     addresses: tuple[str, ...] = ()
 
 
-def place_of(interface: pb.AgentInterface, sender: Sender) -> Place | None:
+def interface_address(interface: pb.AgentInterface, sender: Sender) -> InterfaceAddress | None:
     """Return the place of an interface, or None if its URL cannot be called."""
     version = V1 if interface.protocol_version.startswith("1.") else ".".join(interface.protocol_version.split(".")[:2])
     binding = interface.protocol_binding
@@ -68,7 +68,7 @@ def place_of(interface: pb.AgentInterface, sender: Sender) -> Place | None:
         web = WebAddress.parse(interface.url) if target is None else _web(target)
     except InvalidArgumentError:
         return None
-    return Place(interface.url, web, target, binding, version, interface.tenant)
+    return InterfaceAddress(interface.url, web, target, binding, version, interface.tenant)
 
 
 def _web(target: Address) -> WebAddress:
@@ -93,11 +93,11 @@ def grpc_address(url: str, named: WebAddress) -> Address:
 # -- checks ------------------------------------------------------------------------------------------------------
 
 
-async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
+async def resolve_address(place: InterfaceAddress, sender: Sender, source_address: str) -> ResolvedAddress:
     """Check a place that a card names and return how to connect to it.
 
     Args:
-        came_from: The numeric address that the card came from; empty if unknown, which counts as a public address.
+        source_address: The numeric address that the card came from; empty if unknown, which counts as a public address.
 
     Raises:
         InvalidAgentResponseError: The card must not lead to this place.
@@ -105,7 +105,7 @@ async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
     """
     named = sender.address
     if sender.may_receive_credentials(place.web.origin):
-        return Guide()
+        return ResolvedAddress()
     if named.secure and not place.web.secure and not (sender.insecure_ok or is_loopback(named.host)):
         raise InvalidAgentResponseError(
             f"the card of {named.url} leads from TLS to {place.web.origin}, which is in the clear: "
@@ -113,8 +113,8 @@ async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
             url=named.url,
         )
     if place.web.host == named.host or (is_loopback(place.web.host) and is_loopback(named.host)):
-        return Guide()
-    is_public = not came_from or is_permitted(ip_address(came_from), ())
+        return ResolvedAddress()
+    is_public = not source_address or is_permitted(ip_address(source_address), ())
     judge = public_addresses if is_public else private_addresses_too
     try:
         found = await judge(place.web.host, place.web.port)
@@ -122,7 +122,7 @@ async def guide_to(place: Place, sender: Sender, came_from: str) -> Guide:
         if place.grpc is not None:
             raise
         found = []  # a proxy may resolve the name; without a proxy, each connection is checked again
-    return Guide(judge, tuple(each for each in found if (":" in each) == (":" in found[0])))
+    return ResolvedAddress(judge, tuple(each for each in found if (":" in each) == (":" in found[0])))
 
 
 async def public_addresses(host: str, port: int) -> Sequence[str]:

@@ -6,10 +6,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from protolink_grpc.a2a.client.card_interfaces import Guide, Place
+from protolink_grpc.a2a.client.card_interfaces import InterfaceAddress, ResolvedAddress
 from protolink_grpc.a2a.client.messages import tidied
 from protolink_grpc.a2a.client.remote_log import Reading
-from protolink_grpc.a2a.client.transport import Card, Way, a2a_errors, chosen, fetch_card, grpc_way, way_to
+from protolink_grpc.a2a.client.transport import (
+    Card,
+    PeerInterface,
+    a2a_errors,
+    chosen,
+    fetch_card,
+    grpc_way,
+    open_interface,
+)
 from protolink_grpc.a2a.pb_codec import update_from_pb
 from protolink_grpc.a2a.values import A2A_KEY, Update
 from protolink_grpc.client.http_channel import Sender
@@ -52,7 +60,7 @@ class A2APeer:
     _finished: LRUMap[Reading] = field(default_factory=lambda: LRUMap(DONE_READINGS))
     knows_keys: bool = False
     _card: Card | None = None
-    _chosen: tuple[Card, Place, Guide] | None = None
+    _chosen: tuple[Card, InterfaceAddress, ResolvedAddress] | None = None
 
     @property
     def url(self) -> str:
@@ -66,7 +74,7 @@ class A2APeer:
             self.knows_keys = known.has_own_services
         return known
 
-    async def way(self) -> Way:
+    async def interface(self) -> PeerInterface:
         """Return the chosen interface of the peer.
 
         Raises:
@@ -77,7 +85,7 @@ class A2APeer:
         known = self._chosen
         if known is None or known[0] is not card:
             known = self._chosen = (card, *await chosen(card, self.sender, self.binding))
-        return way_to(known[1], known[2], card, self.sender)
+        return open_interface(known[1], known[2], card, self.sender)
 
     def note(self, task_id: str, link: Link) -> None:
         self.links.put(task_id, link)
@@ -109,7 +117,7 @@ class A2APeer:
             context_id if isinstance(context_id, str) else "",
         )
 
-    async def ask(self, way: Way, verb: str, request: Any, task_id: str = "", *, key: str = "") -> Any:
+    async def call(self, interface: PeerInterface, verb: str, request: Any, task_id: str = "", *, key: str = "") -> Any:
         """Send a unary request and return its response. If the peer refuses the credentials, refresh them and retry once.
 
         Args:
@@ -117,10 +125,10 @@ class A2APeer:
         """
         renewed = False
         while True:
-            call = await way.call(self.sender, key)
+            call = await interface.call(self.sender, key)
             try:
-                with a2a_errors(self.url, way.grpc, **_named(task_id)):
-                    return await getattr(way.transport, verb)(request, context=call)
+                with a2a_errors(self.url, interface.grpc, **_named(task_id)):
+                    return await getattr(interface.transport, verb)(request, context=call)
             except UnauthenticatedError:
                 if renewed or not await self.sender.refresh(call.service_parameters):
                     raise
@@ -129,17 +137,17 @@ class A2APeer:
                 self._card = None  # it may have moved
                 raise
 
-    async def follow(
-        self, way: Way, verb: str, request: Any, task_id: str, *, key: str = ""
+    async def stream(
+        self, interface: PeerInterface, verb: str, request: Any, task_id: str, *, key: str = ""
     ) -> AsyncGenerator[Update, None]:
-        """Send a request and yield the updates of its stream. Credentials are refreshed as in `ask`, but only before the first
+        """Send a request and yield the updates of its stream. Credentials are refreshed as in `call`, but only before the first
         response."""
         renewed = begun = False
         while True:
-            call = await way.call(self.sender, key)
+            call = await interface.call(self.sender, key)
             try:
-                with a2a_errors(self.url, way.grpc, **_named(task_id)):
-                    async with aclosing(getattr(way.transport, verb)(request, context=call)) as responses:
+                with a2a_errors(self.url, interface.grpc, **_named(task_id)):
+                    async with aclosing(getattr(interface.transport, verb)(request, context=call)) as responses:
                         async for response in responses:
                             begun = True
                             answer = tidied(response)
@@ -164,7 +172,7 @@ class GrpcPeer(A2APeer):
         super().__init__(sender)
         self.address = address
 
-    async def way(self) -> Way:
+    async def interface(self) -> PeerInterface:
         return grpc_way(self.address, self.sender)
 
 

@@ -131,15 +131,15 @@ class Reading:
             case TaskView(status=status):
                 yield from self._said(update.history or (), 0)
                 yield from self._made(update.artifacts or ())
-                yield from self._patched(update.metadata)
+                yield from self._store_patch(update.metadata)
                 if stale and status.state in INTERRUPTED:
                     return
-                yield from self._entered(status, _told(update.metadata))
+                yield from self._entered(status, _reason_of(update.metadata))
             case StatusUpdate(status=status):
-                yield from self._patched(_task_metadata(update.metadata))
+                yield from self._store_patch(_task_metadata(update.metadata))
                 yield from self._entered(status)
             case ArtifactUpdate():
-                yield from self._patched(_task_metadata(update.metadata))
+                yield from self._store_patch(_task_metadata(update.metadata))
                 artifact = update.whole_artifact
                 known = self.fold.artifact(artifact.id)
                 if update.append and known is not None:
@@ -164,7 +164,7 @@ class Reading:
             elif len(artifact.parts) > shown:
                 yield TaskArtifactUpdated(replace(artifact, parts=artifact.parts[shown:]), append=True), 0
 
-    def _patched(self, metadata: Mapping[str, Any]) -> Iterator[tuple[Payload, int]]:
+    def _store_patch(self, metadata: Mapping[str, Any]) -> Iterator[tuple[Payload, int]]:
         known = self.fold.metadata
         patch = {
             key: plain(value)
@@ -175,7 +175,7 @@ class Reading:
             yield TaskPatched(patch), 0
 
     def _entered(self, status: Status, told: str = "") -> Iterator[tuple[Payload, int]]:
-        """Yield the status message, then the change of state, by way of `working` if the lifecycle requires it.
+        """Yield the status message, then the change of state, through `working` if the lifecycle requires it.
 
         Args:
             told: Reason why a task ended without success, used if there is no message with a reason.
@@ -209,7 +209,7 @@ def _task_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _told(metadata: Mapping[str, Any]) -> str:
+def _reason_of(metadata: Mapping[str, Any]) -> str:
     """Return the reason in a task's metadata why it ended without success; empty if there is none."""
     found = (metadata.get(key) for key in ("error", "cancel_reason", "reject_reason"))
     return next((text for text in found if isinstance(text, str) and text), "")

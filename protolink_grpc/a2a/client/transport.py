@@ -26,16 +26,22 @@ from google.protobuf.message import DecodeError
 
 from protolink_grpc import errors
 from protolink_grpc.a2a.card import card_from_a2a
-from protolink_grpc.a2a.client.card_interfaces import GRPC, Guide, Place, guide_to, place_of
+from protolink_grpc.a2a.client.card_interfaces import (
+    GRPC,
+    InterfaceAddress,
+    ResolvedAddress,
+    interface_address,
+    resolve_address,
+)
 from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, OWN_SERVICES, V03, V1
 from protolink_grpc.client.channel import call_error, channel_to
 from protolink_grpc.client.http_channel import (
     Sender,
-    came_from,
     deadline_error,
     http_channel_to,
     http_error,
     http_errors,
+    remote_address,
 )
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError, ProtolinkError, RemoteError
 from protolink_grpc.models.card import AgentCard
@@ -59,14 +65,14 @@ class Card:
         a2a: The card as the official client parses it.
         own: The card as a model of this package.
         fresh_until: Time until which it is used from the cache, on the monotonic clock.
-        came_from: The numeric address that the card came from; empty if unknown.
+        source_address: The numeric address that the card came from; empty if unknown.
     """
 
     a2a: pb.AgentCard
     own: AgentCard
     etag: str
     fresh_until: float
-    came_from: str = ""
+    source_address: str = ""
 
     @property
     def has_own_services(self) -> bool:
@@ -90,10 +96,10 @@ async def fetch_card(sender: Sender, known: Card | None = None) -> Card:
         response = await http_channel_to(address, sender.options).get(url, headers=headers)
         fresh_until = time.monotonic() + _max_age_s(response)
         if response.status_code == 304 and known is not None:
-            return replace(known, fresh_until=fresh_until, came_from=came_from(response, address))
+            return replace(known, fresh_until=fresh_until, source_address=remote_address(response, address))
         response.raise_for_status()
     card = card_of(response.content, address, response.headers.get("etag", ""), fresh_until)
-    return replace(card, came_from=came_from(response, address))
+    return replace(card, source_address=remote_address(response, address))
 
 
 def card_of(text: bytes, address: WebAddress, etag: str, fresh_until: float) -> Card:
@@ -119,7 +125,7 @@ def _max_age_s(response: httpx.Response) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PeerInterface:
     """The chosen interface of a peer, with its transport.
 
     Args:
@@ -150,8 +156,8 @@ class Way:
         return ClientCallContext(service_parameters=parameters)
 
 
-async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Place, Guide]:
-    """Return the best interface that both sides support and that passes the checks of `guide_to`.
+async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[InterfaceAddress, ResolvedAddress]:
+    """Return the best interface that both sides support and that passes the checks of `resolve_address`.
 
     If there are credentials, interfaces of the origins that may receive them come first. Then A2A v1.0 comes before v0.3, then the
     order of the peer's card counts.
@@ -164,7 +170,7 @@ async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Place, 
         InvalidAgentResponseError: The first refused interface leads to a forbidden address.
         UnavailableError: The first refused interface has a name without an address.
     """
-    places = [place for each in card.a2a.supported_interfaces if (place := place_of(each, sender)) is not None]
+    places = [place for each in card.a2a.supported_interfaces if (place := interface_address(each, sender)) is not None]
     spoken = [place for place in places if (place.binding, place.version) in _TRANSPORTS]
     if binding:
         spoken = [place for place in spoken if place.binding == binding]
@@ -180,28 +186,28 @@ async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Place, 
     refusals: list[ProtolinkError] = []
     for place in spoken:
         try:
-            return place, await guide_to(place, sender, card.came_from)
+            return place, await resolve_address(place, sender, card.source_address)
         except (InvalidAgentResponseError, errors.UnavailableError) as error:
             refusals.append(error)
     raise refusals[0]
 
 
-def way_to(place: Place, guide: Guide, card: Card, sender: Sender) -> Way:
+def open_interface(place: InterfaceAddress, resolved: ResolvedAddress, card: Card, sender: Sender) -> PeerInterface:
     """Return the chosen interface with a transport that uses the connections of the running loop."""
     make = _TRANSPORTS[place.binding, place.version]
     if place.grpc is not None:
-        transport = make(channel_to(place.grpc, sender.options, guide.addresses), card.a2a)
+        transport = make(channel_to(place.grpc, sender.options, resolved.addresses), card.a2a)
     else:
-        client = http_channel_to(place.web, sender.options, guide.judge)
+        client = http_channel_to(place.web, sender.options, resolved.judge)
         transport = make(client, card.a2a, place.url, is_shared_httpx=True)
     streaming = card.a2a.capabilities.streaming
-    return Way(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)
+    return PeerInterface(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)
 
 
-def grpc_way(address: Address, sender: Sender) -> Way:
+def grpc_way(address: Address, sender: Sender) -> PeerInterface:
     """Return an A2A v1.0 interface at a gRPC address, without a card."""
     transport = GrpcTransport(channel_to(address, sender.options), pb.AgentCard())
-    return Way(transport, sender.address, address, GRPC, V1, "", streaming=True)
+    return PeerInterface(transport, sender.address, address, GRPC, V1, "", streaming=True)
 
 
 _TRANSPORTS: dict[tuple[str, str], Any] = {
