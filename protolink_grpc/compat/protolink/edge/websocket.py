@@ -1,8 +1,8 @@
 """ProtoLink's protocol over WebSocket: JSON frames, with concurrent requests on one connection that are answered out of order.
 
-Theory of operation. One asyncio task reads frames and starts a task for each request. A lock serializes their writes:
-one frame, or the frames of one batch of a stream. Requests that wait for runs and all other requests have separate limits, so that a cancel never waits behind the work that
-it cancels. A request over its limit is refused at once instead of queued.
+Theory of operation. One asyncio task reads frames and starts a task for each request. A lock serializes their writes: one
+frame, or the frames of one batch of a stream. Requests that wait for runs and all other requests have separate limits, so that
+a cancel never waits behind the work that it cancels. A request over its limit is refused at once instead of queued.
 
 Memory does not grow with a slow reader: a stream fetches its next batch when the last one has been sent, a response waits in
 its task, and errors are written by the reader of frames, which reads no further frames meanwhile. A peer that accepts no data
