@@ -63,8 +63,8 @@ from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.page_tokens import token_from_cursor
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.admission import Submission
-from protolink_grpc.runtime.service import TaskService, Turn
+from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.events import asked_in, replay, sequence_of, settles
 from protolink_grpc.wire.tasks import check_id
 

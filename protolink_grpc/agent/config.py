@@ -25,7 +25,8 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.reports import RunStore
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, Approvals
-from protolink_grpc.runtime.admission import Limits, Recovery
+from protolink_grpc.runtime.recovery import Recovery
+from protolink_grpc.runtime.service import Limits
 from protolink_grpc.state import State, Storage
 from protolink_grpc.tools.runner import MAX_WORKERS
 

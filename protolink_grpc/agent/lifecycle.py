@@ -40,9 +40,8 @@ from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
-from protolink_grpc.runtime.admission import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner

@@ -1,102 +1,45 @@
-"""Submissions to a task service, and its limits. Values only."""
+"""Admission: from a request to an accepted task. The request as a value, the checks, and the start of the run.
 
+A request is accepted when the opening facts of its run are committed. A request with an id is accepted once: repetitions in this
+process share the result of the first one, and later ones find it in the store.
+"""
+
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from protolink_grpc.errors import DelegationCycleError, InvalidArgumentError
-from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.errors import (
+    DelegationCycleError,
+    InvalidArgumentError,
+    LeaseLostError,
+    SequenceConflictError,
+    StoreError,
+    TaskAlreadyExistsError,
+    TaskAlreadyRunningError,
+    TaskFinishedError,
+    UnavailableError,
+)
+from protolink_grpc.llms.checks import OutputCheck
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.clock import utc_now
+from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunContext, check_loose_budget
 from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched, TaskSubmitted
 from protolink_grpc.models.fold import CopyOnRead, TaskFold
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.ids import new_task_id
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
 from protolink_grpc.models.permissions import check_permissions, permissions_json
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_metadata import own_metadata
-from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.log import Fact, unexpected_end_error
-
-Recovery = Literal["auto", "lost", "resume"]
-"""What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
-
-"auto" goes on where that repeats nothing: with the agent's own handler of tool calls and inference, which finds in the log what was
-done. A handler of the user's begins anew, so its task fails unless "resume" is asked for. A run that waited for an approval goes on
-in each case: nothing was under way.
-"""
-
-MAX_RESTARTS = 10
-"""Runs of a task that may die in a row with nothing done that the next one builds on, however much they reported."""
-
-
-@checks_arguments
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one agent in one process.
-
-    A request that would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a retry hint.
-
-    Args:
-        max_concurrency: Runs that work at the same time; at least 1. What the agent's card says about it is advertised only.
-        max_queue: Runs beyond these that may wait, for their turn or for an approval.
-        max_task_bytes: Encoded bytes of the tasks that work and wait, together. Their objects in memory take two to three times
-            as much.
-        principal_share: Part of `max_queue`, `max_task_bytes`, `warm_bytes` and `max_live_text_bytes` that one principal may take;
-            more than 0, at most 1. All anonymous callers are one principal: where there are no others, 1.0 gives them all.
-        warm_tasks: Tasks that wait for input and are kept in memory, so that their next turn need not read their log.
-        warm_bytes: Encoded bytes of these tasks, together. The ones used least recently go first.
-        max_live_text_bytes: Bytes of the texts that models are producing, together; what goes beyond is not shown live.
-        batch_events: Events in one batch of a watch at most.
-        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
-        lease_ttl_s: How long this process may be silent before others take over its tasks.
-        max_resumes_without_progress: How often in a row a run is resumed whose process died while the run made no progress; then
-            its task fails, for it may be what ends the process. Orderly stops do not count. At least 1.
-        blocked_loop_s: How long the event loop may be blocked before the stack of its thread is logged, once; 0 never looks.
-        delta_interval_s: Time between two batches of live text to one reader at least; the first piece is sent at once.
-
-    Raises:
-        InvalidArgumentError: A bound is out of range; names the field.
-    """
-
-    max_concurrency: int = 100
-    max_queue: int = 1000
-    max_task_bytes: int = 256 << 20
-    principal_share: float = 0.5
-    warm_tasks: int = 1000
-    warm_bytes: int = 64 << 20
-    max_live_text_bytes: int = 16 << 20
-    batch_events: int = 256
-    cancel_wait_s: float = 10.0
-    lease_ttl_s: float = 15.0
-    max_resumes_without_progress: int = 1
-    blocked_loop_s: float = 10.0
-    delta_interval_s: float = 0.025
-
-    def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:
-                raise InvalidArgumentError(f"must be at least {least}", field=f"limits.{name}")
-        if not 0 < self.principal_share <= 1:
-            raise InvalidArgumentError("must be more than 0 and at most 1", field="limits.principal_share")
-        if not self.lease_ttl_s > 0:
-            raise InvalidArgumentError("must be more than 0", field="limits.lease_ttl_s")
-
-
-_LEAST = {
-    "max_concurrency": 1,
-    "max_queue": 0,
-    "max_task_bytes": 1,
-    "warm_tasks": 0,
-    "warm_bytes": 0,
-    "max_live_text_bytes": 0,
-    "batch_events": 1,
-    "cancel_wait_s": 0,
-    "delta_interval_s": 0,
-}
+from protolink_grpc.models.task_target import TaskTarget, finished_error
+from protolink_grpc.net.tracing import parse_waiting_run
+from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
+from protolink_grpc.runtime.run import Run, RunHost
+from protolink_grpc.runtime.slots import Ticket
+from protolink_grpc.runtime.tasks import Tasks, not_found_error
 
 
 @dataclass(slots=True)
@@ -140,7 +83,7 @@ class Submission:
             found += content_size([self.artifacts, self.metadata, self.flow_state])
         return found
 
-    def known_as(self, principal: str) -> None:
+    def set_caller(self, principal: str) -> None:
         """Set principal and scopes of the context from the credentials, overwriting the caller's values.
 
         The caller's cancellation fields are cleared: only the log records a cancellation.
@@ -234,7 +177,230 @@ class Submission:
         return facts
 
 
-def refuse_cycle(context: RunContext, agent_name: str) -> None:
+@dataclass(slots=True)
+class Turn:
+    """An accepted request: its task, the last sequence of the log before it, and its run if that is in this process."""
+
+    task_id: str
+    after_sequence: int
+    run: Run | None = None
+
+
+class Admission:
+    """Accepts the requests of one agent: checks a submission, opens its task and begins its run.
+
+    Attributes:
+        is_open: Requests are accepted; else they are refused with UnavailableError.
+    """
+
+    def __init__(self, tasks: Tasks, host: RunHost) -> None:
+        self.is_open = False
+        self._tasks = tasks
+        self._host = host
+        self._agent_name = tasks.agent_name
+        self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
+
+    async def accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
+        """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
+        if not self.is_open:
+            raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
+        if not submission.request_id:
+            return await self._accept(submission, principal, to_end=to_end)
+        key = (principal, submission.request_id)
+        while (known := self._requests.get(key)) is not None:
+            try:
+                return await asyncio.shield(known)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not known.cancelled() or (task is not None and task.cancelling()):
+                    raise
+                # The first caller disconnected before the request was accepted; this call takes its place.
+        # Repetitions that arrive while the first request is being accepted share its result. Later ones find it in the store.
+        first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self._requests[key] = first
+        try:
+            turn = await self._accept(submission, principal)
+        except BaseException as error:
+            del self._requests[key]
+            if isinstance(error, Exception):
+                first.set_exception(error)
+                first.exception()
+            else:
+                first.cancel()
+            raise
+        first.set_result(turn)
+        # From here on the request is in the store.
+        del self._requests[key]
+        return turn
+
+    async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
+        submission.check_target()
+        if submission.target is TaskTarget.CONTINUE:
+            return await self._continue(submission, principal)
+        task_id = submission.task_id or new_task_id()
+        warm = self._tasks.warm.get(task_id) if submission.task_id else None
+        if task_id in self._tasks.runs or warm is not None:
+            return await self._continue(submission, principal)
+        if submission.state in TERMINAL and not await self._knows(submission, principal):
+            raise finished_error(submission.state)
+        if not submission.messages and not submission.artifacts:
+            raise InvalidArgumentError("a new task needs a message", field="input.messages")
+        submission.check_sequence(task_id, 0)
+        live = self._tasks.new(task_id)
+        live.fold.principal = principal
+        live.fold.agent_name = self._agent_name
+        live.fold.session_id = submission.session_id or task_id
+        if submission.context is not None:
+            check_cycle(submission.context, self._agent_name)
+        submission.set_caller(principal)
+        opening = submission.opening(task_id, principal)
+        live.fold.create_micros = micros_from_iso(opening.task.created_at, field="input.create_time")
+        try:
+            return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
+        except SequenceConflictError:
+            # A task with this id already exists: continue it.
+            return await self._continue(submission, principal)
+
+    async def _knows(self, submission: Submission, principal: str) -> bool:
+        """Return whether the store has this request, or a task with this id: then the log decides the response."""
+        if submission.request_id and await self._tasks.store.request(
+            self._agent_name, principal, submission.request_id
+        ):
+            return True
+        return bool(submission.task_id) and await self._tasks.store.head(submission.task_id) is not None
+
+    async def _continue(self, submission: Submission, principal: str) -> Turn:
+        task_id, creates = submission.task_id, submission.target is TaskTarget.CREATE
+        # A CREATE is refused in the same way whether the existing task belongs to this principal or to another.
+        run = self._tasks.runs.get(task_id) if creates else self._tasks.visible_run(task_id, principal)
+        if run is not None:
+            # The run may belong to this same request, if its first caller disconnected before the commit.
+            await run.wait_decided()
+            error = run.refusal
+            if error is not None and not isinstance(error, (SequenceConflictError, LeaseLostError)):
+                if isinstance(error, (StoreError, UnavailableError)):
+                    raise error  # a failed store does not mean that the task does not exist
+                if submission.target is not TaskTarget.CONTINUE:
+                    return await self._accept(submission, principal)  # the other request was refused; this one may pass
+            # The caller may have received the last event before the run itself has ended.
+            await run.live.at_rest()
+            await self._tasks.confirmed_run(task_id)
+            run = self._tasks.visible_run(task_id, principal)
+        if creates:
+            return await self._first_turn(submission, principal)
+        live = run.live if run is not None else await self._tasks.get(task_id, principal)
+        fold = live.fold
+        if fold.principal != principal:
+            raise not_found_error(task_id)
+        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+            return turn
+        submission.check_sequence(task_id, fold.sequence)
+        if fold.is_terminal:
+            raise TaskFinishedError(
+                f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
+            )
+        # A run may exist that has not written its first event yet.
+        if fold.state not in INTERRUPTED or self._tasks.visible_run(task_id, principal) is not None:
+            raise TaskAlreadyRunningError(
+                f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
+            )
+        facts = submission.additions(fold)
+        try:
+            run = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
+            return await self._opened(run)
+        except SequenceConflictError:
+            # Another process may have appended a repetition of this request at the same time.
+            if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+                return turn
+            raise
+        except LeaseLostError:
+            raise TaskAlreadyRunningError(
+                f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
+            ) from None
+
+    async def _first_turn(self, submission: Submission, principal: str) -> Turn:
+        """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
+        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
+            return turn
+        raise TaskAlreadyExistsError(
+            f"there is a task {submission.task_id} already; continue it, or choose another id",
+            task_id=submission.task_id,
+        )
+
+    async def turn_of(self, request_id: str, principal: str) -> Turn | None:
+        """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
+        record = await self._tasks.store.request(self._agent_name, principal, request_id)
+        if record is None:
+            return None
+        return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
+
+    def resume(self, live: LiveTask, cause: str) -> Run:
+        fold = live.fold
+        # A run that was accepted but never began has done nothing: the new run takes its id.
+        run_id = "" if fold.attempt else fold.run_id
+        return self._begin(live, [], fold.principal, cause=cause, run_id=run_id)
+
+    def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Ticket:
+        """Return a ticket for another run of a task. Raises as `RunSlots.admit`."""
+        if submission is None:
+            # A recovered run was admitted before. It queues like others but is not refused.
+            return self._host.slots.join(principal, live.size)
+        callers: tuple[Ticket, ...] = ()
+        chain = ""
+        if submission.waiting_runs:
+            callers = self._tickets_of(submission.waiting_runs)
+            names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
+            chain = " > ".join([*names, self._agent_name])
+        return self._host.slots.admit(principal, live.size + submission.size, callers, chain)
+
+    def _tickets_of(self, entries: tuple[str, ...]) -> tuple[Ticket, ...]:
+        """Return the tickets of the listed runs that are in this process, and of the runs that wait for those."""
+        found: dict[Ticket, None] = {}
+        for entry in entries:
+            run = self._tasks.run_by_id(parse_waiting_run(entry)[1])
+            if run is not None:
+                found |= dict.fromkeys((run.ticket, *run.ticket.callers))
+        return tuple(found)
+
+    def _begin(
+        self,
+        live: LiveTask,
+        opening: list[Fact],
+        principal: str,
+        submission: Submission | None = None,
+        *,
+        cause: str = "submitted",
+        scopes: frozenset[str] | None = None,
+        run_id: str = "",
+    ) -> Run:
+        run = Run(
+            live,
+            opening,
+            self._host,
+            self._admit(live, principal, submission),
+            principal=principal,
+            run_id=run_id if submission is None else submission.run_id_for(live.fold),
+            request_id=submission.request_id if submission is not None else "",
+            expected_sequence=submission.expected_sequence if submission is not None else 0,
+            cause=cause,
+            scopes=scopes,
+            waiting_runs=submission.waiting_runs if submission is not None else (),
+        )
+        self._tasks.add(run)
+        run.start()
+        return run
+
+    async def _opened(self, run: Run, *, to_end: bool = False) -> Turn:
+        after = run.live.fold.sequence
+        if to_end:
+            await run.wait_ended()
+        record = await run.wait_accepted()
+        if record is not None:
+            return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
+        return Turn(run.live.fold.task_id, after, run)
+
+
+def check_cycle(context: RunContext, agent_name: str) -> None:
     """Refuse delegated work that this agent has handled before, else two agents could delegate to each other for ever.
 
     Work is delegated where its context names a parent run. A root context may name any agents: nobody has delegated it.
@@ -288,9 +454,6 @@ ITEM_BYTES = 8
 def _check_output_schemas(message: Message, index: int) -> None:
     for place, part in enumerate(message.parts):
         if part.type == "infer" and isinstance(part.content, dict) and "output_schema" in part.content:
-            # Only here, because clients import this module, too.
-            from protolink_grpc.llms.checks import OutputCheck
-
             try:
                 OutputCheck.of(part.content["output_schema"])
             except InvalidArgumentError as error:

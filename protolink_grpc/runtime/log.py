@@ -1,4 +1,4 @@
-"""The log of one task: the only way to append to it, its state in memory, and the tasks kept in memory between two turns.
+"""The log of one task: the only way to append to it, and its state in memory.
 
 A LiveTask is shared by the run that works on the task and by requests that control it. Appends wait for a lock. Each append is
 checked against the lifecycle and written to the store. Only after the commit it changes the state in memory and reaches the
@@ -6,10 +6,9 @@ observers, so that no reader sees an event which could still be lost.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -173,15 +172,6 @@ class LiveTask:
         self._lock = AppendLock()
         self._encoder: EventEncoder | None = None
         self._encoder_run = ""
-
-    @classmethod
-    async def load(
-        cls, head: TaskHead, *, store: TaskStore, clock: Clock, observers: Sequence[AppendObserver] = ()
-    ) -> "LiveTask":
-        """Load the task's current state from the store."""
-        live = cls(head.task_id, agent_name=head.agent_name, store=store, clock=clock, observers=observers)
-        await live.refresh()
-        return live
 
     @property
     def clock(self) -> Clock:
@@ -487,88 +477,3 @@ def _counts(fold: TaskFold, payloads: Sequence[Payload | dict[str, Any]]) -> tup
                 messages += len(payload.task.messages)
                 artifacts += len(payload.task.artifacts)
     return messages, artifacts + len(new_artifacts), reason
-
-
-class WarmTasks:
-    """A bounded LRU map of tasks.
-
-    A principal that is over its share loses its own tasks, least recently used first; all principals together lose the least
-    recently used of all.
-
-    Args:
-        tasks: How many at most.
-        max_bytes: Encoded bytes of these tasks together.
-        principal_share: Part of both bounds that one principal may take.
-    """
-
-    def __init__(self, tasks: int, max_bytes: int, principal_share: float = 1.0) -> None:
-        self._all = _Bounded(tasks, max_bytes)
-        self._share = (ceil(tasks * principal_share), ceil(max_bytes * principal_share))
-        self._of: dict[str, _Bounded] = {}
-
-    @property
-    def size(self) -> int:
-        """Encoded bytes of all of them, as they were when they were kept."""
-        return self._all.size
-
-    def get(self, task_id: str) -> LiveTask | None:
-        return self._all.tasks.get(task_id)
-
-    def keep(self, live: LiveTask) -> None:
-        """Keep a task, the most recently used one now. One that is larger than its principal's share is not kept."""
-        task_id, principal = live.fold.task_id, live.fold.principal
-        self.forget(task_id)
-        own = self._of.get(principal)
-        if own is None:
-            own = self._of[principal] = _Bounded(*self._share)
-        own.put(live)
-        self._all.put(live)
-        while own.is_full:
-            self.forget(own.oldest)
-        while self._all.is_full:
-            self.forget(self._all.oldest)
-
-    def forget(self, task_id: str) -> None:
-        live = self._all.pop(task_id)
-        if live is not None:
-            own = self._of[live.fold.principal]
-            own.pop(task_id)
-            if not own.tasks:
-                del self._of[live.fold.principal]
-
-    def clear(self) -> None:
-        self._all.clear()
-        self._of.clear()
-
-
-class _Bounded:
-    """Tasks in the order in which they were kept, with the bytes that each had then: it may grow meanwhile."""
-
-    def __init__(self, most: int, max_bytes: int) -> None:
-        self.tasks: OrderedDict[str, LiveTask] = OrderedDict()
-        self.size = 0
-        self._sizes: dict[str, int] = {}
-        self._most = most
-        self._max_bytes = max_bytes
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.tasks) > self._most or self.size > self._max_bytes
-
-    @property
-    def oldest(self) -> str:
-        return next(iter(self.tasks))
-
-    def put(self, live: LiveTask) -> None:
-        self.tasks[live.fold.task_id] = live
-        self._sizes[live.fold.task_id] = live.size
-        self.size += live.size
-
-    def pop(self, task_id: str) -> LiveTask | None:
-        self.size -= self._sizes.pop(task_id, 0)
-        return self.tasks.pop(task_id, None)
-
-    def clear(self) -> None:
-        self.tasks.clear()
-        self._sizes.clear()
-        self.size = 0

@@ -5,24 +5,35 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
 from functools import cache
-from typing import Protocol
+from typing import Literal
 
 from protolink_grpc import __version__
 from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, SequenceConflictError, StoreError
 from protolink_grpc.logs import get_logger
-from protolink_grpc.models.clock import Clock
 from protolink_grpc.models.events import Worker
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.runtime.admission import MAX_RESTARTS, Limits
+from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.facts import canceled_status, lost_status
-from protolink_grpc.runtime.log import AppendObserver, LiveTask
+from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.storage.port import TaskHead, TaskStore
+from protolink_grpc.runtime.tasks import Tasks
+from protolink_grpc.storage.port import TaskHead
 
 log = get_logger(__name__)
+
+Recovery = Literal["auto", "lost", "resume"]
+"""What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
+
+"auto" goes on where that repeats nothing: with the agent's own handler of tool calls and inference, which finds in the log what was
+done. A handler of the user's begins anew, so its task fails unless "resume" is asked for. A run that waited for an approval goes on
+in each case: nothing was under way.
+"""
+
+MAX_RESTARTS = 10
+"""Runs of a task that may die in a row with nothing done that the next one builds on, however much they reported."""
+
 
 SUSPECT = "suspect"
 """In the place of the worker of tasks that are to be resumed alone: no worker's id."""
@@ -34,20 +45,6 @@ def awake_s() -> float:
 
 
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-
-
-class RecoveryHost(Protocol):
-    """The service as recovery uses it; `service` imports this file, so its class cannot be imported here."""
-
-    agent_name: str
-    store: TaskStore
-    limits: Limits
-    observers: tuple[AppendObserver, ...]
-
-    @property
-    def active_task_ids(self) -> list[str]: ...
-
-    async def confirm_runs(self) -> None: ...
 
 
 class Lease:
@@ -90,40 +87,48 @@ class OrphanRecovery:
     others did, the suspects are resumed one at a time, and the one whose process dies then fails.
 
     Args:
-        resumes: Whether tasks that were working go on; else they fail.
-        resume: Begins another run of a task, for a cause.
+        lease: The lease of this process.
+        lease_ttl_s: How long it is valid without a renewal.
+        max_resumes_without_progress: As in `Limits`.
+        resumes: Working tasks are continued; otherwise they fail.
 
     Attributes:
-        unrecorded: Runs whose end could not be written when it came, by task.
-        lease: Whether what this process remembers of its runs still counts.
+        unrecorded: Runs whose end could not be written, by task id.
     """
 
     def __init__(
-        self, service: RecoveryHost, resumes: bool, clock: Clock, resume: Callable[[LiveTask, str], Run]
+        self,
+        tasks: Tasks,
+        admission: Admission,
+        lease: Lease,
+        *,
+        lease_ttl_s: float,
+        max_resumes_without_progress: int,
+        resumes: bool,
     ) -> None:
         self.unrecorded: dict[str, Run] = {}
-        self.lease = Lease(bounded=service.store.shared)
-        self._service = service
+        self._tasks = tasks
+        self._admission = admission
+        self._lease = lease
+        self._lease_ttl_s = lease_ttl_s
+        self._max_resumes = max(1, max_resumes_without_progress)
         self._resumes = resumes
-        self._clock = clock
-        self._resume = resume
         self._suspect: Run | None = None
         self._trusted_s = 0.0  # until then, others count as alive
 
     async def run(self) -> None:
         """Until canceled, three times per lease."""
-        service = self._service
         while True:
-            await self._pause(service.limits.lease_ttl_s / 3)
+            await self._pause(self._lease_ttl_s / 3)
             try:
                 await self.heartbeat()
                 await self._settle_unrecorded()
-                if service.store.shared and awake_s() >= self._trusted_s:
+                if self._tasks.store.shared and awake_s() >= self._trusted_s:
                     await self.recover()
             except StoreError as error:
-                log.warning("upkeep of %s failed, will try again: %s", service.agent_name, error)
+                log.warning("upkeep of %s failed, will try again: %s", self._tasks.agent_name, error)
             except Exception:  # whatever it is: without heartbeats, others take over all our tasks
-                log.exception("upkeep of %s failed, will try again", service.agent_name)
+                log.exception("upkeep of %s failed, will try again", self._tasks.agent_name)
 
     async def _pause(self, pause_s: float) -> None:
         """Wait; not longer than the suspect under way, for others wait for its end."""
@@ -133,21 +138,21 @@ class OrphanRecovery:
             await self._suspect.wait_ended(pause_s)
 
     async def heartbeat(self) -> None:
-        ttl_s = self._service.limits.lease_ttl_s
-        term = self.lease.term(ttl_s)
-        await self._service.store.heartbeat(ttl_s)
-        if not self.lease.is_held():
-            if self.lease.was_held:
+        ttl_s = self._lease_ttl_s
+        term = self._lease.term(ttl_s)
+        await self._tasks.store.heartbeat(ttl_s)
+        if not self._lease.is_held():
+            if self._lease.was_held:
                 # A locked store, say, may have kept the others from renewing their leases, too: they get the time to do so now.
                 self._trusted_s = awake_s() + ttl_s
             # From here on no other process takes our tasks. The store says which tasks were taken before.
-            await self._service.confirm_runs()
-        self.lease.extend(term)
+            await self._tasks.confirm_runs()
+        self._lease.extend(term)
 
     async def recover(self) -> None:
         """Settle or resume tasks that are submitted or working while their worker is dead."""
-        orphans = await self._service.store.orphans(self._service.agent_name)
-        active = set(self._service.active_task_ids) if orphans else set()
+        orphans = await self._tasks.store.orphans(self._tasks.agent_name)
+        active = set(self._tasks.active_task_ids) if orphans else set()
         working = Counter(head.worker for head in orphans if head.state is TaskState.WORKING)
         suspects: list[LiveTask] = []
         for head in orphans:
@@ -168,9 +173,7 @@ class OrphanRecovery:
 
     async def _take_over(self, head: TaskHead, *, alone: bool) -> LiveTask | None:
         """End or resume a task without a worker, or return it as a suspect; `alone`: nothing else ran in its process."""
-        live = await LiveTask.load(
-            head, store=self._service.store, clock=self._clock, observers=self._service.observers
-        )
+        live = await self._tasks.read(head)
         if live.epoch != head.epoch:
             raise LeaseLostError("another worker runs this task", task_id=head.task_id)
         fold, cancellation = live.fold, live.fold.cancel_requested
@@ -181,8 +184,8 @@ class OrphanRecovery:
         elif not head.worker:
             # Left by an orderly stop, which says nothing about the run.
             log.info("task %s: was left by an orderly stop, another run goes on", head.task_id)
-            self._resume(live, "continued" if fold.state is TaskState.WORKING else "recovered")
-        elif (beyond := fold.stalled - max(1, self._service.limits.max_resumes_without_progress)) >= 0:
+            self._admission.resume(live, "continued" if fold.state is TaskState.WORKING else "recovered")
+        elif (beyond := fold.stalled - self._max_resumes) >= 0:
             if not alone and not beyond:
                 return live
             why = f"{fold.stalled + 1} processes in a row ended while this task ran and made no progress"
@@ -192,18 +195,18 @@ class OrphanRecovery:
         else:
             # A submitted task was never begun, and one that waits for an answer has nothing under way.
             log.info("task %s: its process is gone, another run goes on", head.task_id)
-            self._resume(live, "recovered")
+            self._admission.resume(live, "recovered")
         return None
 
     async def _try_one(self, suspects: list[LiveTask]) -> None:
         """Resume the first of them, unless another suspect is under way; the others wait for a later look."""
         # Written before any of them runs: should this process end as well, none is taken for the only one that ran in another.
-        await self._service.store.release([live.fold.task_id for live in suspects], to=SUSPECT)
+        await self._tasks.store.release([live.fold.task_id for live in suspects], to=SUSPECT)
         current = self._suspect
         if current is None or current.has_ended or not current.live.fold.stalled:
             task_id, died = suspects[0].fold.task_id, suspects[0].fold.stalled + 1
             log.warning("task %s: %d processes in a row ended while it ran, it goes on alone", task_id, died)
-            self._suspect = self._resume(suspects[0], "recovered")
+            self._suspect = self._admission.resume(suspects[0], "recovered")
 
     async def _fail(self, live: LiveTask, why: str) -> None:
         log.warning("task %s fails: %s", live.fold.task_id, why)

@@ -14,38 +14,33 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
-    SequenceConflictError,
     SequenceOutOfRangeError,
     StoreError,
-    TaskAlreadyExistsError,
-    TaskAlreadyRunningError,
-    TaskFinishedError,
     TaskNotCancelableError,
-    TaskNotFoundError,
     UnavailableError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
-from protolink_grpc.models.clock import Clock, SystemClock, micros_from_iso
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.clock import Clock, SystemClock
 from protolink_grpc.models.events import CancelRequested
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
-from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
 from protolink_grpc.net import loop_watchdog
 from protolink_grpc.net.loop_watchdog import LoopWatchdog
-from protolink_grpc.net.tracing import parse_waiting_run, waiting_run_prefix, waiting_runs
+from protolink_grpc.net.tracing import waiting_run_prefix, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
-from protolink_grpc.runtime.admission import Limits, Recovery, Submission, refuse_cycle
+from protolink_grpc.runtime.admission import Admission, Submission, Turn
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.live_text import LiveTexts
-from protolink_grpc.runtime.log import AppendObserver, Fact, LiveTask, WarmTasks
-from protolink_grpc.runtime.recovery import OrphanRecovery, this_worker
+from protolink_grpc.runtime.log import AppendObserver, LiveTask
+from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
-from protolink_grpc.runtime.slots import RunSlots, Ticket
+from protolink_grpc.runtime.slots import RunSlots
+from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
@@ -55,13 +50,70 @@ from protolink_grpc.storage.webhooks import WebhookRows
 log = get_logger(__name__)
 
 
-@dataclass(slots=True)
-class Turn:
-    """An accepted request: its task, the last sequence of the log before it, and its run if that is in this process."""
+@checks_arguments
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one agent in one process.
 
-    task_id: str
-    after_sequence: int
-    run: Run | None = None
+    A request that would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a retry hint.
+
+    Args:
+        max_concurrency: Runs that work at the same time; at least 1. What the agent's card says about it is advertised only.
+        max_queue: Runs beyond these that may wait, for their turn or for an approval.
+        max_task_bytes: Encoded bytes of the tasks that work and wait, together. Their objects in memory take two to three times
+            as much.
+        principal_share: Part of `max_queue`, `max_task_bytes`, `warm_bytes` and `max_live_text_bytes` that one principal may take;
+            more than 0, at most 1. All anonymous callers are one principal: where there are no others, 1.0 gives them all.
+        warm_tasks: Tasks that wait for input and are kept in memory, so that their next turn need not read their log.
+        warm_bytes: Encoded bytes of these tasks, together. The ones used least recently go first.
+        max_live_text_bytes: Bytes of the texts that models are producing, together; what goes beyond is not shown live.
+        batch_events: Events in one batch of a watch at most.
+        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
+        lease_ttl_s: How long this process may be silent before others take over its tasks.
+        max_resumes_without_progress: How often in a row a run is resumed whose process died while the run made no progress; then
+            its task fails, for it may be what ends the process. Orderly stops do not count. At least 1.
+        blocked_loop_s: How long the event loop may be blocked before the stack of its thread is logged, once; 0 never looks.
+        delta_interval_s: Time between two batches of live text to one reader at least; the first piece is sent at once.
+
+    Raises:
+        InvalidArgumentError: A bound is out of range; names the field.
+    """
+
+    max_concurrency: int = 100
+    max_queue: int = 1000
+    max_task_bytes: int = 256 << 20
+    principal_share: float = 0.5
+    warm_tasks: int = 1000
+    warm_bytes: int = 64 << 20
+    max_live_text_bytes: int = 16 << 20
+    batch_events: int = 256
+    cancel_wait_s: float = 10.0
+    lease_ttl_s: float = 15.0
+    max_resumes_without_progress: int = 1
+    blocked_loop_s: float = 10.0
+    delta_interval_s: float = 0.025
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if not getattr(self, name) >= least:
+                raise InvalidArgumentError(f"must be at least {least}", field=f"limits.{name}")
+        if not 0 < self.principal_share <= 1:
+            raise InvalidArgumentError("must be more than 0 and at most 1", field="limits.principal_share")
+        if not self.lease_ttl_s > 0:
+            raise InvalidArgumentError("must be more than 0", field="limits.lease_ttl_s")
+
+
+_LEAST = {
+    "max_concurrency": 1,
+    "max_queue": 0,
+    "max_task_bytes": 1,
+    "warm_tasks": 0,
+    "warm_bytes": 0,
+    "max_live_text_bytes": 0,
+    "batch_events": 1,
+    "cancel_wait_s": 0,
+    "delta_interval_s": 0,
+}
 
 
 class TaskService:
@@ -100,34 +152,30 @@ class TaskService:
         self.agent_name = agent_name
         self.store = store
         self.limits = limits or Limits()
-        self.observers = tuple(observers)
         self._run_saver = run_saver
-        self._clock = clock or SystemClock()
-        bounds = self.limits
+        bounds, clock = self.limits, clock or SystemClock()
+        lease = Lease(bounded=store.shared)
+        self._tasks = Tasks(
+            agent_name,
+            store,
+            clock=clock,
+            warm=WarmTasks(bounds.warm_tasks, bounds.warm_bytes, bounds.principal_share),
+            observers=observers,
+            is_lease_held=lease.is_held,
+        )
         self._slots = RunSlots(
             running=bounds.max_concurrency,
             waiting=bounds.max_queue,
             max_bytes=bounds.max_task_bytes,
             principal_share=bounds.principal_share,
         )
-        self._runs: dict[str, Run] = {}
-        self._by_run: dict[str, Run] = {}
         self._texts = LiveTexts(
             bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
         )
-        self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
-        self._warm = WarmTasks(bounds.warm_tasks, bounds.warm_bytes, bounds.principal_share)
-        self._listener = ForeignListener(lambda: list(self._runs), self._look_at)
         resumes = recovery == "resume" or (recovery == "auto" and replayable)
-        self._upkeep = OrphanRecovery(self, resumes, self._clock, self._resume)
-        self._keeper: asyncio.Task[None] | None = None
-        self._watchdog: LoopWatchdog | None = None
-        self._accepting = False
-        self._stopped = False
-        self._left: list[str] = []
         # Tasks in these states are not ended at a stop: the next start continues them.
         resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset[TaskState]()
-        self._host = RunHost(
+        host = RunHost(
             handler,
             self._slots,
             controls or Controls(),
@@ -137,24 +185,38 @@ class TaskService:
             this_worker(),
             self._retire,
         )
+        self._admission = Admission(self._tasks, host)
+        self._recovery = OrphanRecovery(
+            self._tasks,
+            self._admission,
+            lease,
+            lease_ttl_s=bounds.lease_ttl_s,
+            max_resumes_without_progress=bounds.max_resumes_without_progress,
+            resumes=resumes,
+        )
+        self._recovery_task: asyncio.Task[None] | None = None
+        self._listener = ForeignListener(lambda: list(self._tasks.runs), self._notice_foreign_append)
+        self._watchdog: LoopWatchdog | None = None
         self._starting = asyncio.Lock()
+        self._stopped = False
+        self._left: list[str] = []
         self._watching = LogWatcher(
             agent_name,
             store,
             self._texts,
-            self.limits.batch_events,
-            runs_here=self._runs.__contains__,
+            bounds.batch_events,
+            runs_here=self._tasks.runs.__contains__,
             is_stopped=lambda: self._stopped,
         )
         self.webhooks = WebhookRows(agent_name, store)
-        self._desk = ApprovalService(
+        self._approvals = ApprovalService(
             agent_name,
             store,
-            clock=self._clock,
+            clock=clock,
             setting=approvals,
             redaction=redaction,
             check_edit=check_edit,
-            live_of=self._live_of,
+            find_task=self._tasks.find,
             is_stopped=lambda: self._stopped,
         )
 
@@ -167,29 +229,29 @@ class TaskService:
             StoreError: The store cannot be opened.
         """
         async with self._starting:
-            if self._accepting:
+            if self._admission.is_open:
                 return
             await self.store.open()
             self.store.listeners.append(self._listener)
             if self.limits.blocked_loop_s > 0:  # before recovery: a recovered run may block the loop at once
                 self._watchdog = loop_watchdog.watch(self.limits.blocked_loop_s)
             try:
-                await self._upkeep.heartbeat()
-                self._accepting, self._stopped = True, False
-                await self._upkeep.recover()
+                await self._recovery.heartbeat()
+                self._admission.is_open, self._stopped = True, False
+                await self._recovery.recover()
             except BaseException:
                 # A service that failed to start must release the store and accept nothing.
-                self._accepting, self._stopped = False, True
+                self._admission.is_open, self._stopped = False, True
                 self.store.listeners.remove(self._listener)
-                self._unwatch()
+                self._stop_watchdog()
                 await self.store.close()
                 raise
-            self._keeper = asyncio.get_running_loop().create_task(self._upkeep.run())
+            self._recovery_task = asyncio.get_running_loop().create_task(self._recovery.run())
 
     @property
     def is_accepting(self) -> bool:
         """True between `start` and `stop`."""
-        return self._accepting
+        return self._admission.is_open
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Refuse new work, wait `grace_s` seconds for runs to finish, end the remaining runs and close the store.
@@ -197,22 +259,22 @@ class TaskService:
         The remaining runs are recorded as lost. In a durable store, tasks that the next start would begin or resume stay
         unchanged.
         """
-        self._accepting = False
-        for run in list(self._runs.values()):
+        self._admission.is_open = False
+        for run in list(self._tasks.runs.values()):
             if run.is_resting:
                 run.abandon()
-        if self._runs and grace_s > 0:
+        if self._tasks.runs and grace_s > 0:
             await self._all_ended(grace_s)
-        for run in list(self._runs.values()):
+        for run in list(self._tasks.runs.values()):
             run.abandon()
         await self._all_ended(max(grace_s, 1.0))
-        self._unwatch()
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-            self._keeper = None
+        self._stop_watchdog()
+        if self._recovery_task is not None:
+            self._recovery_task.cancel()
+            await asyncio.wait([self._recovery_task])
+            self._recovery_task = None
         self.store.listeners.remove(self._listener)
-        self._warm.clear()
+        self._tasks.warm.clear()
         await self._release_left()
         if self._run_saver is not None:
             await self._run_saver.finish(max(grace_s, 1.0))
@@ -222,7 +284,7 @@ class TaskService:
             await asyncio.sleep(0)
         await self.store.close()
 
-    def _unwatch(self) -> None:
+    def _stop_watchdog(self) -> None:
         if self._watchdog is not None:
             self._watchdog.leave()
             self._watchdog = None
@@ -237,13 +299,13 @@ class TaskService:
             log.warning("%d tasks wait for the end of this process: %s", len(left), error)
 
     async def _all_ended(self, timeout_s: float) -> None:
-        waits = [run.wait_ended(timeout_s) for run in self._runs.values()]
+        waits = [run.wait_ended(timeout_s) for run in self._tasks.runs.values()]
         await asyncio.gather(*waits)
 
     @property
     def active_task_ids(self) -> list[str]:
         """Ids of tasks that run or wait for a slot in this process and are already in the store, so they can be canceled."""
-        return [task_id for task_id, run in self._runs.items() if run.live.fold.sequence]
+        return self._tasks.active_task_ids
 
     @property
     def load(self) -> tuple[int, int]:
@@ -252,11 +314,11 @@ class TaskService:
 
     def run_of(self, task_id: str) -> Run | None:
         """Return the run of a task in this process, or None."""
-        return self._runs.get(task_id)
+        return self._tasks.runs.get(task_id)
 
     def owner_of_run(self, task_id: str) -> str | None:
         """Return the principal of a task's run in this process, or None if the task does not run here."""
-        run = self._runs.get(task_id)
+        run = self._tasks.runs.get(task_id)
         return None if run is None else run.principal
 
     # -- sending ---------------------------------------------------------------------------------------------------------
@@ -272,7 +334,7 @@ class TaskService:
             StoreError: As `submit`; or the end of the run could not be recorded.
         """
         submission.waiting_runs = waiting_runs()
-        return await self.settled(await self._submit(submission, principal, to_end=True))
+        return await self.settled(await self._admission.accept(submission, principal, to_end=True))
 
     async def settled(self, turn: Turn) -> TaskFold:
         """Wait for the end of a turn, in whatever process it runs."""
@@ -287,9 +349,9 @@ class TaskService:
             while True:
                 head = await self.store.head(turn.task_id)
                 if head is None:
-                    raise _not_found(turn.task_id)
+                    raise not_found_error(turn.task_id)
                 if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
-                    return (await self._load(head)).fold
+                    return (await self._tasks.load(head)).fold
                 await self._watching.growth(turn.task_id, head.sequence)
 
     @contextmanager
@@ -322,250 +384,16 @@ class TaskService:
             StoreError: The store failed; nothing was accepted.
         """
         submission.waiting_runs = waiting_runs() if waits else ()
-        return await self._submit(submission, principal)
-
-    async def _submit(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
-        """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
-        if not self._accepting:
-            raise UnavailableError(f"agent {self.agent_name} is not accepting tasks", agent=self.agent_name)
-        if not submission.request_id:
-            return await self._accept(submission, principal, to_end=to_end)
-        key = (principal, submission.request_id)
-        while (known := self._requests.get(key)) is not None:
-            try:
-                return await asyncio.shield(known)
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if not known.cancelled() or (task is not None and task.cancelling()):
-                    raise
-                # The first caller disconnected before the request was accepted; this call takes its place.
-        # Repetitions that arrive while the first request is being accepted share its result. Later ones find it in the store.
-        first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._requests[key] = first
-        try:
-            turn = await self._accept(submission, principal)
-        except BaseException as error:
-            del self._requests[key]
-            if isinstance(error, Exception):
-                first.set_exception(error)
-                first.exception()
-            else:
-                first.cancel()
-            raise
-        first.set_result(turn)
-        # From here on the request is in the store.
-        del self._requests[key]
-        return turn
-
-    async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
-        submission.check_target()
-        if submission.target is TaskTarget.CONTINUE:
-            return await self._continue(submission, principal)
-        task_id = submission.task_id or new_task_id()
-        warm = self._warm.get(task_id) if submission.task_id else None
-        if task_id in self._runs or warm is not None:
-            return await self._continue(submission, principal)
-        if submission.state in TERMINAL and not await self._knows(submission, principal):
-            raise finished_error(submission.state)
-        if not submission.messages and not submission.artifacts:
-            raise InvalidArgumentError("a new task needs a message", field="input.messages")
-        submission.check_sequence(task_id, 0)
-        live = LiveTask(
-            task_id, agent_name=self.agent_name, store=self.store, clock=self._clock, observers=self.observers
-        )
-        live.fold.principal = principal
-        live.fold.agent_name = self.agent_name
-        live.fold.session_id = submission.session_id or task_id
-        if submission.context is not None:
-            refuse_cycle(submission.context, self.agent_name)
-        submission.known_as(principal)
-        opening = submission.opening(task_id, principal)
-        live.fold.create_micros = micros_from_iso(opening.task.created_at, field="input.create_time")
-        try:
-            return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
-        except SequenceConflictError:
-            # A task with this id already exists: continue it.
-            return await self._continue(submission, principal)
-
-    async def _knows(self, submission: Submission, principal: str) -> bool:
-        """Return whether the store has this request, or a task with this id: then the log decides the response."""
-        if submission.request_id and await self.store.request(self.agent_name, principal, submission.request_id):
-            return True
-        return bool(submission.task_id) and await self.store.head(submission.task_id) is not None
-
-    async def _continue(self, submission: Submission, principal: str) -> Turn:
-        task_id, creates = submission.task_id, submission.target is TaskTarget.CREATE
-        # A CREATE is refused in the same way whether the existing task belongs to this principal or to another.
-        run = self._runs.get(task_id) if creates else self._under_way(task_id, principal)
-        if run is not None:
-            # The run may belong to this same request, if its first caller disconnected before the commit.
-            await run.wait_decided()
-            error = run.refusal
-            if error is not None and not isinstance(error, (SequenceConflictError, LeaseLostError)):
-                if isinstance(error, (StoreError, UnavailableError)):
-                    raise error  # a failed store does not mean that the task does not exist
-                if submission.target is not TaskTarget.CONTINUE:
-                    return await self._accept(submission, principal)  # the other request was refused; this one may pass
-            # The caller may have received the last event before the run itself has ended.
-            await run.live.at_rest()
-            await self._confirmed(task_id)
-            run = self._under_way(task_id, principal)
-        if creates:
-            return await self._first_turn(submission, principal)
-        live = run.live if run is not None else await self._known(task_id, principal)
-        fold = live.fold
-        if fold.principal != principal:
-            raise _not_found(task_id)
-        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
-            return turn
-        submission.check_sequence(task_id, fold.sequence)
-        if fold.is_terminal:
-            raise TaskFinishedError(
-                f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
-            )
-        # A run may exist that has not written its first event yet.
-        if fold.state not in INTERRUPTED or self._under_way(task_id, principal) is not None:
-            raise TaskAlreadyRunningError(
-                f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
-            )
-        facts = submission.additions(fold)
-        try:
-            run = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
-            return await self._opened(run)
-        except SequenceConflictError:
-            # Another process may have appended a repetition of this request at the same time.
-            if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
-                return turn
-            raise
-        except LeaseLostError:
-            raise TaskAlreadyRunningError(
-                f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
-            ) from None
-
-    async def _first_turn(self, submission: Submission, principal: str) -> Turn:
-        """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
-        if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
-            return turn
-        raise TaskAlreadyExistsError(
-            f"there is a task {submission.task_id} already; continue it, or choose another id",
-            task_id=submission.task_id,
-        )
+        return await self._admission.accept(submission, principal)
 
     async def turn_of(self, request_id: str, principal: str) -> Turn | None:
         """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
-        record = await self.store.request(self.agent_name, principal, request_id)
-        if record is None:
-            return None
-        return Turn(record.task_id, record.after_sequence, self._runs.get(record.task_id))
-
-    def _under_way(self, task_id: str, principal: str) -> Run | None:
-        """Return the task's run in this process if it is visible to the principal.
-
-        Another principal may open a run under the same id, which the store is about to refuse. It must not hide the
-        principal's own task.
-        """
-        run = self._runs.get(task_id)
-        if run is None or run.is_taken:
-            return None
-        if not run.live.fold.sequence and run.live.fold.principal != principal:
-            return None
-        return run
-
-    async def _confirmed(self, task_id: str) -> Run | None:
-        """Return the task's run in this process; None if there is none, or if another process has taken the task.
-
-        While the lease is held the store is not read.
-
-        Raises:
-            StoreError: The store cannot be read.
-        """
-        run = self._runs.get(task_id)
-        if run is None or not run.live.fold.sequence:
-            return run
-        if not self._upkeep.lease.is_held():
-            await run.confirm()
-        return None if run.is_taken else run
-
-    async def confirm_runs(self) -> None:
-        """End the runs whose tasks other processes have taken. Raises StoreError if the store cannot be read."""
-        found = [self._confirmed(task_id) for task_id in self._runs]
-        for outcome in await asyncio.gather(*found, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-
-    def _resume(self, live: LiveTask, cause: str) -> Run:
-        fold = live.fold
-        # A run that was accepted but never began has done nothing: the new run takes its id.
-        run_id = "" if fold.attempt else fold.run_id
-        return self._begin(live, [], fold.principal, cause=cause, run_id=run_id)
-
-    def _admit(self, live: LiveTask, principal: str, submission: Submission | None) -> Ticket:
-        """Return a ticket for another run of a task. Raises as `RunSlots.admit`."""
-        if submission is None:
-            # A recovered run was admitted before. It queues like others but is not refused.
-            return self._slots.join(principal, live.size)
-        callers: tuple[Ticket, ...] = ()
-        chain = ""
-        if submission.waiting_runs:
-            callers = self._tickets_of(submission.waiting_runs)
-            names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
-            chain = " > ".join([*names, self.agent_name])
-        return self._slots.admit(principal, live.size + submission.size, callers, chain)
-
-    def _tickets_of(self, entries: tuple[str, ...]) -> tuple[Ticket, ...]:
-        """Return the tickets of the listed runs that are in this process, and of the runs that wait for those."""
-        found: dict[Ticket, None] = {}
-        for entry in entries:
-            run = self._by_run.get(parse_waiting_run(entry)[1])
-            if run is not None:
-                found |= dict.fromkeys((run.ticket, *run.ticket.callers))
-        return tuple(found)
-
-    def _begin(
-        self,
-        live: LiveTask,
-        opening: list[Fact],
-        principal: str,
-        submission: Submission | None = None,
-        *,
-        cause: str = "submitted",
-        scopes: frozenset[str] | None = None,
-        run_id: str = "",
-    ) -> Run:
-        run = Run(
-            live,
-            opening,
-            self._host,
-            self._admit(live, principal, submission),
-            principal=principal,
-            run_id=run_id if submission is None else submission.run_id_for(live.fold),
-            request_id=submission.request_id if submission is not None else "",
-            expected_sequence=submission.expected_sequence if submission is not None else 0,
-            cause=cause,
-            scopes=scopes,
-            waiting_runs=submission.waiting_runs if submission is not None else (),
-        )
-        self._runs[live.fold.task_id] = run
-        self._by_run[run.run_id] = run
-        run.start()
-        return run
-
-    async def _opened(self, run: Run, *, to_end: bool = False) -> Turn:
-        after = run.live.fold.sequence
-        if to_end:
-            await run.wait_ended()
-        record = await run.wait_accepted()
-        if record is not None:
-            return Turn(record.task_id, record.after_sequence, self._runs.get(record.task_id))
-        return Turn(run.live.fold.task_id, after, run)
+        return await self._admission.turn_of(request_id, principal)
 
     def _retire(self, run: Run) -> None:
         error, fold = run.failure, run.live.fold
         task_id = fold.task_id
-        if self._by_run.get(run.run_id) is run:  # callers may give two tasks one run id
-            del self._by_run[run.run_id]
-        if self._runs.get(task_id) is run:
-            del self._runs[task_id]
+        if self._tasks.remove(run):
             self._texts.drop(task_id)
         run.texts = None
         if run.is_left:
@@ -575,12 +403,12 @@ class TaskService:
             self._run_saver.run_ended(task_id, fold.run_id)
         unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
         if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
-            self._upkeep.unrecorded[task_id] = run
+            self._recovery.unrecorded[task_id] = run
         elif fold.state in INTERRUPTED:
             # The task will be continued: the next turn need not read its log again.
-            self._warm.keep(run.live)
+            self._tasks.warm.keep(run.live)
         else:
-            self._warm.forget(task_id)
+            self._tasks.warm.forget(task_id)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
@@ -590,20 +418,17 @@ class TaskService:
         Raises:
             TaskNotFoundError: The task is unknown, or belongs to another principal.
         """
-        run = await self._confirmed(task_id)
+        run = await self._tasks.confirmed_run(task_id)
         if run is not None and run.live.fold.sequence:
             await run.live.at_rest()
             if run.live.fold.principal != principal:
-                raise _not_found(task_id)
+                raise not_found_error(task_id)
             return run.live.fold
-        return (await self._known(task_id, principal)).fold
+        return (await self._tasks.get(task_id, principal)).fold
 
     async def head(self, task_id: str, principal: str) -> TaskHead:
         """Return the head of a task, without reading its log. Raises TaskNotFoundError as `get`."""
-        head = await self.store.head(task_id)
-        if head is None or head.principal != principal or head.agent_name != self.agent_name:
-            raise _not_found(task_id)
-        return head
+        return await self._tasks.head(task_id, principal)
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """Return one page of the heads of the principal's tasks, last changed first."""
@@ -617,17 +442,6 @@ class TaskService:
         """Return the sequence of a task's last event, 0 for an unknown task. The caller has already checked the task's owner."""
         head = await self.store.head(task_id)
         return 0 if head is None else head.sequence
-
-    async def _known(self, task_id: str, principal: str) -> LiveTask:
-        return await self._load(await self.head(task_id, principal))
-
-    async def _load(self, head: TaskHead) -> LiveTask:
-        warm = self._warm.get(head.task_id)
-        if warm is not None:
-            if warm.fold.sequence != head.sequence or warm.epoch != head.epoch:
-                await warm.refresh()
-            return warm
-        return await LiveTask.load(head, store=self.store, clock=self._clock, observers=self.observers)
 
     # -- watching --------------------------------------------------------------------------------------------------------
 
@@ -709,11 +523,11 @@ class TaskService:
             TaskNotFoundError: The task is unknown, or belongs to another principal.
             TaskNotCancelableError: The task has already ended in another state than canceled.
         """
-        run = self._runs.get(task_id)
+        run = self._tasks.runs.get(task_id)
         if run is not None:
             # The append in progress may be the end of the run: wait for it, then look at the run again.
             await run.live.at_rest()
-            run = self._runs.get(task_id)
+            run = self._tasks.runs.get(task_id)
         if run is not None and not run.live.fold.sequence:
             run = None  # the task is not in the log yet
         cancellation = CancelRequested(reason, principal, metadata or {})
@@ -724,10 +538,10 @@ class TaskService:
             return await self._cancel(task_id, principal, cancellation, None)
 
     async def _cancel(self, task_id: str, principal: str, cancellation: CancelRequested, run: Run | None) -> TaskFold:
-        live = run.live if run is not None else await self._known(task_id, principal)
+        live = run.live if run is not None else await self._tasks.get(task_id, principal)
         fold = live.fold
         if fold.principal != principal:
-            raise _not_found(task_id)
+            raise not_found_error(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
         elsewhere = run is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
@@ -748,7 +562,7 @@ class TaskService:
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:
-            self._warm.forget(task_id)
+            self._tasks.warm.forget(task_id)
         return fold
 
     async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
@@ -761,15 +575,6 @@ class TaskService:
             await live.refresh()
             return live.fold
 
-    async def _live_of(self, task_id: str) -> LiveTask:
-        run = await self._confirmed(task_id)
-        if run is not None and run.live.fold.sequence:
-            return run.live
-        head = await self.store.head(task_id)
-        if head is None:
-            raise _not_found(task_id)
-        return await self._load(head)
-
     # -- approvals -------------------------------------------------------------------------------------------------------
 
     async def approvals(self, principal: str, query: ApprovalQuery | None = None) -> ApprovalPage:
@@ -777,11 +582,11 @@ class TaskService:
 
         Without a query no approval is filtered out. Secrets are redacted. The query's agent and principal are ignored.
         """
-        return await self._desk.page(principal, query or ApprovalQuery())
+        return await self._approvals.page(principal, query or ApprovalQuery())
 
     async def approval_rows(self, query: ApprovalQuery) -> Page[ApprovalRow]:
         """Return one page of approval rows: their states, without the requests. The query names the owner."""
-        return await self._desk.find(query)
+        return await self._approvals.find(query)
 
     async def watch_approvals(
         self, principal: str, task_id: str = "", *, after_revision: int = 0
@@ -799,13 +604,13 @@ class TaskService:
             InvalidArgumentError: `after_revision` is negative.
         """
         with self._reading():
-            async with aclosing(self._desk.watch(principal, task_id, after_revision)) as batches:
+            async with aclosing(self._approvals.watch(principal, task_id, after_revision)) as batches:
                 async for batch in batches:
                     yield batch
 
     async def question(self, approval_id: str) -> ApprovalRequest | None:
         """Return the request of an approval, unredacted; None for an unknown one. The caller has checked who may see it."""
-        return await self._desk.question(approval_id)
+        return await self._approvals.question(approval_id)
 
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
@@ -831,18 +636,14 @@ class TaskService:
             UnimplementedError: The agent accepts no remote answers.
             StoreError: The store failed; nothing was recorded.
         """
-        return await self._desk.respond(decision, principal, request_id, any_etag=any_etag)
+        return await self._approvals.respond(decision, principal, request_id, any_etag=any_etag)
 
-    def _look_at(self, task_id: str) -> None:
+    def _notice_foreign_append(self, task_id: str) -> None:
         """Handle an append by another process to a task that runs here: it may be a cancellation."""
-        run = self._runs.get(task_id)
+        run = self._tasks.runs.get(task_id)
         if run is not None:
             run.notice_foreign_append()
 
 
 UNBEGUN = frozenset({TaskState.SUBMITTED})
 """States of tasks without a worker that every start recovers; a service that resumes recovers WORKING as well."""
-
-
-def _not_found(task_id: str) -> TaskNotFoundError:
-    return TaskNotFoundError(f"task {task_id} not found", task_id=task_id)

@@ -19,8 +19,8 @@ from protolink_grpc.errors import TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.admission import Submission
-from protolink_grpc.runtime.service import TaskService, Turn
+from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, directive_of, latest
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy

@@ -20,9 +20,8 @@ from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.admission import Limits
 from protolink_grpc.runtime.run import current_run
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.testing.directives import VERBS, Directive, directive_of, latest
 from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, Script, Scripts, Tally, received, remember_metadata
 from protolink_grpc.testing.hostile_proxy import HostileProxy

@@ -38,11 +38,14 @@ async def run_in_thread(function: Callable[..., T], *args: object) -> T:
     return await asyncio.get_running_loop().run_in_executor(_thread, function, *args)
 
 
+def is_small(message: Message) -> bool:
+    """Return whether a message may be converted on the event loop."""
+    return message.ByteSize() <= SMALL_MESSAGE_BYTES
+
+
 async def converted(convert: Callable[[M], T], message: M) -> T:
     """Return the result of `convert`, computed in a thread if the request is large. Raises the errors of `convert`."""
-    if message.ByteSize() <= SMALL_MESSAGE_BYTES:
-        return convert(message)
-    return await run_in_thread(convert, message)
+    return convert(message) if is_small(message) else await run_in_thread(convert, message)
 
 
 def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:

@@ -387,7 +387,7 @@ def _lose_everything(link: Link) -> None:
     store._entries.clear()
     store._owned.clear()
     service: Any = link.agent._service
-    service._warm.clear()
+    service._tasks.warm.clear()
 
 
 @pytest.mark.parametrize("again", [_sent, _streamed])

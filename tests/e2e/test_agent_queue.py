@@ -256,7 +256,7 @@ async def test_finished_tasks_are_forgotten_before_memory_runs_out(channel: obje
         sent = [await client.send_task(None, Task.create("x" * MB)) for _ in range(20)]
         assert sum(len(event) for entry in store._entries.values() for event in entry.events) <= 10 * MB
         assert agent._service is not None
-        assert (agent._service._slots.size, agent._service._warm.size) == (0, 0)
+        assert (agent._service._slots.size, agent._service._tasks.warm.size) == (0, 0)
         with pytest.raises(TaskNotFoundError):
             await client.get_task(sent[0].id)
         assert (await client.get_task(sent[-1].id)).messages[-1].text == "y" * MB

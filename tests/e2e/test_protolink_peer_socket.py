@@ -17,7 +17,7 @@ from protolink_grpc import Task as OurTask
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits
 from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.runtime.service import Turn
+from protolink_grpc.runtime.admission import Turn
 
 
 @asynccontextmanager

@@ -209,7 +209,7 @@ async def test_approvals_of_an_agent_are_not_those_of_its_neighbour_on_the_store
     (approval,) = await asked(client)
     service = beside(path)
     neighbour = TaskService(
-        "other", SQLiteStore(path), service._host.handler, approvals=Approvals(approvers=lambda *_: True)
+        "other", SQLiteStore(path), service._admission._host.handler, approvals=Approvals(approvers=lambda *_: True)
     )
     await neighbour.store.open()
     every = ApprovalQuery(page_size=1000)

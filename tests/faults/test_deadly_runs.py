@@ -14,8 +14,8 @@ from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import ActionStarted, TaskStatusChanged, TaskSubmitted
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.net import loop_watchdog
-from protolink_grpc.runtime.admission import MAX_RESTARTS
 from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.recovery import MAX_RESTARTS
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.port import TaskQuery

@@ -93,7 +93,7 @@ async def test_a_stranger_who_uses_a_task_id_does_not_hide_the_task_from_its_own
     service = TaskService("agent", store, handler, limits=Limits(max_concurrency=8))
     await service.start()
     asked = await service.send(Submission.of(Task.create("one")), "ann")
-    service._warm.clear()  # as if its fold had been crowded out: the stranger's send gets as far as the store
+    service._tasks.warm.clear()  # as if its fold had been crowded out: the stranger's send gets as far as the store
     store.shut()
     stranger = asyncio.create_task(service.send(Submission.of(Task(asked.task_id, messages=asked.messages)), "eve"))
     assert await store.arrivals.get() == "eve"
@@ -278,8 +278,8 @@ async def test_a_quiet_run_ends_when_another_process_has_taken_its_task(tmp_path
     await new.start()
     turn = await old.submit(Submission.of(Task.create("go")), "ann")
     assert await begun.get() == "old"
-    assert old._keeper is not None
-    old._keeper.cancel()  # as a process that does not get the processor for longer than its lease
+    assert old._recovery_task is not None
+    old._recovery_task.cancel()  # as a process that does not get the processor for longer than its lease
     assert await begun.get() == "new"
     attempt = turn.run
     assert attempt is not None

@@ -38,10 +38,10 @@ from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import TaskStatusChanged
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import TaskService, Turn
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.storage.sqlite import file
@@ -474,11 +474,12 @@ async def test_an_end_that_comes_late_does_not_end_what_another_process_has_take
     store.out = False
     head = await store.head(turn.task_id)
     assert head is not None
-    other = await LiveTask.load(head, store=store, clock=SystemClock())
+    other = LiveTask(head.task_id, agent_name=head.agent_name, store=store, clock=SystemClock())
+    await other.refresh()
     begin = TaskStatusChanged(TaskState.WORKING, TaskState.WORKING, attempt=2, cause="recovered")
     await other.record([begin], run_id="another", claim=True)
-    await service._upkeep._settle_unrecorded()
-    assert service._upkeep.unrecorded == {}
+    await service._recovery._settle_unrecorded()
+    assert service._recovery.unrecorded == {}
     assert (await service.get(turn.task_id, "ann")).state is TaskState.WORKING
     await service.stop()
 

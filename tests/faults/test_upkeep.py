@@ -48,7 +48,7 @@ async def test_an_end_that_cannot_be_recorded_does_not_hold_up_the_others(monkey
     service = TaskService("agent", store, never, limits=Limits(max_concurrency=8))
     await service.start()
     turns = [await service.submit(Submission.of(Task.create("go")), "ann") for _ in range(2)]
-    upkeep, append = service._upkeep, store.append
+    upkeep, append = service._recovery, store.append
     upkeep.unrecorded = {turn.task_id: turn.run for turn in turns if turn.run is not None}
 
     async def damaged(addition: Append) -> RequestRecord | None:

@@ -11,9 +11,8 @@ from protolink_grpc.compat.protolink.edge.shapes import task_json
 from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Ask, TableRow, page, submission_of
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, TaskNotFoundError
 from protolink_grpc.models import AgentCard, Message, Task
-from protolink_grpc.runtime.admission import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage.memory import MemoryStore
 
 ANN, BOB = Principal("ann", frozenset({"pay"})), Principal("bob")

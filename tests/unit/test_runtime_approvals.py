@@ -41,10 +41,10 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
 from protolink_grpc.runtime.actions import approvals as desk
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.admission import Limits, Submission
+from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Controls, Run
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import TaskQuery, TaskStore
 from protolink_grpc.storage.records import Records, Revisions
@@ -732,7 +732,9 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
 async def live_of(service: TaskService, task_id: str) -> LiveTask:
     """The task as another process would load it."""
     head = await service.head(task_id, "ada")
-    return await LiveTask.load(head, store=service.store, clock=SystemClock())
+    live = LiveTask(head.task_id, agent_name=head.agent_name, store=service.store, clock=SystemClock())
+    await live.refresh()
+    return live
 
 
 async def test_who_waits_for_a_decision_hears_it_whoever_records_it(opened: Open) -> None:

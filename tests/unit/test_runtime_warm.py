@@ -2,7 +2,8 @@
 
 from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.runtime.log import LiveTask, WarmTasks
+from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.tasks import WarmTasks
 from protolink_grpc.storage.memory import MemoryStore
 
 

@@ -11,10 +11,11 @@ from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_waiting_runs
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.page_tokens import PAGE_BYTES, token_from_cursor
+from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.port import TaskPage
 from protolink_grpc.wire.answer_bounds import WHOLE, Window
-from protolink_grpc.wire.bounds import converted
+from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.scalars import MAX_INT32, delimited, json_object_from_pb, tag
 from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
@@ -38,8 +39,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def SendTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.SendTaskRequest, context: Context
     ) -> bytes:
-        submission = await converted(convert.submission_from_pb, request)
-        submission.scopes = caller_scopes()
+        submission = await _read_submission(request)
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
         if convert.waits_from_pb(request.wait_for):
             take_waiting_runs(context)
@@ -52,8 +52,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.StreamTaskRequest, context: Context
     ) -> AsyncIterator[bytes]:
-        submission = await converted(convert.submission_from_pb, request)
-        submission.scopes = caller_scopes()
+        submission = await _read_submission(request)
         deltas = convert.deltas_from_pb(request.deltas)
         take_waiting_runs(context)
         stream = self._service.stream(submission, caller(), deltas=deltas, positions=True)
@@ -116,3 +115,11 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         if view == task_pb2.TASK_VIEW_HEADER:
             return convert.head_to_pb(await self._service.head(task_id, caller()))
         return fold_to_pb(await self._service.get(task_id, caller()), view, window)
+
+
+async def _read_submission(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Submission:
+    """Return the submission in a request, with the caller's scopes. A large request is converted in a thread."""
+    read = convert.submission_from_pb
+    submission = read(request) if is_small(request) else await run_in_thread(read, request)
+    submission.scopes = caller_scopes()
+    return submission

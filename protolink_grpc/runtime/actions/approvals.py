@@ -130,7 +130,7 @@ class ApprovalService:
     """The approvals of one agent's tasks, for callers that its service knows by their principal.
 
     Args:
-        live_of: The task with that id as this process has it, loaded where it has not.
+        find_task: Returns a task by its id.
         check_edit: Looks at edited arguments before they are recorded; None accepts all.
         is_stopped: Whether the service is down.
     """
@@ -144,7 +144,7 @@ class ApprovalService:
         setting: Approvals | None,
         redaction: RedactionPolicy,
         check_edit: CheckEdit | None,
-        live_of: Callable[[str], Awaitable[LiveTask]],
+        find_task: Callable[[str], Awaitable[LiveTask]],
         is_stopped: Callable[[], bool],
     ) -> None:
         self._agent_name = agent_name
@@ -154,7 +154,7 @@ class ApprovalService:
         self._setting = setting or Approvals()
         self._clean: Callable[[Any], Any] = redaction.redact
         self._check_edit = check_edit
-        self._live_of = live_of
+        self._find_task = find_task
         self._is_stopped = is_stopped
 
     # -- showing ---------------------------------------------------------------------------------------------------------
@@ -397,10 +397,10 @@ class ApprovalService:
         fact = decided(known.approval.request, answer, request_id)
         try:
             try:
-                await (await self._live_of(known.row.task_id)).record([fact])
+                await (await self._find_task(known.row.task_id)).record([fact])
             except LeaseLostError:
                 # Another process took the task between our look and our append; the log is still where the answer belongs.
-                await (await self._live_of(known.row.task_id)).record([fact])
+                await (await self._find_task(known.row.task_id)).record([fact])
         except InvalidTransitionError:
             return False
         return True
