@@ -38,11 +38,11 @@ from protolink_grpc.wire.scalars import (
     EnumNumbers,
     delimited,
     duration_micros,
-    encode_time,
     json_object_from_pb,
     json_object_to_pb,
     micros_from_pb,
     micros_to_duration,
+    sized_time,
     tag,
     text_field,
     timestamp_from_pb,
@@ -186,8 +186,7 @@ class EventEncoder:
         """
         if micros != self._micros:
             # All events of one append have the same time.
-            time = encode_time(micros)
-            self._micros, self._time = micros, _TIME_TAG + VARINTS[len(time)] + time
+            self._micros, self._time = micros, _TIME_TAG + sized_time(micros)
         if payload.__class__ is ev.TaskProgress and not type and not final:
             summary, tail = _progress_tail(payload)
         elif payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
@@ -204,8 +203,10 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
     """Encode the fields that depend neither on the run nor on the position in the log: type, final, payload."""
     if kind:
         ev.check_type(kind, payload)
-    name = kind or ev.type_of(payload)
     body = encode_payload(payload)
+    if not (kind or final) and (head := _HEADS.get(payload.__class__)) is not None:
+        return b"".join((head, varint(len(body)), body))
+    name = kind or ev.type_of(payload)
     return b"".join(
         (
             _TYPE_FIELDS.get(name) or text_field(_TYPE_TAG, name),
@@ -216,6 +217,11 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
         )
     )
 
+
+_HEADS: Final = {
+    kind: _TYPE_FIELDS[name] + _PAYLOAD_TAGS[kind] for kind, name in ev.TYPES.items() if kind in _PAYLOAD_TAGS
+}
+"""What comes before the length of a payload whose class alone decides the type of its event."""
 
 MAX_SHARED_REASON: Final = 80
 """Maximum length, in characters, of a cancellation's reason for which the encoded status is cached."""

@@ -168,6 +168,21 @@ def encode_time(micros: int) -> bytes:
     return _encode_second(seconds) + b"\x10" + bytes((*low, *high))
 
 
+# A request writes the same few times again and again: of its events, of its state changes, of the task.
+@lru_cache(maxsize=256)
+def sized_time(micros: int) -> bytes:
+    """Encode a Timestamp with its length before it: a field without its key."""
+    time = encode_time(micros)
+    return VARINTS[len(time)] + time
+
+
+def sized_text(text: str) -> bytes:
+    """Encode a text with its length before it: a field without its key, which several fields may share."""
+    raw = text.encode()
+    size = len(raw)
+    return (VARINTS[size] if size < 2048 else varint(size)) + raw
+
+
 @lru_cache(maxsize=64)
 def _encode_second(seconds: int) -> bytes:
     return Timestamp(seconds=seconds).SerializeToString()

@@ -5,6 +5,7 @@ is in a log already, or an answer made of one: a task may grow beyond what one r
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from time import time_ns
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from protolink_grpc.models.ids import new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task, find_output
 from protolink_grpc.models.task_metadata import USAGE_KEY, own_metadata
 from protolink_grpc.wire.answer_bounds import (
@@ -42,10 +44,11 @@ from protolink_grpc.wire.scalars import (
     VARINTS,
     EnumNumbers,
     delimited,
-    encode_time,
     json_object_from_pb,
     json_object_to_pb,
     set_time,
+    sized_text,
+    sized_time,
     tag,
     text_field,
     timestamp_from_pb,
@@ -89,6 +92,7 @@ ROLES: Final = EnumNumbers(
     field="role",
     unset="user",
 )
+_PLAIN_ROLES: Final = {number: role for role, number in ROLES.items() if number}
 _ASSISTANT: Final = "assistant"
 """ProtoLink's role for an agent's model: in the contract that is an agent, with the name in the metadata."""
 
@@ -133,21 +137,33 @@ def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], 
         InvalidArgumentError: As `check_id` and `message_from_pb`.
     """
     check_bounds(messages, MAX_MESSAGES, "messages", field)
-    # What is made up for the sender must be in the log too, so it is put into the message before that is read and encoded.
-    now = time_ns() // 1000
-    for index, message in enumerate(messages):
-        ROLES.asked(message.role, f"{field}[{index}].role")
-        check_parts(message.parts, f"{field}[{index}].parts")
-        if not message.id:
-            message.id = new_message_id()
-        if not message.HasField("create_time"):
-            message.create_time.seconds, rest = divmod(now, 1_000_000)
-            message.create_time.nanos = rest * 1000
-        for part in message.parts:
-            if part.HasField("tool_call") and not part.tool_call.call_id:
-                part.tool_call.call_id = new_call_id()
-    values = [message_from_pb(message, f"{field}[{index}]") for index, message in enumerate(messages)]
+    values = [_message_of_request(message, f"{field}[{index}]") for index, message in enumerate(messages)]
     return values, tuple([message.SerializeToString() for message in messages])
+
+
+def _message_of_request(message: pb.Message, field: str) -> Message:
+    # What is made up for the sender must be in the log too, so it is put into the message before that is read and encoded.
+    if not message.id:
+        message.id = new_message_id()
+    if message.HasField("create_time"):
+        time = timestamp_from_pb(message.create_time, f"{field}.create_time")
+    else:
+        now = time_ns() // 1000
+        message.create_time.seconds, rest = divmod(now, 1_000_000)
+        message.create_time.nanos = rest * 1000
+        time = iso_from_micros(now)
+    parts, role = message.parts, _PLAIN_ROLES.get(message.role)
+    if len(parts) == 1 and role is not None and not message.metadata_json:
+        # One plain text, by far the most common, cannot be invalid: it is read at once, in half of the time.
+        part = parts[0]
+        if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
+            return Message(message.id, role, [Part("text", part.text)], time)
+    ROLES.asked(message.role, f"{field}.role")
+    check_parts(parts, f"{field}.parts")
+    for part in parts:
+        if part.HasField("tool_call") and not part.tool_call.call_id:
+            part.tool_call.call_id = new_call_id()
+    return message_from_pb(message, field)
 
 
 def message_from_pb(message: pb.Message, field: str = "message") -> Message:
@@ -280,17 +296,8 @@ def encode_task_header(task: Task, session_id: str, context: RunContext | None) 
     if task.artifacts or task.flow_state or task.metadata or task.failure is not None:
         header = task_header_to_pb(task).SerializeToString()
     else:
-        created = encode_time(micros_from_iso(task.created_at))
-        header = b"".join(
-            (
-                text_field(_ID, task.id),
-                _STATE,
-                varint(STATES[task.state]),
-                _CREATED,
-                VARINTS[len(created)],
-                created,
-            )
-        )
+        created = sized_time(micros_from_iso(task.created_at))
+        header = b"".join((text_field(_ID, task.id), _STATE, varint(STATES[task.state]), _CREATED, created))
     header += text_field(_SESSION, session_id)
     if context is None:
         return header
@@ -444,49 +451,38 @@ _OUTPUT: Final = tag(_FIELDS["output_id"].number)
 
 def _encode_header(fold: TaskFold) -> bytes:
     """The reading of a task's log without messages, artifacts and history. By hand: it is part of every answer."""
-    created, updated = encode_time(fold.create_micros), encode_time(fold.update_micros)
-    header = b"".join(
-        (
-            text_field(_ID, fold.task_id),
-            _STATE,
-            varint(STATES[fold.state]),
-            _CREATED,
-            VARINTS[len(created)],
-            created,
-            _UPDATED,
-            VARINTS[len(updated)],
-            updated,
-            text_field(_SESSION, fold.session_id),
-            text_field(_RUN, fold.run_id),
-            _SEQUENCE,
-            varint(fold.sequence),
-            text_field(_AGENT, fold.agent_name),
-            _MESSAGE_COUNT,
-            varint(len(fold.messages)),
-            _ARTIFACT_COUNT,
-            varint(len(fold.artifacts)),
-        )
-    )
+    # Each text and time is encoded once, also where the context repeats it.
+    created, agent = sized_time(fold.create_micros), sized_text(fold.agent_name)
+    session_id, run_id = sized_text(fold.session_id), sized_text(fold.run_id)
+    pieces = [
+        _ID,
+        sized_text(fold.task_id),
+        _STATE,
+        varint(STATES[fold.state]),
+        _CREATED,
+        created,
+        _UPDATED,
+        sized_time(fold.update_micros),
+        _SESSION,
+        session_id,
+        _RUN,
+        run_id,
+        _SEQUENCE,
+        varint(fold.sequence),
+        _AGENT,
+        agent,
+        _MESSAGE_COUNT,
+        varint(len(fold.messages)),
+        _ARTIFACT_COUNT,
+        varint(len(fold.artifacts)),
+    ]
     if fold.context is None and fold.run_id:
-        header += _encode_context(fold, created)
+        # The envelope of a run whose caller sent none, as `TaskFold.run_context` has it.
+        context = (_CONTEXT_RUN, run_id, _CONTEXT_SESSION, session_id, _CONTEXT_CHAIN, agent, _CONTEXT_CREATED, created)
+        pieces += (_CONTEXT, varint(sum(map(len, context))), *context)
     if fold.metadata or fold.flow_state or fold.context is not None or fold.failure or fold.cancel_reason or fold.usage:
-        return header + _rest_of_header(fold).SerializeToString()
-    return header
-
-
-def _encode_context(fold: TaskFold, created: bytes) -> bytes:
-    """The envelope of a run whose caller sent none, as `TaskFold.run_context` has it."""
-    body = b"".join(
-        (
-            text_field(_CONTEXT_RUN, fold.run_id),
-            text_field(_CONTEXT_SESSION, fold.session_id),
-            text_field(_CONTEXT_CHAIN, fold.agent_name),
-            _CONTEXT_CREATED,
-            VARINTS[len(created)],
-            created,
-        )
-    )
-    return _CONTEXT + varint(len(body)) + body
+        pieces.append(_rest_of_header(fold).SerializeToString())
+    return b"".join(pieces)
 
 
 def _rest_of_header(fold: TaskFold) -> pb.Task:
@@ -523,7 +519,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
             encoded[index] = encode_message(fold.messages[index])
     messages: Sequence[Any] = encoded[first:end]
     first_artifact, end_artifact = window.artifacts(fold.turn_artifact if turn else 0, len(artifacts))
-    results = _encode_newest(artifacts[first_artifact:end_artifact])
+    results = _encode_newest(artifacts[first_artifact:end_artifact]) if end_artifact else []
     omitted: list[str] = []
     if total_size(messages) + total_size(results) > BODY_BYTES:
         messages, results, omitted = cut(messages, results, end, end_artifact)
@@ -537,7 +533,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
         text_field(_OUTPUT, _output_id(fold, turn)),
         delimited(HISTORY_TAG, [_encode_change(*change) for change in changes]),
         delimited(MESSAGES_TAG, messages),
-        delimited(ARTIFACTS_TAG, results),
+        delimited(ARTIFACTS_TAG, results) if results else b"",
         *(text_field(_OMITTED, path) for path in omitted),
     ]
     for key, start in ((_FIRST_MESSAGE, end - len(messages)), (_FIRST_ARTIFACT, end_artifact - len(results))):
@@ -571,11 +567,13 @@ def _output_id(fold: TaskFold, turn: bool) -> str:
 
 
 def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
-    """A StateChange; all of its fields have numbers below 16, and its time a length below 128."""
-    time = encode_time(micros)
-    return b"".join(
-        (b"\x08", varint(STATES[before]), b"\x10", varint(STATES[after]), b"\x1a", VARINTS[len(time)], time)
-    )
+    return _change_states(before, after) + sized_time(micros)
+
+
+@lru_cache(maxsize=64)
+def _change_states(before: TaskState, after: TaskState) -> bytes:
+    """A StateChange up to the key of its time; all of its fields have numbers below 16."""
+    return b"".join((b"\x08", varint(STATES[before]), b"\x10", varint(STATES[after]), b"\x1a"))
 
 
 def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> pb.Task:
@@ -599,14 +597,12 @@ def encode_artifact(artifact: Artifact) -> bytes:
             return ARTIFACT.to_pb(artifact).SerializeToString()  # which names the field
         size = varint(len(raw))
         texts += (_ARTIFACT_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
-    time = encode_time(micros_from_iso(artifact.timestamp))
     return b"".join(
         (
             text_field(_ARTIFACT_ID, artifact.id),
             *texts,
             _ARTIFACT_TIME,
-            VARINTS[len(time)],
-            time,
+            sized_time(micros_from_iso(artifact.timestamp)),
             text_field(_ARTIFACT_KIND, artifact.kind),
         )
     )
@@ -636,10 +632,8 @@ def encode_message(message: Message) -> bytes:
     role = ROLES.get(message.role)
     if role is None:
         return message_to_pb(message).SerializeToString()
-    time = encode_time(micros_from_iso(message.timestamp))
-    return b"".join(
-        (text_field(_MESSAGE_ID, message.id), _ROLE, VARINTS[role], *texts, _TIME, VARINTS[len(time)], time)
-    )
+    time = sized_time(micros_from_iso(message.timestamp))
+    return b"".join((text_field(_MESSAGE_ID, message.id), _ROLE, VARINTS[role], *texts, _TIME, time))
 
 
 _MESSAGE_FIELDS: Final = pb.Message.DESCRIPTOR.fields_by_name
