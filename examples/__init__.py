@@ -1,1 +1,1 @@
-"""Small programs that show how protolink_grpc is used; `python examples/x.py` runs each of them."""
+"""Example programs. Each is started with `python examples/NAME.py`."""

@@ -1,4 +1,4 @@
-"""`http=` makes an agent an A2A agent: the official client books a ticket with it, and plain HTTP reads along."""
+"""An agent that serves A2A with `http=`: A2A's official client books a ticket, and plain HTTP requests read the result."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ class Ticket(Agent):
 
 
 async def say(client: Client, text: str, task_id: str | None = None) -> str:
-    """Send a message, show the states that follow. Returns the id of the task."""
+    """Send a message and print the states that follow. Returns the id of the task."""
     message = new_text_message(text, task_id=task_id, role=Role.ROLE_USER)
     async for answer in client.send_message(SendMessageRequest(message=message)):
         if answer.HasField("task"):
@@ -30,7 +30,7 @@ async def say(client: Client, text: str, task_id: str | None = None) -> str:
 
 
 async def read_along(url: str, task_id: str) -> None:
-    """What `curl` would do: a document, a page of tasks, and a stream, from the event after the one that was seen last."""
+    """Read the card, a page of tasks, and a stream from a position, as one would with `curl`."""
     async with httpx.AsyncClient(base_url=url, headers={"A2A-Version": "1.0"}) as http:
         card = (await http.get("/.well-known/agent-card.json")).json()
         print(card["name"], "speaks", *(each["protocolBinding"] for each in card["supportedInterfaces"][:3]))

@@ -1,4 +1,4 @@
-"""An agent's client made of dataclasses: the stubs of gen/betterproto over grpcio, and nothing of protolink_grpc.
+"""A client made of dataclasses: the stubs in gen/betterproto with grpcio, without protolink_grpc.
 
 PYTHONPATH=gen/betterproto python examples/dataclass_client.py grpc://127.0.0.1:50051 "Where to?"
 """
@@ -33,7 +33,7 @@ GOES_ON = {v1.TaskState.SUBMITTED, v1.TaskState.WORKING}
 
 
 class CallError(Exception):
-    """A call failed: gRPC's `code`, the agent's `reason` and `metadata`, the wrong `fields`, and when to try again."""
+    """A failed call: gRPC's `code`, the agent's `reason` and `metadata`, the invalid `fields`, and the minimum retry delay."""
 
     def __init__(self, code: grpc.StatusCode, message: str, details: Sequence[Any] = ()) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ class CallError(Exception):
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """What gRPC raises within is a CallError without."""
+    """Convert gRPC's errors to CallError."""
     try:
         yield
     except grpc.RpcError as error:
@@ -61,24 +61,24 @@ def typed_errors() -> Iterator[None]:
 
 
 class Attempts:
-    """The attempts of one call or stream: how long to wait after a cut, and when to give up (docs/polyglot.md)."""
+    """The attempts of one call or stream: the backoff after an interruption, and when to give up (docs/polyglot.md)."""
 
     def __init__(self, patience_s: float, timeout_s: float | None = None) -> None:
         self._patience_s, self._ends = patience_s, timeout_s and time.monotonic() + timeout_s
         self.progress()
 
     def progress(self) -> None:
-        """There was an event: the next cut is a first one."""
+        """Record an event: the next interruption counts as the first one."""
         self._pause_s, self._first_cut = 0.1, 0.0
 
     def left_s(self) -> float | None:
         return self._ends and max(0.0, self._ends - time.monotonic())
 
     def may_go_on(self, error: CallError, open_since: float | None = None) -> bool:
-        """Whether to try again, once it is time for it."""
+        """Wait for the time of the next attempt. Returns False if there is none."""
         now, left_s = time.monotonic(), self.left_s()
         if open_since and now - open_since >= 1 and "failed to connect" not in str(error):
-            self._first_cut = 0.0  # it was open: patience begins again, and the pauses go on growing
+            self._first_cut = 0.0  # it was open: the retry time starts again, and the pauses keep growing
         self._first_cut = self._first_cut or now
         rest_s = self._first_cut + self._patience_s - now
         if not error.is_cut or rest_s <= error.retry_after_s:
@@ -90,16 +90,16 @@ class Attempts:
 
 
 @dataclass
-class Details(grpc.ClientCallDetails):  # the stubs' methods take a message only: an interceptor adds the rest
+class Details(grpc.ClientCallDetails):  # the stubs' methods only take a message, so an interceptor adds metadata
     method: str
     timeout: float | None
     metadata: tuple[tuple[str, str | bytes], ...]
 
 
 class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
-    """One agent or registry. `timeout_s` bounds the wait for one answer, never the run; streams last as long as theirs.
+    """A client of one agent or registry. `timeout_s` limits the wait for a response, never the run; streams have no timeout.
 
-    What was cut is tried again for `patience_s` without progress. `insecure_ok` lets credentials go in the clear.
+    Interrupted calls are retried for `patience_s` without progress. `insecure_ok` allows unencrypted credentials.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         attempts = Attempts(self._patience_s, self._timeout_s)
         while True:
             call = continuation(Details(details.method, attempts.left_s(), self._headers), request)
-            error = call.exception()  # which waits for the answer
+            error = call.exception()  # waits for the response
             if error is None or not attempts.may_go_on(CallError.of(error)):
                 return call
 
@@ -134,13 +134,13 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         return continuation(Details(details.method, None, self._headers), request)
 
     def send(self, given: v1.TaskInput, request_id: str = "") -> v1.Task:
-        """The task when it has ended or waits. It always has a request id: repeated or not, it runs once."""
+        """Send a task and return it when it has ended or waits. The request id makes retries safe: it runs once."""
         with typed_errors():
             done = self.agent.send_task(v1.SendTaskRequest(input=given, request_id=request_id or uuid4().hex))
         return done.task or v1.Task()
 
     def get(self, task_id: str) -> v1.Task:
-        """The whole task, by several calls where it is too large for one answer; `omitted` names what is too large by itself."""
+        """Return the complete task, by several calls if it is large. `omitted` names fields that are too large for a response."""
         request = v1.GetTaskRequest(task_id=task_id)
         with typed_errors():
             task = self.agent.get_task(request).task or v1.Task()
@@ -148,20 +148,20 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 request = replace(request, before_message=task.first_message, before_artifact=task.first_artifact)
                 earlier = self.agent.get_task(request).task or v1.Task()
                 if not earlier.messages and not earlier.artifacts:
-                    break  # the agent has no more
+                    break  # there are no earlier ones
                 task.messages, task.artifacts = earlier.messages + task.messages, earlier.artifacts + task.artifacts
                 task.omitted = list(dict.fromkeys(task.omitted + earlier.omitted))
                 task.first_message, task.first_artifact = earlier.first_message, earlier.first_artifact
         return task
 
     def call_tool(self, request: v1.CallToolRequest) -> v1.CallToolResponse:
-        """The tool's output. The call always has a request id and the id of its task: repeated or not, it is one task."""
+        """Call a tool and return its output. The request id and the task id make retries safe: it is one task."""
         sent = replace(request, request_id=request.request_id or uuid4().hex, task_id=request.task_id or str(uuid4()))
         with typed_errors():
             return self.control.call_tool(sent)
 
     def stream(self, given: v1.TaskInput, request_id: str = "") -> Iterator[v1.RunEvent]:
-        """Its events until it has ended or waits, whatever happens to the connection. The run does not end with them."""
+        """Yield the task's events until it has ended or waits, across interruptions. Leaving the stream does not end the run."""
         request = v1.StreamTaskRequest(input=given, request_id=request_id or uuid4().hex)
         attempts, task_id, after, settled = Attempts(self._patience_s), "", 0, False
         while True:
@@ -169,7 +169,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
             begun: Any = self.agent.subscribe_task(rest) if task_id else self.agent.stream_task(request)
             opened = time.monotonic()
             try:
-                # Closed when the caller leaves, which ends the call.
+                # Closed when the caller leaves the loop, which ends the call.
                 with typed_errors(), closing(begun):
                     for event in (each for response in begun for each in response.events):
                         attempts.progress()
@@ -186,7 +186,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
 
 
 def said(text: str, task_id: str = "", expected_sequence: int = 0) -> v1.TaskInput:
-    """One message, to the task of that id or to a new one, which has its id before it is sent and is found without an answer."""
+    """An input with one message, for an existing task or for a new one. The client chooses the id of a new task."""
     message = v1.Message(role=v1.MessageRole.USER, parts=[v1.Part(text=text)])
     target = v1.TaskTarget.CONTINUE if task_id else v1.TaskTarget.CREATE
     return v1.TaskInput(task_id or str(uuid4()), target, expected_sequence, [message])

@@ -1,4 +1,4 @@
-"""A golden run: with a scripted model, a run has the same events each time, so a test can compare all of them."""
+"""A golden run: with a scripted model, a run always has the same events, so a test can compare all of them."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ GOLDEN = [
     (13, "task.artifact", False),
     (14, "task.status", True),
 ]
-"""Sequence, type, and whether the event is the last one. Ids and times are left out: they are new each time."""
+"""Sequence, type, and whether the event is the last one. Ids and times are left out, because they change."""
 
 agent = Agent(
     name="adder",

@@ -1,4 +1,4 @@
-"""Who may call: keys that name a caller and its scopes, what these open, and how often. The same over gRPC and HTTP."""
+"""Authentication with API keys, access rules by scope, and a rate limit, for gRPC and HTTP."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -25,15 +25,15 @@ agent = Agent(
     url="grpc://127.0.0.1:0",
     serving=ServingConfig(
         http="127.0.0.1:0",
-        # Keys belong where secrets are kept, not into a program.
+        # In production, read keys from a secret store.
         authenticator=APIKeyAuth(
             {"key-of-ann": Principal("ann", frozenset({"payments", "operate"})), "key-of-bob": Principal("bob")}
         ),
-        # Services and methods have the names that they have over gRPC, whatever a call comes by.
+        # The names of gRPC's services and methods apply to all protocols.
         access=AccessRules({"/plgrpc.v1.ControlService/*": "operate"}),
         rate_limit=RateLimit(per_second=0.1, burst=3),
     ),
-    # What a tool does, it does for the caller of the task: this one needs a caller with a scope.
+    # A tool runs on behalf of the task's caller: this one requires a scope of the caller.
     policy=CapabilityPolicy({"payments.write": {"effect": "allow", "scopes": ["payments"]}}),
 )
 

@@ -1,4 +1,4 @@
-"""An agent that asks back: the task waits, and goes on with the answer."""
+"""An agent that asks for more input: the task waits and continues with the answer."""
 
 import asyncio
 

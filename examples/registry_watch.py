@@ -1,4 +1,4 @@
-"""Find agents by what they can do, and see them come and go."""
+"""Find agents by tags and other attributes, and watch them come and go."""
 
 import asyncio
 from contextlib import aclosing

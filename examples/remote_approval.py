@@ -1,4 +1,4 @@
-"""An agent asks before it pays, and waits; somebody else answers, over the network, after the agent was restarted."""
+"""A payment waits for an approval. The answer comes over the network, after the agent was restarted."""
 
 import asyncio
 import tempfile
@@ -48,7 +48,7 @@ async def main() -> None:
             (approval,) = (await approver.list_approvals()).approvals
             action = approval.request.action
             print(f"waiting: {action.name} {action.payload['arguments']}")
-            # What is approved is what was seen: its etag refuses anything else.
+            # The etag ensures that exactly the reviewed action is approved.
             answer = await approver.respond_approval(
                 None,
                 approval,

@@ -1,4 +1,4 @@
-"""Record a run while it goes on, keep its report without secrets, and look at it again without running anything."""
+"""Record a run, save its report without secrets, and replay it without executing anything."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A model wants to publish a record: policy asks a person first, who sees a preview; a stricter caller gets a refusal.
+"""A model publishes a record: the policy requires an approval with a preview, and a stricter caller's policy denies it.
 
 No API key, service or port is needed. `python examples/runtime_policy_and_approvals.py`
 """
@@ -20,11 +20,11 @@ from protolink_grpc import (
 )
 
 record = {"id": "42", "status": "draft"}
-"""What must not change without an approval."""
+"""The records, which must not change without an approval."""
 
 
 def preview(arguments: dict[str, str], context: RunContext) -> RunAction:
-    """What a person sees before it happens; it performs nothing."""
+    """Build the preview for the approver. It has no effects."""
     change = {"record": arguments["record_id"], "status": f"{record['status']} -> published"}
     return RunAction(
         kind="tool.call",
@@ -35,7 +35,7 @@ def preview(arguments: dict[str, str], context: RunContext) -> RunAction:
 
 
 async def approve(request: ApprovalRequest, context: RunContext) -> ApprovalDecision:
-    """Stands for a dialog: shows what would happen, and says yes."""
+    """Print the preview and approve, in place of a dialog."""
     shown = request.action.artifacts[0].parts[0].content
     print(f"approve {request.action.name}? {shown['status']}: yes")
     return ApprovalDecision(approved=True, request_id=request.request_id, decided_by="operator")
@@ -63,7 +63,7 @@ async def publish_record(record_id: str) -> dict[str, str]:
 
 
 async def ask(context: RunContext) -> Task:
-    """One task under a context; prints the events that matter here, and returns the task."""
+    """Send a task with a context, print the relevant events, and return the task."""
     task = context.attach_to_task(Task.create_infer(prompt="Publish record 42"))
     sink = InMemoryEventSink()
     async for event in agent.handle_task_streaming(task):

@@ -1,4 +1,4 @@
-"""Report while working, watch it live, lose the connection, and go on where it broke off."""
+"""Report progress, stream it live, lose the connection, and resume the stream."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def main() -> None:
                 show(event)
                 seen = event.sequence or seen
                 if seen == 4:
-                    break  # The connection is gone. The run goes on: it belongs to the agent, not to the call.
+                    break  # The connection is closed. The run continues, because it belongs to the agent and not to the call.
         print("-- cut --")
         async for event in client.subscribe(task.id, after=seen):
             show(event)

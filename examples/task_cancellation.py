@@ -1,4 +1,4 @@
-"""A long tool is canceled in the middle: it never comes to its commit, and the stream ends with one canceled event.
+"""A long tool is canceled in the middle: it never commits, and the stream ends with one canceled event.
 
 `python examples/task_cancellation.py`
 """
@@ -8,14 +8,14 @@ import asyncio
 from protolink_grpc import Agent, InMemoryEventSink, RunContext, Task, TaskProgress, ToolContext
 
 committed: list[str] = []
-"""Reports that were really sent."""
+"""The reports that were sent."""
 
 agent = Agent(name="worker")
 
 
 @agent.tool
 async def send_report(name: str, context: ToolContext) -> str:
-    """Prepare a report in five steps, and send it. The commit is the last thing that happens, right after a checkpoint."""
+    """Prepare a report in five steps and send it. The sending comes last, right after a checkpoint."""
     for step in range(1, 6):
         await context.progress(20 * step, f"page {step} of 5")
         await asyncio.sleep(0.2)

@@ -1,8 +1,8 @@
-"""The agent that A2A's official compatibility kit talks to: the prefix of a message's id says what it wants to see.
+"""The agent for A2A's official compatibility kit: the prefix of a message's id selects the behavior.
 
     python -m examples.tck_agent                 # gRPC on 50051, JSON-RPC and REST on 9999
 
-docs/conformance.md says how the kit is run against it, and what came out.
+docs/conformance.md describes how to run the kit, and its results.
 """
 
 import argparse
@@ -27,13 +27,13 @@ from protolink_grpc import (
 from protolink_grpc.models.events import TaskArtifactUpdated
 
 LONG_S = 6.0
-"""How long the long-running task works: the kit subscribes to it meanwhile."""
+"""How long the long-running task works, in seconds: the kit subscribes to it meanwhile."""
 
 REQUIRED = Extension("urn:a2a:tck:required-extension", "Demanded by the kit's extension tests", required=True)
 
 
 def message_id(task: Task) -> str:
-    """The id that the caller gave its message; the log has one of its own where a caller repeats one."""
+    """The caller's id of a message. The log has another one if the caller repeats an id."""
     message = task.messages[-1]
     own = (message.metadata or {}).get("a2a", {})
     return str(own.get("message_id", message.id))
@@ -73,7 +73,7 @@ OUTPUTS: dict[str, Callable[[], list[Any]]] = {
 
 
 class TckAgent(Agent):
-    """Does what the id of the message says; anything else it completes with a greeting, or asks what else, where it converses."""
+    """Follows the message's id. Other messages get a greeting, or a question if the task is a conversation."""
 
     converses = False
 
@@ -100,7 +100,7 @@ class TckAgent(Agent):
 
 
 async def accept_kit(method: str, metadata: Mapping[str, str]) -> Principal:
-    """Authenticate every caller: the kit for v1.0 sends no credentials and asks for what only authenticated callers may read."""
+    """Authenticate every caller, because the kit for v1.0 reads the extended card without credentials."""
     return Principal("kit")
 
 
@@ -124,11 +124,11 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
         authenticator=accept_kit_v03 if v03 else accept_kit,
         http=HttpOptions(listen=f"{host}:{http_port}"),
         a2a=A2AOptions(
-            # The kit's receivers are on this machine.
+            # The kit's webhooks are on this machine.
             push=PushOptions(allow=("private",)),
             extended_card=card,
             extensions=(REQUIRED,) if extension else (),
-            # A stream of one that may answer with a message shows nothing until it is clear that it does not.
+            # With message replies, a stream would be empty until it is clear that the answer is a task.
             message_replies=not v03,
             dual_card=v03,
         ),
