@@ -1,1 +1,1 @@
-"""The vacation mesh: a registry and four agents, each its own process, that plan and book a trip together."""
+"""The vacation demo: a registry and four agents, each in its own process, plan and book a trip."""

@@ -1,4 +1,4 @@
-"""The advisor agent: ranks offers by comfort, price and what the weather makes worth having."""
+"""The advisor agent: ranks offers by comfort, price and weather."""
 
 from examples.vacation.process import own_store, registry_url, serve
 from examples.vacation.trip import Advice, Forecast, Offer, Ranked
@@ -7,7 +7,7 @@ from protolink_grpc import Agent, AgentCard
 POOR_FIT, GOOD_FIT = 50, 75
 
 FINE_WEATHER, BAD_WEATHER = ("beach", "pool"), ("spa", "indoor pool", "centre")
-"""Extras that count on sunny days, and on the others."""
+"""Extras that count on sunny days and on other days."""
 
 agent = Agent(
     AgentCard(
@@ -23,7 +23,7 @@ agent = Agent(
 
 @agent.tool(read_only=True)
 def advise(weather: Forecast, offers: list[Offer]) -> Advice:
-    """The offers, best first, each with what speaks for it."""
+    """Rank the offers, best first, each with its advantages."""
     welcome = FINE_WEATHER if weather.fit >= POOR_FIT else BAD_WEATHER
     dearest = max((offer.total for offer in offers), default=1.0)
     ranked = [_ranked(offer, welcome, dearest) for offer in offers]

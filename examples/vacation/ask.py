@@ -1,4 +1,4 @@
-"""Asking the person at the terminal whether an action may run, and telling the agent what he says."""
+"""Asks the user at the terminal whether an action may run, and sends the answer to the agent."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ class Approver:
     """Answers the approvals of one agent.
 
     Args:
-        says_yes: Approve everything, as a script wants it.
-        command: What to type in a second terminal, without its arguments.
+        says_yes: Approve everything, for scripts.
+        command: The command to answer in a second terminal, without its arguments.
     """
 
     def __init__(self, client: AgentClient, console: Console, *, says_yes: bool, command: str) -> None:
@@ -29,16 +29,16 @@ class Approver:
         self._command = command
 
     async def answer(self, request: ApprovalRequest) -> None:
-        """Show what would be done, have it decided, and say so to the agent. Canceling it withdraws the question only here."""
+        """Show the action, ask the user, and send the answer. Canceling this only withdraws the question at this terminal."""
         approval = await self._pending(request)
         if approval is None:
-            return  # somebody was faster
+            return  # it has been answered elsewhere
         self._show(approval)
         approved, reason = await self._decided(request)
         await self._client.respond_approval(None, approval, approved, reason=reason)
 
     async def _pending(self, request: ApprovalRequest) -> Approval | None:
-        """The approval as the agent lists it, with the etag of what would really run."""
+        """Fetch the pending approval with its etag."""
         waiting = (await self._client.list_approvals(task_id=request.task_id)).approvals
         return next((each for each in waiting if each.request.request_id == request.request_id), None)
 
@@ -53,7 +53,7 @@ class Approver:
             self._console.print(table(f"Preview: {action.name}", action.payload))
 
     async def _decided(self, request: ApprovalRequest) -> tuple[bool, str]:
-        """The decision and its reason."""
+        """Ask for the decision and its reason."""
         if self._says_yes:
             self._console.print("Approved by --yes.\n")
             return True, "--yes"
@@ -79,11 +79,11 @@ class Approver:
 
 
 async def _line() -> str:
-    """The next line of the terminal, empty at its end. Unlike `input`, it can be given up: no thread stays behind."""
+    """Read the next line of the terminal, or empty at its end. Unlike `input`, this can be canceled without leaving a thread."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
     stdin = sys.stdin.fileno()
-    # A terminal is readable when a whole line is there.
+    # A terminal becomes readable when a complete line is available.
     loop.add_reader(stdin, _once(ready))
     try:
         await ready

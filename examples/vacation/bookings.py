@@ -1,4 +1,4 @@
-"""The hotel agent's memory: who sleeps where on which night. No room is sold twice, whoever asks at the same time."""
+"""The hotel agent's bookings. No room is sold twice, also with concurrent requests."""
 
 import sqlite3
 import threading
@@ -29,7 +29,7 @@ class Bookings:
         self._db.close()
 
     def booked(self, hotel: str, night: date) -> int:
-        """Rooms that are taken in that night."""
+        """The number of rooms that are booked for that night."""
         with self._lock:
             return self._booked(hotel, night)
 
@@ -39,14 +39,14 @@ class Bookings:
         """Take rooms for all nights or for none.
 
         Args:
-            order_id: The same order is booked once, however often it is repeated.
-            nights: Each night with the number of rooms that may be taken in it at most.
+            order_id: Idempotency key: a repeated order is booked once.
+            nights: Each night with the maximum number of rooms that may be booked.
 
         Returns:
-            The reference, an earlier one for a repeated order; None when a night has too few rooms left.
+            The reference (of the first booking for a repeated order), or None if a night has too few rooms.
         """
         with self._lock:
-            # Other processes on this file wait here: what is read below stays true until the commit.
+            # Other processes wait here, so the values read below stay valid until the commit.
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 found = self._book(order_id, reference, hotel, nights, rooms, total)

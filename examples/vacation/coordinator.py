@@ -1,7 +1,7 @@
-"""The coordinator: its model plans the trip with weather, hotel and advisor, and books once somebody has approved the booking.
+"""The coordinator: its model plans the trip with the other agents and books it after an approval.
 
-The model says what is to be done; the code says what may be done, and what counts: a trip is booked when there is a booking, not
-when a model says so.
+The model decides what to do, the code what is allowed and what counts: a trip is booked if there is a booking, not if the model
+    claims it.
 """
 
 import json
@@ -37,7 +37,7 @@ from protolink_grpc import (
 )
 
 PREPARATION = timedelta(days=14)
-"""Without a date, nobody leaves earlier than this."""
+"""The minimum number of days until the departure, for trips without a date."""
 
 TRIP = TypeAdapter(Trip)
 EXAMPLE = '{"to": "Santorini", "nights": 5, "guests": 2}'
@@ -64,13 +64,13 @@ class Coordinator(Agent):
             system_prompt=INSTRUCTIONS,
             policy=CapabilityPolicy({"bookings.write": "require_approval"}),
             approvals=Approvals(remote=True),
-            # Every hotel of a place may be sold out at the last moment; each of them is one refusal.
+            # Every hotel of a place may be sold out when it is booked; each of them is a rejected call.
             infer=InferSettings(max_tool_corrections=5),
-            # Doing the work again finds in the log what is done, so a crash is no reason to give up.
+            # After a crash the handler runs again and finds the finished work in the log.
             recovery="resume",
             **options,
         )
-        # The hotel knows a repeated order by its id, so a call that a crash has cut off is simply repeated.
+        # The hotel recognizes a repeated order by its id, so a call that a crash has interrupted can be repeated.
         self.tool(capabilities=["bookings.write"], action_builder=preview, idempotent=True)(self.book)
 
     async def handle_task(self, task: Task) -> Task:
@@ -92,7 +92,7 @@ class Coordinator(Agent):
     async def book(
         self, hotel: str, start: date, nights: Nights, guests: Guests, at_most: Budget, context: ToolContext
     ) -> dict[str, Any]:
-        """Book rooms for a stay, once somebody has approved it. `at_most` is EUR for all rooms and nights."""
+        """Book rooms for a stay, after an approval. `at_most` is EUR for all rooms and nights."""
         stay = {"start": start.isoformat(), "nights": nights, "guests": guests}
         order = {"order_id": context.action_id, "hotel": hotel, "at_most": at_most, **stay}
         try:
@@ -106,16 +106,16 @@ class Coordinator(Agent):
 
 
 async def is_booked(task_id: str) -> bool:
-    """Whether the log of the current run's task has a booking."""
+    """Whether the log of the current task has a booking."""
     run = current_run()
     if run is None:
         return False
-    await run.flush()  # what was published a moment ago may be on its way to the log
+    await run.flush()  # what was just published may not be in the log yet
     return run.has_artifact(booking_id(task_id))
 
 
 def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
-    """What a person sees before it is booked."""
+    """Build the preview of a booking for the approver."""
     nights = arguments["nights"]
     shown = {
         "Hotel": arguments["hotel"],
@@ -128,13 +128,13 @@ def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
 
 
 def question(task: Task, trip: Trip) -> Task:
-    """The task as its model sees it: the wish in words, and in JSON for those who read that better."""
+    """Build the prompt: the trip in words and as JSON."""
     earliest = date.today() + PREPARATION  # noqa: DTZ011 -- a day at the traveller's place, not an instant
     wish = asdict(trip) | {
         "start": trip.start.isoformat() if trip.start else None,
         "earliest": earliest.isoformat(),
     }
-    # The wish's own id: what is done for it is found under that id after a crash.
+    # The id of the trip's message: after a crash, the finished work is found under that id.
     asked = Message(id=task.messages[-1].id, parts=[Part.infer(prompt=f"{trip.question}\n{json.dumps(wish)}")])
     return Task(id=task.id, messages=[asked], state=task.state)
 
@@ -150,12 +150,12 @@ def trip_of(task: Task) -> Trip:
 
 
 def booking_id(task_id: str) -> str:
-    """The id of the artifact with the booking: one for each task."""
+    """The id of the artifact with the booking; each task has one."""
     return f"booking-{task_id}"
 
 
 def refusal(error: TaskExecutionError) -> Exception:
-    """Why the hotel did not book: its own refusal where it refused, which the model can answer; else the error as it is."""
+    """The hotel's rejection, which the model can react to, or the original error."""
     part = error.task.get_last_part() if error.task is not None else None
     said = part.as_tool_output().error if part is not None and part.type == "tool_output" else None
     if not isinstance(said, dict) or said.get("status") != "rejected":

@@ -1,4 +1,4 @@
-"""The demo: starts the mesh, sends it one wish, shows what happens, asks before it books, and says where the log is kept.
+"""The demo: starts the agents, sends them a trip, shows the events, asks before it books, and prints where the log is stored.
 
 `python -m examples.vacation.demo --to Santorini --nights 5 --guests 2`
 """
@@ -36,17 +36,17 @@ from protolink_grpc import (
 )
 
 OUTAGE_S = 5.0
-"""How long the stream may be cut before the demo gives up; it notices a dead agent earlier by itself."""
+"""How long the stream may be interrupted before the demo gives up, in seconds. An agent that has ended is noticed earlier."""
 
 BUDGET = RunBudget(max_steps=16, max_llm_calls=20, max_tool_calls=20)
-"""What planning one trip may use up: some twice of what it takes when every hotel is sold out at the last moment."""
+"""The budget for planning one trip: about twice the usage if every hotel turns out to be sold out."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the demo; returns the exit code: 0 booked, 1 not booked, 2 wrong arguments, 130 and 143 interrupted."""
+    """Run the demo. Returns the exit code: 0 booked, 1 not booked, 2 invalid arguments, 130 and 143 interrupted."""
     arguments = _parser().parse_args(argv)
     if hasattr(sys.stdout, "reconfigure"):
-        # A terminal that cannot show a degree sign must not end the demo.
+        # The demo must not fail on a terminal that cannot show a degree sign.
         sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, markup=False, emoji=False)
     try:
@@ -93,7 +93,7 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _where(mesh: Mesh, name: str) -> str:
-    """The URL of a process, and the language that its card says it is written in."""
+    """The URL of a process, and the language in its card's metadata."""
     if name == "registry":
         return mesh.registry_url
     card = await mesh.card_of(name)
@@ -102,7 +102,7 @@ async def _where(mesh: Mesh, name: str) -> str:
 
 
 async def _ask(client: AgentClient, trip: Trip, console: Console, approver: Approver) -> tuple[Task, RunReport]:
-    """Send the wish, show the task as it goes on, have its approvals answered; returns the task at its end, and its report."""
+    """Send the trip, show the events, and answer approvals. Returns the task at its end and its report."""
     wish = {"to": trip.to, "nights": trip.nights, "guests": trip.guests, "budget": trip.budget}
     wish["start"] = trip.start.isoformat() if trip.start else None
     task = Task.create(Message.user(trip.question).add_part(Part.json(wish)), budget=BUDGET)
@@ -123,7 +123,7 @@ async def _watch(client: AgentClient, task: Task, screen: Screen, approver: Appr
     async with aclosing(client.send_task_streaming(None, task, deltas=True)) as events:
         async for event in events:
             if asking is not None and (isinstance(event.payload, ApprovalDecided) or event.final):
-                # Answered, here or elsewhere; or the task has ended without an answer.
+                # Answered, here or elsewhere, or the task has ended without an answer.
                 asking.cancel()
             screen.show(event)
             if isinstance(event.payload, ApprovalRequired):
@@ -131,7 +131,7 @@ async def _watch(client: AgentClient, task: Task, screen: Screen, approver: Appr
 
 
 def _say_where(console: Console, task: Task, directory: Path, url: str, registry_url: str | None) -> None:
-    """Where the log is, and what to type next; `registry_url` is that of a mesh that stays up."""
+    """Print where the log is and what to type next. `registry_url` is set if the agents keep running."""
     program, store = _protolink(), str(directory / "coordinator.db")
     lines = ["", f"Task  {task.id}", f"Log   {store}", ""]
     lines += ["To look at the run again, from the file:"]
@@ -151,7 +151,7 @@ def _say_where(console: Console, task: Task, directory: Path, url: str, registry
 
 
 def _protolink() -> str:
-    """The command line of this environment, as short as the user's PATH allows."""
+    """The command `plgrpc` of this environment, as short as the user's PATH allows."""
     own = Path(sys.executable).parent / "plgrpc"
     found = shutil.which("plgrpc")
     if found is not None and Path(found).resolve() == own.resolve():
@@ -164,7 +164,7 @@ def _words(*words: str) -> str:
 
 
 def _asked_to_stop() -> asyncio.Event:
-    """Set by Ctrl-C and SIGTERM, which from now on are the way to end and not an interruption."""
+    """Return an event that Ctrl-C and SIGTERM set from now on."""
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked.set)
@@ -172,7 +172,7 @@ def _asked_to_stop() -> asyncio.Event:
 
 
 def _end_on_signals() -> None:
-    """Let SIGTERM and a closed terminal end the running task as Ctrl-C does, so that the children are taken down."""
+    """Make SIGTERM and a closed terminal end the running task like Ctrl-C, so that child processes are ended too."""
     task = asyncio.current_task()
     if task is not None:
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -180,7 +180,7 @@ def _end_on_signals() -> None:
 
 
 def _directory(wanted: Path | None) -> Path:
-    """The directory of this run: the one asked for, or the next free one under `.demo`."""
+    """The directory of this run: the given one, or the next free one under `.demo`."""
     if wanted is not None:
         wanted.mkdir(parents=True, exist_ok=True)
         return wanted

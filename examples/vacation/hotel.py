@@ -1,4 +1,4 @@
-"""The hotel agent: what is free, what it costs, and the booking itself, which it keeps."""
+"""The hotel agent: finds free rooms with their prices, and stores bookings."""
 
 import secrets
 from datetime import date, timedelta
@@ -12,10 +12,10 @@ from examples.vacation.trip import Booking, Budget, Guests, Nights, Offer, Searc
 from protolink_grpc import Agent, AgentCard, ToolRejectedError
 
 WEEKEND = 1.15
-"""Fridays and Saturdays cost this much more."""
+"""The price factor of Fridays and Saturdays."""
 
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""For references that are read over the phone: no I, O, 0, 1."""
+"""The characters of references, without the similar I, O, 0 and 1."""
 
 agent = Agent(
     AgentCard(
@@ -32,7 +32,7 @@ bookings = Bookings(own_file("bookings.db"))
 
 @agent.tool(read_only=True)
 def offers(destination: str, start: date, nights: Nights, guests: Guests, budget: Budget | None = None) -> Search:
-    """Hotels with room for everybody on every night, within the budget."""
+    """Find hotels with enough rooms on every night, within the budget."""
     stay = _stay(start, nights)
     free = [hotel for hotel in place_named(destination).hotels if _has_room(hotel, stay, guests)]
     found = sorted((_offer(hotel, stay, guests) for hotel in free), key=lambda offer: offer.total)
@@ -44,7 +44,7 @@ def offers(destination: str, start: date, nights: Nights, guests: Guests, budget
 def book(
     order_id: str, hotel: str, start: date, nights: Nights, guests: Guests, at_most: Budget | None = None
 ) -> Booking:
-    """Book rooms for EUR `at_most` in all; the same order is booked once, however often it is sent."""
+    """Book rooms for EUR `at_most` in total. A repeated order is booked once."""
     house, stay = hotel_named(hotel), _stay(start, nights)
     offer = _offer(house, stay, guests)
     if at_most is not None and offer.total > at_most:
@@ -77,7 +77,7 @@ def _has_room(hotel: Hotel, stay: list[date], guests: int) -> bool:
 
 
 def _regulars(hotel: Hotel, night: date) -> int:
-    """Rooms that other people have taken in that night: up to two thirds of the house, never all of it."""
+    """The number of rooms that are taken by others in that night: up to two thirds of the hotel."""
     return Random(f"{hotel.name} {night}").randint(0, hotel.rooms * 2 // 3)
 
 

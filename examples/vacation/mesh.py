@@ -1,7 +1,7 @@
-"""The mesh as processes: starts the registry and the agents, knows when they are ready, and leaves none behind.
+"""The processes of the demo: starts the registry and the agents, waits until they are ready, and ends them.
 
-Each child holds the reading end of a pipe from this process as its stdin and ends when it closes. So even a demo that is killed,
-which can run no code of its own any more, takes its children with it.
+The stdin of each child is a pipe from this process, and the child ends when the pipe is closed. The children therefore end even
+if the demo is killed.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ T = TypeVar("T")
 AGENTS = ("weather", "hotel", "advisor", "coordinator")
 
 START_S = 60.0
-"""A loaded machine may take its time; a child that ends instead is noticed at once."""
+"""Timeout of the start, in seconds: long, for a loaded machine. A child that ends is noticed at once."""
 
 STOP_S = 5.0
-"""How long children may finish before they are killed."""
+"""How long children may take to end before they are killed, in seconds."""
 
 LOG_LINES = 12
-"""How much of a dead child's log is shown."""
+"""How much of the log of a failed child is shown."""
 
 
 class MeshError(Exception):
-    """A process of the mesh did not come up, or did not stay up. The text says which, and what it said last."""
+    """A process did not start, or has ended. The message contains its name and the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Mesh:
     """Registry and agents, one process each; a context manager that owns the processes.
 
     Args:
-        directory: For their files.
-        environment: Variables for all of them, beside those of this process.
-        programs: Programs that take the place of agents of ours, by name; each is started with LIFELINE as its argument.
+        directory: Directory of their files.
+        environment: Additional environment variables of all processes.
+        programs: Programs to start instead of the agents in this package, by name, with LIFELINE as their argument.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Mesh:
 
     async def __aenter__(self) -> Self:
         try:
-            # All at once: agents take their time to load, and need the registry's URL only then.
+            # All at once: agents take some time to load before they need the registry's URL.
             registry = await self._start("registry", stdout=asyncio.subprocess.PIPE)
             agents = [await self._start(name) for name in AGENTS]
             self.registry_url = await self.while_up(_first_line(registry))
@@ -97,10 +97,10 @@ class Mesh:
         return (await self.registry.get(name)).card
 
     async def while_up(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work`, as long as all processes of the mesh live.
+        """Wait for `work` while all processes are running.
 
         Raises:
-            MeshError: One of them ended first; `work` is canceled.
+            MeshError: A process has ended; `work` is canceled.
         """
         task = asyncio.ensure_future(work)
         ends = {asyncio.ensure_future(child.process.wait()): child for child in self._children}
@@ -115,7 +115,7 @@ class Mesh:
             await asyncio.wait([task, *ends])
 
     async def aclose(self) -> None:
-        """End all processes, agents before the registry that they say goodbye to."""
+        """End all processes: first the agents, which deregister, then the registry."""
         agents = [child for child in self._children if child.name != "registry"]
         rest = [child for child in self._children if child.name == "registry"]
         await _stop(agents)
@@ -133,14 +133,14 @@ class Mesh:
                     stdout=log if stdout is None else stdout,
                     stderr=log,
                     env={**os.environ, **self._environment, DIRECTORY: str(self.directory)},
-                    # Ctrl-C in a terminal reaches this process only, which then ends the others in order.
+                    # Ctrl-C in a terminal reaches only this process, which then ends the others in order.
                     start_new_session=True,
                 )
             )
             try:
                 process = await asyncio.shield(starting)
             except asyncio.CancelledError:
-                # It may be up already, and somebody has to end it.
+                # It may be running already and must be ended.
                 self._children.append(Child(name, await starting, path))
                 raise
         child = Child(name, process, path)
@@ -189,7 +189,7 @@ async def _stop(children: list[Child]) -> None:
             for child in children:
                 await child.process.wait()
     finally:
-        # After the timeout, or when somebody is too impatient for an orderly end.
+        # After the timeout, or after a second Ctrl-C.
         for child in children:
             if child.process.returncode is None:
                 child.process.kill()

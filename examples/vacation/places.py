@@ -1,4 +1,4 @@
-"""The world of the mesh: destinations with their climate and their hotels. Constant, so that every run can be repeated.
+"""The data of the demo: destinations with their climate and hotels. It is constant, so that every run can be repeated.
 
 Climate figures are rounded monthly averages; the hotels are invented.
 """
@@ -171,17 +171,17 @@ NAMES = tuple(place.name for place in PLACES)
 
 
 def nearest_name(name: str) -> str | None:
-    """The known destination that `name` was meant to be, upper and lower case aside; None where nobody can tell."""
+    """The most similar known destination, ignoring case, or None if none is similar."""
     by_key = {known.casefold(): known for known in NAMES}
     found = difflib.get_close_matches(name.strip().casefold(), by_key, n=1)
     return by_key[found[0]] if found else None
 
 
 def place_named(name: str) -> Place:
-    """The destination of that name, upper and lower case aside.
+    """The destination with that name, ignoring case.
 
     Raises:
-        ToolRejectedError: There is none; suggests the nearest.
+        ToolRejectedError: There is none. The error suggests the most similar one.
     """
     for place in PLACES:
         if place.name.casefold() == name.strip().casefold():

@@ -1,7 +1,7 @@
-"""The planner: a model that needs no network. It reads the conversation and follows a plan by rules; nothing is kept between calls.
+"""The planner: an offline model that follows rules, without state between calls.
 
-It is asked as any model is and answers as any model does, with a text in pieces and at most one call. The same conversation always
-gets the same answer, so a run that is taken up again after a crash goes the same way.
+It answers like any model, with streamed text and at most one call. The same conversation always has the same answer, so a run
+that is resumed after a crash takes the same steps.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ SOLD_OUT = "sold_out"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What the planner says, and the call that it asks for. Without one, the text is the answer."""
+    """The planner's text and the call that it requests. Without a call, the text is the answer."""
 
     text: str
     tool: str = ""
@@ -29,7 +29,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of one call. `tool` is the agent's own one, or an agent's as `agent.tool`; exactly one of the others is set."""
+    """The result of one call. `tool` is a tool of the agent itself, or `agent.tool`; exactly one of the other fields is set."""
 
     tool: str
     arguments: dict[str, Any]
@@ -41,7 +41,7 @@ class Planner(LLM):
     """Plans trips with the agents and tools of the mesh.
 
     Args:
-        pace_s: Time between two words, for people who watch.
+        pace_s: Seconds between two words, so that users can follow the text.
     """
 
     native_tools = True
@@ -65,9 +65,9 @@ class Planner(LLM):
 
 
 def read(messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[Told]]:
-    """The wish, which is the JSON in the latest question, and what came of each call since."""
+    """Read the trip (the JSON in the latest question) and the results of the calls since then."""
     asked = max(index for index, message in enumerate(messages) if message.role == "user" and "{" in message.content)
-    # A provider gets the list of peers in the same message, before the question.
+    # The message contains the list of peers before the question.
     question = messages[asked].content.rpartition("</plgrpc-data>")[2]
     wish: dict[str, Any] = json.loads(question[question.index("{") :])
     calls = {call["id"]: call for message in messages[asked:] for call in message.tool_calls or ()}
@@ -84,7 +84,7 @@ def _told(call: dict[str, Any], answer: Any) -> Told:
 
 
 def _call(move: Move, base: int) -> ModelToolCall | None:
-    """The call of a move; its id follows from the length of the conversation, so it is new there, and equal when asked again."""
+    """The call of a move. Its id depends on the length of the conversation, so it is unique there, and the same in a repetition."""
     if not move.tool:
         return None
     agent, _, tool = move.tool.rpartition(".")
@@ -93,11 +93,11 @@ def _call(move: Move, base: int) -> ModelToolCall | None:
     return ModelToolCall(AGENT_TOOL, {"agent": agent, "tool": tool, "args": move.arguments}, f"call_{base}")
 
 
-# -- the plan ------------------------------------------------------------------------------------------------------------
+# -- Plan ----------------------------------------------------------------------------------------------------------------
 
 
 def next_move(wish: dict[str, Any], told: Sequence[Told]) -> Move:
-    """What to do next: find a date, look at the weather, look for rooms, have them ranked, book."""
+    """The next step: find a date, get the forecast, find rooms, rank them, book."""
     last = told[-1].refusal if told else None
     if last is not None and last.get("code") != SOLD_OUT:
         return Move(f"This trip cannot be booked: {last.get('message', 'it was refused')}.")

@@ -1,4 +1,4 @@
-"""The registry of the mesh, on a free port, which it prints: `python -m examples.vacation.registry`."""
+"""The registry of the demo, on a free port, which it prints: `python -m examples.vacation.registry`."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""What people see of a run: a line for each event that they care for, the model's text as it grows, tables. Nothing here asks."""
+"""The output of the demo: a line for each important event, the model's text while it is produced, and tables."""
 
 import json
 from collections.abc import Mapping
@@ -36,18 +36,18 @@ COORDINATOR = "coordinator"
 UNTOLD = frozenset(
     {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
 )
-"""Types of events that mostly have no line of their own: what they say is on the lines around them, or is for accountants."""
+"""Types of events that usually have no line of their own, because other lines show the same, or because they are details."""
 
 
 class Story:
-    """Tells a task line by line, from its events in order; live or from the log, the lines are the same."""
+    """Converts the events of a task to lines. They are the same for a live stream and for the log."""
 
     def __init__(self) -> None:
         self._thought = 0
         self._actions: dict[str, tuple[str, str]] = {}
 
     def line(self, event: RunEvent) -> str | None:
-        """The line that is complete with this event, if one is."""
+        """The line that this event completes, if any."""
         match event.payload:
             case LlmCallStarted():
                 self._thought = event.sequence or 0
@@ -59,7 +59,7 @@ class Story:
         return None if told is None else f"{event.sequence or 0:>3}  {told[0]:<12} {plain(told[1])}"
 
     def who(self, event: RunEvent) -> str:
-        """Whom the event is about."""
+        """The name of the agent that the event is about."""
         return self._actions[event.action_id][0] if event.action_id in self._actions else COORDINATOR
 
     def _told(self, event: RunEvent) -> tuple[str, str] | None:
@@ -101,7 +101,7 @@ class Story:
         if started.kind != "agent.call":
             who, tool, arguments = event.agent_name, started.name, asked
         else:
-            # A task that a tool of the coordinator sends bears no name: it is named after that tool.
+            # A task that a tool of the coordinator sends has no name, so it is named after that tool.
             outer = [tool for who, tool in self._actions.values() if who == COORDINATOR]
             who, tool = started.name, asked.get("tool") or (outer[-1] if outer else "task")
             arguments = asked.get("args") or {}
@@ -120,7 +120,7 @@ class Story:
 
 
 class Screen:
-    """Shows a task as it goes on: its story, and between two lines the text that the model is producing."""
+    """Shows a task live: its lines, and between them the text that the model is producing."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -129,7 +129,7 @@ class Screen:
         self._is_open = False
 
     def show(self, event: RunEvent) -> None:
-        """One event of the task, the next one."""
+        """Show the next event of the task."""
         if isinstance(event.payload, TextDelta):
             self._text += event.payload.text
             self._write(plain(self._text))
@@ -146,7 +146,7 @@ class Screen:
             self._print(line, self._story.who(event))
 
     def finish(self) -> None:
-        """End the line that is under way, if there is one."""
+        """End the current line, if there is one."""
         if self._is_open:
             self._console.print()
         self._is_open = False
@@ -157,7 +157,7 @@ class Screen:
         self._print(opening(sequence), COORDINATOR, end="")
 
     def _write(self, text: str) -> None:
-        """The text of the open line as it is now; it only ever grows."""
+        """Write the new part of the open line, whose text only grows."""
         if self._is_open and text.startswith(self._shown):
             self._console.print(Text(text[len(self._shown) :]), soft_wrap=True, end="")
             self._shown = text
@@ -171,17 +171,17 @@ class Screen:
 
 
 def opening(sequence: int) -> str:
-    """How the line of a model's text begins."""
+    """The beginning of the line with a model's text."""
     return f"{sequence:>3}  {COORDINATOR:<12} > "
 
 
 def plain(text: str) -> str:
-    """A text on one line, without anything that would move a terminal's cursor."""
+    """A text on one line, without control characters."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def _result(tool: str, found: Any) -> str:
-    """One line about what a call gave."""
+    """One line with the result of a call."""
     if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:
         found = found["output"]
     match tool, found:
@@ -200,7 +200,7 @@ def _result(tool: str, found: Any) -> str:
 
 
 def _briefly(arguments: Mapping[str, Any]) -> str:
-    """Arguments on one line: what is long is only counted."""
+    """Arguments on one line. Of long values only the size is shown."""
     shown = []
     for key, value in arguments.items():
         match value:
@@ -213,11 +213,11 @@ def _briefly(arguments: Mapping[str, Any]) -> str:
     return ", ".join(shown)
 
 
-# -- tables --------------------------------------------------------------------------------------------------------------
+# -- Tables --------------------------------------------------------------------------------------------------------------
 
 
 def table(title: str, rows: Mapping[str, Any]) -> Table:
-    """Names and values; what is empty is left out."""
+    """Print names and values, without empty ones."""
     made = Table("", "", title=title, title_justify="left", show_header=False, box=box.ASCII)
     for name, value in rows.items():
         if value not in (None, ""):
@@ -226,7 +226,7 @@ def table(title: str, rows: Mapping[str, Any]) -> Table:
 
 
 def artifact_of(task: Task, name: str) -> Any:
-    """The JSON of the task's artifact of that name, None without one."""
+    """The JSON of the task's artifact with that name, or None."""
     for artifact in task.artifacts:
         if artifact.name == name:
             return artifact.parts[0].content
@@ -234,7 +234,7 @@ def artifact_of(task: Task, name: str) -> Any:
 
 
 def booking_table(task: Task, report: RunReport) -> Table:
-    """The booking, with the forecast and the advice that led to it."""
+    """Print the booking with its forecast and advice."""
     booking = artifact_of(task, "booking")
     forecast, advice = _answer(report, "weather", "forecast"), _answer(report, "advisor", "advise")
     chosen = next((each["because"] for each in advice.get("ranking", ()) if each["hotel"] == booking["hotel"]), "")
@@ -251,7 +251,7 @@ def booking_table(task: Task, report: RunReport) -> Table:
 
 
 def _answer(report: RunReport, agent: str, tool: str) -> dict[str, Any]:
-    """What an agent's tool answered last in this run; empty where it was not asked, as a model of its own will may decide."""
+    """The last result of an agent's tool in this run; empty if the model has not called it."""
     for action in reversed(report.actions):
         asked = action.arguments or {}
         if action.name == agent and asked.get("tool") == tool and isinstance(action.result, dict):
@@ -260,7 +260,7 @@ def _answer(report: RunReport, agent: str, tool: str) -> dict[str, Any]:
 
 
 def report_table(report: RunReport, state: TaskState) -> Table:
-    """What the run did and what it used."""
+    """Print what the run has done and used."""
     totals = report.totals
     model = ", ".join(dict.fromkeys(f"{call.provider} {call.model}" for call in report.metrics))
     calls = [action for action in report.actions if action.starts]
@@ -287,7 +287,7 @@ def report_table(report: RunReport, state: TaskState) -> Table:
 
 
 def _budget(report: RunReport) -> str:
-    """What was used of each limit."""
+    """The usage of each limit."""
     limits = report.context.budget if report.context is not None else RunBudget()
     totals = report.totals
     used = report.usage or BudgetUsage(totals.steps, totals.llm_calls, totals.tool_calls)

@@ -1,4 +1,4 @@
-"""Which model the coordinator thinks with: the planner, or one of a provider. Nothing is asked of a provider here."""
+"""Chooses the coordinator's model: the planner, or a provider's. This module sends no requests."""
 
 import os
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from protolink_grpc import LLM, ModelError, create_llm
 from protolink_grpc.llms.providers import PROVIDERS
 
 MODEL = "VACATION_MODEL"
-"""Environment variable of the coordinator's process with the name of its model; the planner without it."""
+"""Environment variable of the coordinator with the name of its model; the default is the planner."""
 
 PLANNER = "planner"
 RULES = "rules in place of a language model"
 PACE_S = 0.03
-"""Between two words of the planner: the speed of a fast reader."""
+"""Seconds between two words of the planner: the speed of a fast reader."""
 
 USUAL = {
     "openai": "gpt-5-mini",
@@ -22,22 +22,22 @@ USUAL = {
     "deepseek": "deepseek-chat",
     "grok": "grok-4-fast-non-reasoning",
 }
-"""Models that call tools well and cost little, for providers whose key is found. `--model` names any other one."""
+"""The default models of providers: inexpensive ones that call tools well. `--model` selects any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A model by its name, and why it was chosen."""
+    """A model's name, and why it was chosen."""
 
     name: str
     why: str
 
 
 def thinker(name: str | None = None) -> LLM:
-    """The model of that name, by default the one that the process was told to take; a provider alone means its usual model.
+    """Create the model with that name, by default the one in the environment. A provider's name alone means its default model.
 
     Raises:
-        InvalidArgumentError, ModelError: There is none: an unknown provider, no key, a package that is not installed.
+        InvalidArgumentError, ModelError: The provider is unknown, its key is missing, or its package is not installed.
     """
     name = name or os.environ.get(MODEL, PLANNER)
     if name == PLANNER:
@@ -46,7 +46,7 @@ def thinker(name: str | None = None) -> LLM:
 
 
 def usual_choice() -> Choice:
-    """The model of the first provider whose key is in the environment and whose package is installed; else the planner."""
+    """The model of the first provider whose key is in the environment and whose package is installed, or else the planner."""
     why = "no API key is in the environment"
     for provider, model in USUAL.items():
         key = next((each for each in PROVIDERS[provider].key_variables if os.environ.get(each)), None)

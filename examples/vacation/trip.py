@@ -1,4 +1,4 @@
-"""What the agents say to each other: the wish, and the answers to it. They become JSON on the way."""
+"""The values that the agents exchange as JSON: the trip and the answers to it."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +16,7 @@ Budget = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """What somebody wants. Without a `start` the next season that suits the place is taken; `budget` is EUR for all."""
+    """The requested trip. Without a `start`, the next suitable season is chosen; `budget` is EUR in total."""
 
     to: str
     nights: Nights = 5
@@ -26,7 +26,7 @@ class Trip:
 
     @property
     def question(self) -> str:
-        """The wish as a person would say it."""
+        """The trip as a sentence."""
         when = f" from {self.start}" if self.start else ", when the weather suits"
         most = f", for at most EUR {self.budget:,.0f}" if self.budget else ""
         nights = "1 night" if self.nights == 1 else f"{self.nights} nights"
@@ -55,7 +55,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One hotel that has room on all nights; `total` is EUR for all rooms and nights."""
+    """A hotel with rooms on all nights; `total` is EUR for all rooms and nights."""
 
     hotel: str
     stars: int
@@ -66,7 +66,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The offers within the budget, cheapest first; `cheapest` is the lowest price of all, None when all is taken."""
+    """The offers within the budget, cheapest first. `cheapest` is the lowest price of all, or None if no rooms are free."""
 
     offers: list[Offer]
     cheapest: float | None
@@ -74,7 +74,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """An offer with its score and what speaks for it."""
+    """An offer with its score and its advantages."""
 
     hotel: str
     score: int

@@ -1,4 +1,4 @@
-"""The weather agent: tools only, deterministic."""
+"""The weather agent, which has only tools. Its answers are deterministic."""
 
 from datetime import date, timedelta
 from random import Random
@@ -9,7 +9,7 @@ from examples.vacation.trip import Day, Forecast, Nights
 from protolink_grpc import Agent, AgentCard
 
 GOOD_FIT = 80
-"""A season whose average day fits at least this well is worth travelling for."""
+"""The minimum fit of a season's average day."""
 
 agent = Agent(
     AgentCard(
@@ -25,7 +25,7 @@ agent = Agent(
 
 @agent.tool(read_only=True)
 def forecast(destination: str, start: date, nights: Nights) -> Forecast:
-    """The weather of a stay, day by day, and how well it fits."""
+    """Forecast the weather of a stay, day by day, and how well it fits."""
     place = place_named(destination)
     days = [_day(place, start + timedelta(days=offset)) for offset in range(nights)]
     fit = sum(_fit(place, day.high, float(day.wet)) for day in days) / len(days)
@@ -34,7 +34,7 @@ def forecast(destination: str, start: date, nights: Nights) -> Forecast:
 
 @agent.tool(read_only=True)
 def best_start(destination: str, earliest: date) -> date:
-    """The first day of the next month that suits the destination; of the best one where none does."""
+    """Find the first day of the next month that suits the destination, or of the best month if none does."""
     place = place_named(destination)
     months = [_month_after(earliest, offset) for offset in range(1, 13)]
     good = [month for month in months if _season(place, month) >= GOOD_FIT]
@@ -52,7 +52,7 @@ def _season(place: Place, day: date) -> float:
 
 
 def _fit(place: Place, high: float, wet: float) -> float:
-    """How well a day fits, 0 to 100: eight points off per degree outside the pleasant range, up to sixty for rain."""
+    """How well a day fits, 0 to 100: minus eight points per degree outside the pleasant range, minus up to sixty for rain."""
     low, top = place.pleasant
     outside = max(low - high, high - top, 0.0)
     return max(0.0, 100.0 - 8.0 * outside - 60.0 * wet)
