@@ -56,7 +56,7 @@ from protolink_grpc.reports import ReportBuilder, RunExport
 from protolink_grpc.runtime.actions.tools import run_tool
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.storage.approvals import ApprovalQuery
 from protolink_grpc.storage.port import TaskHead, TaskQuery
 from protolink_grpc.tools.toolbox import Toolbox
@@ -359,7 +359,7 @@ class LocalAgent:
         self, work: Callable[[StateControl], Coroutine[Any, Any, StateOperationResult]], timeout_s: float | None
     ) -> StateOperationResult:
         endpoint = self._find()
-        state = kept(endpoint.state)
+        state = require_state(endpoint.state)
         return await self._on_its_loop(lambda _: work(state), timeout_s, endpoint=endpoint)
 
 

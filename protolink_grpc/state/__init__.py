@@ -1,4 +1,4 @@
-"""What an agent remembers from one task to the next: storages, conversations, what tools keep, and who may look at it."""
+"""An agent's state across tasks: conversations, the values of tools, and the control over both."""
 
 from protolink_grpc.state.conversation import ConversationMemory
 from protolink_grpc.state.state import PrincipalState, State

@@ -1,7 +1,6 @@
-"""Who may look at an agent's memory, make it smaller, or make it forget. What that means for a store is the module's business.
+"""Describes, resets and compacts an agent's state, with access control.
 
-A session belongs to a principal, because its memory does. To anyone else it does not exist: it is described as empty, and cannot be
-found to change it.
+A session belongs to a principal. For anyone else it does not exist: it is described as empty, and changing it fails with not found.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,22 +20,22 @@ from protolink_grpc.state.state import MODULES, PrincipalState, State, check_mod
 from protolink_grpc.state.tool_memory import ToolMemory
 
 Authorize = Callable[[str, str, str], Awaitable[None]]
-"""Operation (`state.describe`, `state.reset`, `state.compact`, `llm.history.compact`), session or "", principal; raises
-ActionDeniedError."""
+"""Called with the operation (`state.describe`, `state.reset`, `state.compact`, `llm.history.compact`), the session or "", and the
+principal. Raises ActionDeniedError to refuse."""
 
 Summarize = Callable[[list[LLMMessage], int], Awaitable[str]]
-"""Puts messages into words, in at most so many tokens."""
+"""Summarizes messages in at most that many tokens."""
 
 Module = ConversationMemory | ToolMemory
 
 
 class StateControl:
-    """The control plane of one agent's memory.
+    """The control operations on one agent's state.
 
     Args:
-        authorize: Asked after it is clear that the session is the caller's, and before anything is shown or changed.
-        summarize: Needed for the compaction strategy `summary`.
-        count: Tokens of a text.
+        authorize: Called after the session's owner has been checked, and before anything is returned or changed.
+        summarize: Required for the compaction strategy `summary`.
+        count: Counts the tokens of a text.
     """
 
     def __init__(
@@ -53,11 +52,11 @@ class StateControl:
         self._count = count
 
     async def describe(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """What is remembered of a session, or of all sessions of the caller.
+        """Describe a session, or all sessions of the caller.
 
         Raises:
-            InvalidArgumentError: A store that does not exist.
-            ActionDeniedError: As `authorize` says.
+            InvalidArgumentError: A store does not exist.
+            ActionDeniedError: `authorize` refused.
         """
         stores, session_id = self._stores(request), request.session_id or None
         await self._authorize("state.describe", session_id or "", principal)
@@ -70,13 +69,13 @@ class StateControl:
         return StateOperationResult("describe", session_id, tuple(reports))
 
     async def reset(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """Forget a session, or all sessions of the caller. A store that fails says so in its report; the others go on.
+        """Reset a session, or all sessions of the caller. A failing store has the error in its report; the others are reset.
 
         Raises:
-            InvalidArgumentError: A store that does not exist.
-            SessionNotFoundError: Nothing is known of the session, or it is not the caller's.
-            ActionDeniedError: As `authorize` says.
-            StoreError: Whether there is such a session cannot be read.
+            InvalidArgumentError: A store does not exist.
+            SessionNotFoundError: The caller has no such session.
+            ActionDeniedError: `authorize` refused.
+            StoreError: Reading the session failed.
         """
         stores, session_id = self._stores(request), request.session_id or None
         own = self._state.of(principal)
@@ -91,15 +90,16 @@ class StateControl:
         return StateOperationResult("reset", session_id, tuple(reports))
 
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """Make the conversation of a session smaller.
+        """Compact the conversation of a session.
 
-        It is the history of the agent's language model too, so both capabilities are asked for, whichever way the request came.
+        Both capabilities are checked (`state.compact` and `llm.history.compact`), because the conversation is also the model's
+        history.
 
         Raises:
-            InvalidArgumentError: No session, a store that cannot be compacted, or bounds that make no sense.
-            SessionNotFoundError: Nothing is known of the session, or it is not the caller's.
-            ActionDeniedError: As `authorize` says.
-            UnimplementedError: The agent keeps no conversations.
+            InvalidArgumentError: The session is missing, a store cannot be compacted, or the limits are invalid.
+            SessionNotFoundError: The caller has no such session.
+            ActionDeniedError: `authorize` refused.
+            UnimplementedError: The agent stores no conversations.
         """
         if any(check_module(store, "stores") != ConversationMemory.name for store in request.stores):
             raise InvalidArgumentError("only conversation can be compacted", field="stores")
@@ -118,14 +118,14 @@ class StateControl:
         return StateOperationResult("compact", session_id, (report.compacted_since(before, done),))
 
     async def compact_history(self, request: HistoryCompactionRequest, principal: str) -> HistoryCompactionResult:
-        """`compact`, told as what became of the history."""
+        """As `compact`, with the result in the form for histories."""
         done = await self.compact(StateOperationRequest.of_compaction(request), principal)
         if done.compaction is None:
             raise AssertionError("a compaction reports what it did")
         return done.compaction
 
     def _stores(self, request: StateOperationRequest) -> Sequence[str]:
-        """The stores that are meant, each once: those that are named, or those that the agent has."""
+        """The requested stores without duplicates, or all stores of the agent."""
         own = [name for name in MODULES if name in self._state.enabled]
         return list(dict.fromkeys(check_module(name, "stores") for name in request.stores or own))
 
@@ -136,11 +136,11 @@ class StateControl:
         return lambda messages: summarize(messages, compaction.summary_max_tokens)
 
 
-def kept(control: StateControl | None) -> StateControl:
-    """The control of an agent's state.
+def require_state(control: StateControl | None) -> StateControl:
+    """Return the control of an agent's state.
 
     Raises:
-        UnimplementedError: It remembers nothing.
+        UnimplementedError: The agent has no state.
     """
     if control is None:
         raise UnimplementedError("this agent keeps no state: it was given neither storage nor state")

@@ -1,4 +1,4 @@
-"""The conversations of an agent, session by session: what a turn reads before it begins and adds when it has succeeded."""
+"""The conversations of an agent by session. A turn reads the conversation when it starts and is added when it has succeeded."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from protolink_grpc.storage.agent_storage import Storage
 Summarize = Callable[[list[LLMMessage]], Awaitable[str]]
 
 ATTEMPTS = 100
-"""How often a change of a whole conversation is tried while others add to it; each failure is somebody else's success."""
+"""How often a change of a whole conversation is attempted while other writers add to it."""
 
 DATA_MESSAGES, DATA_BYTES = 1000, 1 << 20
-"""Bounds of the content in a report: messages of one session, and bytes of JSON in all. Callers receive 4 MiB by default."""
+"""Limits of the content in a report: messages of one session, and bytes of JSON in total. Callers receive 4 MiB by default."""
 
 
 def estimated_tokens(text: str) -> int:
-    """About four characters are a token. Source: the rule of thumb that OpenAI gives for English text."""
+    """Estimate tokens: about four characters each. Source: OpenAI's rule of thumb for English text."""
     return -(-len(text) // 4)
 
 
@@ -41,7 +41,7 @@ class _Summary:
     text: str
 
     def applied_to(self, messages: Sequence[LLMMessage]) -> list[LLMMessage] | None:
-        """The conversation with the summary in it; None where it no longer begins with what was summarised."""
+        """Replace the summarized messages by the summary. Returns None if the conversation no longer begins with them."""
         begun = len(self.split.head) + len(self.split.older)
         known = [message.id for message in (*self.split.head, *self.split.older)]
         if [message.id for message in messages[:begun]] != known:
@@ -50,10 +50,10 @@ class _Summary:
 
 
 def check_window(window: int | None) -> int | None:
-    """The window itself.
+    """Return the window if it is valid.
 
     Raises:
-        InvalidArgumentError: It would show nothing.
+        InvalidArgumentError: It is smaller than 1.
     """
     if window is not None and window < 1:
         raise InvalidArgumentError("must be at least 1", field="window")
@@ -61,12 +61,11 @@ def check_window(window: int | None) -> int | None:
 
 
 class ConversationMemory:
-    """What was said in each session of one principal. Any number of tasks, on any loop and in any process, may use one session at
-    a time.
+    """The conversations of one principal. Tasks on any event loop and in any process may use a session concurrently.
 
     Args:
-        storage: Says where it lies, asked at each use.
-        window: How many messages a turn gets to see, latest whole turns; None means all. Older ones stay stored.
+        storage: Returns the storage; called at each use.
+        window: Maximum number of messages that a turn reads, in whole turns; None means all. Older ones stay stored.
     """
 
     name = "conversation"
@@ -76,30 +75,30 @@ class ConversationMemory:
         self.window = check_window(window)
 
     async def history(self, session_id: str, *, limit: int | None = None) -> list[LLMMessage]:
-        """The messages of a session, oldest first: those of the window, or of `limit` where it is given."""
+        """Return the messages of a session, oldest first: those of the window, or of `limit` if it is given."""
         return (await self._storage().load_messages(session_id, self.window if limit is None else limit)).messages
 
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
-        """Add a turn that has succeeded, all of it or nothing; kept when this returns.
+        """Add a successful turn atomically. It is stored when this returns.
 
         Returns:
-            Whether it was added. A turn that the session has had changes nothing, so that a repetition after a crash is safe.
+            Whether it was added. A turn that the session already has is not added again, so repeating after a crash is safe.
         """
         return await self._storage().append_messages(session_id, turn_id, messages)
 
     async def session_ids(self) -> list[str]:
-        """The sessions that have messages."""
+        """Return the ids of the sessions with messages."""
         return list(await self._storage().sessions())
 
     async def knows(self, session_id: str) -> bool:
-        """Whether there is such a session; one that was reset is known and empty."""
+        """Whether the session exists. A session that was reset exists and is empty."""
         return (await self._storage().load_messages(session_id, 1)).version > 0
 
     async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
-        """What is remembered of a session, or of all.
+        """Describe a session, or all sessions.
 
-        The content is the session's messages, or those of each session by its id; where it is too much, the latest messages of the
-        first sessions are in it, and `metadata["truncated"]` says so.
+        The content is the session's messages, or the messages of each session by its id. If that exceeds the limits, it contains
+        the latest messages of the first sessions, and `metadata["truncated"]` is set.
         """
         counts = await self._storage().sessions(session_id)
         messages = sum(counts.values())
@@ -131,7 +130,7 @@ class ConversationMemory:
         return contents
 
     async def reset(self, session_id: str | None = None) -> StateStoreReport:
-        """Forget what was said in a session, or in all. A turn that ends later is remembered."""
+        """Delete the messages of a session, or of all. A turn that ends later is added."""
         before = await self.describe(session_id)
         for each in [session_id] if session_id is not None else await self.session_ids():
             await self._empty(each)
@@ -152,16 +151,16 @@ class ConversationMemory:
         *,
         count: Callable[[str], int] = estimated_tokens,
     ) -> HistoryCompactionResult:
-        """Make a conversation smaller. Turns that end meanwhile are neither lost nor summarised.
+        """Compact a conversation. Turns that end meanwhile are neither lost nor summarized.
 
         Args:
-            summarize: Puts messages into words, for the strategy `summary`; not asked again when others only added turns.
-            count: Tokens of a text.
+            summarize: Summarizes messages, for the strategy `summary`. It is not called again if other writers only added turns.
+            count: Counts the tokens of a text.
 
         Raises:
-            InvalidArgumentError: A summary without `summarize`.
-            ModelError: What `summarize` raises, or its text is empty; nothing has changed.
-            SequenceConflictError: The conversation did not stand still; nothing has changed.
+            InvalidArgumentError: The strategy is `summary` and `summarize` is None.
+            ModelError: From `summarize`, or the summary is empty. Nothing has changed.
+            SequenceConflictError: Other writers kept changing the conversation. Nothing has changed.
         """
         if request.strategy == "summary" and summarize is None:
             raise InvalidArgumentError("summary needs a language model, and this agent has none", field="strategy")
@@ -173,7 +172,7 @@ class ConversationMemory:
                 if after is None:
                     summary = await _summary(known.messages, request, summarize)
                     if summary is not None:
-                        continue  # it took its time: look again
+                        continue  # it takes long, so the conversation may have changed
                     after = known.messages
             else:
                 after = _shortened(known.messages, request, count)

@@ -1,4 +1,4 @@
-"""State: what an agent remembers from one task to the next, cut into modules over one storage."""
+"""State: what an agent remembers across tasks, in modules over one storage."""
 
 import difflib
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ _ELSEWHERE = {
     "task": "a task's log is its state: the agent's store keeps it",
     "flow": "a flow's state travels in the task: see Task.flow_state",
 }
-"""Modules that ProtoLink names, and what does their job here."""
+"""Modules of ProtoLink that do not exist here, and what replaces them."""
 
 
 def check_module(name: str, field: str) -> str:
-    """The name of a module.
+    """Return the name of a module if it exists.
 
     Raises:
-        InvalidArgumentError: There is none of that name; says what does the job of `task` and `flow`.
+        InvalidArgumentError: There is no such module. For `task` and `flow`, the error names the replacement.
     """
     if name in MODULES:
         return name
@@ -38,7 +38,7 @@ def check_module(name: str, field: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrincipalState:
-    """What an agent remembers of one principal; None for a module that is switched off."""
+    """The state of one principal. A disabled module is None."""
 
     conversation: ConversationMemory | None
     tools: ToolMemory | None
@@ -46,18 +46,18 @@ class PrincipalState:
 
 @checks_arguments
 class State:
-    """What one agent remembers, of each principal by itself: see `of`.
+    """The state of one agent, separate for each principal: see `of`.
 
     Args:
-        storage: Where it lies; by default memory of its own, which ends with the process.
-        enabled: Modules to switch on: `conversation` for what was said, `tools` for what tools keep.
-        window: How many messages of a conversation a turn gets to see, latest whole turns; None means all.
+        storage: The storage; by default one in memory, which ends with the process.
+        enabled: The enabled modules: `conversation` for messages, `tools` for values of tools.
+        window: Maximum number of messages that a turn reads, in whole turns; None means all.
 
     Attributes:
-        enabled: The modules that are switched on.
+        enabled: The enabled modules.
 
     Raises:
-        InvalidArgumentError: A module that does not exist.
+        InvalidArgumentError: A module does not exist.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class State:
         self._window = check_window(window)
 
     def of(self, principal: str) -> PrincipalState:
-        """What is remembered of one principal; a session of another one does not exist in it, whatever its id.
+        """Return the state of one principal. It contains no sessions of other principals.
 
         A handler finds the owner of its task in `current_run().principal`, a tool in its context.
         """
@@ -89,7 +89,7 @@ class State:
 
     @property
     def storage(self) -> Storage:
-        """Where it lies. Another one may be put in its place: every module uses it from then on."""
+        """The storage. It can be replaced; every module then uses the new one."""
         return self._storage
 
     @storage.setter
@@ -98,12 +98,12 @@ class State:
         self._settle()
 
     def bind(self, agent_name: str) -> Self:
-        """Make it the memory of an agent, which calls this: a storage without a namespace is used under the agent's name.
+        """Bind the state to an agent. A storage without a namespace gets the agent's name as its namespace.
 
-        So agents of different names may share a file, and replicas of one agent meet in it.
+        Agents with different names can therefore share a file, and replicas of one agent share their state.
 
         Raises:
-            InvalidArgumentError: It is another agent's.
+            InvalidArgumentError: It is bound to another agent.
         """
         if self._agent_name not in (None, agent_name):
             raise InvalidArgumentError(
@@ -119,9 +119,9 @@ class State:
             self._storage = self._storage.within(self._agent_name)
 
     async def open(self) -> None:
-        """Make sure that the storage works; raises StoreError and its subclasses."""
+        """Open the storage. Raises StoreError and its subclasses."""
         await self._storage.open()
 
     async def close(self) -> None:
-        """Let go of files and threads; the next use opens them again."""
+        """Close files and threads. The next use opens them again."""
         await self._storage.close()

@@ -1,4 +1,4 @@
-"""What tools remember from one call to the next: small values by key, session by session. Conversations live elsewhere."""
+"""Values that tools store across calls: small values by key, for each session."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +9,15 @@ from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.storage.agent_storage import ItemBounds, Storage
 
 BOUNDS = ItemBounds(max_items=256, max_bytes=1 << 20)
-"""Of one session: keys, and bytes of keys and JSON texts together. Larger things are artifacts."""
+"""Limits of one session: the number of keys, and the bytes of keys and JSON texts together. Larger values are artifacts."""
 
 MAX_KEY_BYTES = 256
 
 
 class SessionMemory:
-    """The values of one session. Each call is atomic; of several writers of a key the last one wins.
+    """The values of one session. Each call is atomic; the last write of a key wins.
 
-    A session keeps at most 256 keys of at most 256 bytes each, and 1 MiB in all.
+    A session has at most 256 keys of at most 256 bytes each, and 1 MiB in total.
     """
 
     __slots__ = ("_session_id", "_storage")
@@ -27,25 +27,25 @@ class SessionMemory:
         self._session_id = session_id
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """The value, a copy; `default` where there is none."""
+        """Return a copy of the value, or `default` if there is none."""
         text = await self._storage().get_item(self._session_id, _checked(key))
         return default if text is None else from_json(text)
 
     async def set(self, key: str, value: Any) -> None:
-        """Keep any JSON value; kept when this returns.
+        """Store any JSON value. It is stored when this returns.
 
         Raises:
-            MessageTooLargeError: The session would go over its bounds; nothing has changed.
+            MessageTooLargeError: The session would exceed its limits. Nothing has changed.
             TypeError: The value has no JSON form.
         """
         await self._storage().set_item(self._session_id, _checked(key), to_json(value), BOUNDS)
 
     async def delete(self, key: str) -> bool:
-        """Forget a key; whether it was there."""
+        """Delete a key. Returns whether it existed."""
         return await self._storage().delete_item(self._session_id, _checked(key))
 
     async def all(self) -> dict[str, Any]:
-        """Every value by its key, sorted; copies."""
+        """Return copies of all values by key, sorted by key."""
         found = await self._storage().items(self._session_id)
         return {key: from_json(text) for key, text in found.items()}
 
@@ -54,17 +54,17 @@ def _checked(key: str) -> str:
     try:
         size = len(key.encode())
     except UnicodeEncodeError:
-        size = 0  # what is no Unicode is as little a key as nothing is
+        size = 0  # invalid Unicode and empty strings are not valid keys
     if not 0 < size <= MAX_KEY_BYTES:
         raise InvalidArgumentError(f"must be 1 to {MAX_KEY_BYTES} bytes of Unicode text", field="key")
     return key
 
 
 class ToolMemory:
-    """What an agent's tools remember of one principal's sessions.
+    """The values of an agent's tools for the sessions of one principal.
 
     Args:
-        storage: Says where it lies, asked at each use.
+        storage: Returns the storage; called at each use.
     """
 
     name = "tools"
@@ -73,22 +73,22 @@ class ToolMemory:
         self._storage = storage
 
     def session(self, session_id: str) -> SessionMemory:
-        """What a tool that serves this session gets."""
+        """Return the values of a session."""
         return SessionMemory(self._storage, session_id)
 
     async def session_ids(self) -> list[str]:
-        """The sessions that have values."""
+        """Return the ids of the sessions with values."""
         return list(await self._storage().item_sessions())
 
     async def knows(self, session_id: str) -> bool:
-        """Whether anything is kept for the session."""
+        """Whether the session has values."""
         return bool(await self._storage().item_sessions(session_id))
 
     async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
-        """What is kept for a session, or for all.
+        """Describe the values of a session, or of all.
 
-        The content is the values by key, or those of each session by its id; sessions that are too much are left out, and
-        `metadata["truncated"]` says so.
+        The content is the values by key, or the values of each session by its id. Sessions beyond the limits are left out, and
+        `metadata["truncated"]` is set.
         """
         counts = await self._storage().item_sessions(session_id)
         report = StateStoreReport(self.name, exists=bool(counts), item_count=sum(counts.values()))
@@ -113,7 +113,7 @@ class ToolMemory:
         return contents
 
     async def reset(self, session_id: str | None = None) -> StateStoreReport:
-        """Forget what is kept for a session, or for all."""
+        """Delete the values of a session, or of all."""
         before = await self.describe(session_id)
         for each in [session_id] if session_id is not None else await self.session_ids():
             await self._storage().delete_items(each)

@@ -24,7 +24,7 @@ from protolink_grpc.net.page_tokens import (
 from protolink_grpc.reports import ReportBuilder, RunExport
 from protolink_grpc.runtime.actions.tools import run_tool
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.storage.approvals import ApprovalQuery
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import APPROVAL_STATES, answer_from_pb, approval_to_pb
@@ -81,15 +81,15 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
     async def DescribeState(self, request: pb.DescribeStateRequest, context: Context) -> pb.DescribeStateResponse:
         wanted = describe_request_from_pb(request)
-        return describe_result_to_pb(await kept(self._state).describe(wanted, caller()))
+        return describe_result_to_pb(await require_state(self._state).describe(wanted, caller()))
 
     async def ResetState(self, request: pb.ResetStateRequest, context: Context) -> pb.ResetStateResponse:
         wanted = reset_request_from_pb(request)
-        return reset_result_to_pb(await kept(self._state).reset(wanted, caller()))
+        return reset_result_to_pb(await require_state(self._state).reset(wanted, caller()))
 
     async def CompactState(self, request: pb.CompactStateRequest, context: Context) -> pb.CompactStateResponse:
         wanted = compact_request_from_pb(request)
-        return compact_result_to_pb(await kept(self._state).compact(wanted, caller()))
+        return compact_result_to_pb(await require_state(self._state).compact(wanted, caller()))
 
     async def ListApprovals(self, request: pb.ListApprovalsRequest, context: Context) -> pb.ListApprovalsResponse:
         page = await self._service.approvals(caller(), approval_query_from_pb(request))

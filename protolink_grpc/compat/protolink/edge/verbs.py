@@ -20,7 +20,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.state.control import StateControl, kept
+from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.wire.bounds import run_in_thread
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_counts, check_id, check_ids
@@ -174,16 +174,16 @@ class AgentVerbs:
 
     async def compact_history(self, ask: Ask) -> Fields:
         request = HistoryCompactionRequest.from_dict(_object(ask.data))
-        return (await kept(self._control).compact_history(request, ask.principal.name)).to_dict()
+        return (await require_state(self._control).compact_history(request, ask.principal.name)).to_dict()
 
     async def describe_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, kept(self._control).describe)
+        return await self._operate(ask, require_state(self._control).describe)
 
     async def reset_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, kept(self._control).reset)
+        return await self._operate(ask, require_state(self._control).reset)
 
     async def compact_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, kept(self._control).compact)
+        return await self._operate(ask, require_state(self._control).compact)
 
     async def _operate(
         self, ask: Ask, operation: Callable[[StateOperationRequest, str], Awaitable[StateOperationResult]]
