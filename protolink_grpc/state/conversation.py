@@ -185,7 +185,7 @@ class ConversationMemory:
 async def _summary(
     messages: list[LLMMessage], request: HistoryCompactionRequest, summarize: Summarize
 ) -> _Summary | None:
-    """A summary of all but the latest messages; None where there is nothing but an earlier summary."""
+    """Summarize all but the latest messages. Returns None if there is only an earlier summary."""
     split = split_for_summary(messages, request.preserve_recent)
     if all(SUMMARY_KEY in message.metadata for message in split.older):
         return None

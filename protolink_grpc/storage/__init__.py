@@ -1,4 +1,4 @@
-"""Where tasks are kept: `MemoryStore` and `SQLiteStore` behind one port."""
+"""Storage of tasks, registrations and agents' state, in memory and in SQLite."""
 
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore

@@ -1,8 +1,8 @@
-"""The port of an agent's memory: what a storage keeps, and what it promises. Who may look at it is decided elsewhere.
+"""The interface of a storage for an agent's state. It does not check access.
 
-A storage keeps three things, each per namespace: one value under the documented names (`save`, `load`, `update`, `delete`),
-conversations as rows of messages, and small items per session for tools. Whose they are is part of the namespace (`of`): a session
-of one principal cannot be named by another, whatever its id.
+A storage has three kinds of data in each namespace: a single value (`save`, `load`, `update`, `delete`), conversations as rows of
+messages, and small items of tools by session. The principal is part of the namespace (`of`), so a session id of one principal never
+refers to a session of another.
 """
 
 from abc import ABC, abstractmethod
@@ -19,16 +19,17 @@ from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
 
 TURNS_KEPT = 1000
-"""Turn ids that a session remembers after a replacement: those that a crash may still repeat, and far more."""
+"""How many turn ids a session keeps after a replacement: far more than those that may be repeated after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A session's messages as they were at one moment, oldest first.
+    """A snapshot of a session's messages, oldest first.
 
     Args:
-        version: Changes with every change, and never comes back, not even after the session was deleted; 0 where there is none.
-        message_count: All messages of the session, those that a limit left out included.
+        version: Changes with every change and is never reused, even if the session is deleted and created again; 0 if there is
+            none.
+        message_count: Number of all messages of the session, including those beyond a limit.
     """
 
     messages: list[LLMMessage]
@@ -38,43 +39,43 @@ class Conversation:
 
 @checks_arguments
 class Storage(ABC):
-    """Where an agent's memory lies.
+    """A storage for an agent's state.
 
-    The async methods may be called from any event loop, at the same time. What they return shares nothing with the storage, and
-    what they are given is copied. They raise StoreError and its subclasses.
+    The async methods may be called concurrently from any event loop. Arguments and results are copied. They raise StoreError and
+    its subclasses.
 
-    `save`, `load`, `update` and `delete` are ProtoLink's, for scripts: they block until the value is where it belongs. Async code
+    `save`, `load`, `update` and `delete` are ProtoLink's methods for scripts: they block until the value is stored. Async code
     calls them through `asyncio.to_thread`.
 
     Args:
-        namespace: Storages over the same medium with different namespaces share nothing. None leaves it to the agent that uses the
-            storage, which takes its own name.
+        namespace: Storages over the same medium with different namespaces share nothing. None means the name of the agent that
+            uses the storage.
     """
 
     def __init__(self, namespace: str | None = None) -> None:
         self.namespace = namespace
 
     def within(self, namespace: str) -> Self:
-        """The same medium seen under another namespace; closing one closes it for both until it is used again."""
+        """Return a storage over the same medium with another namespace. Closing one closes both until the next use."""
         other = copy(self)
         other.namespace = namespace
         return other
 
     def of(self, principal: str) -> Self:
-        """What lies here of one principal: a namespace inside this one, which nobody else's name leads to.
+        """Return the storage of one principal: a separate namespace within this one.
 
         Raises:
-            InvalidArgumentError: Empty, or no valid Unicode.
+            InvalidArgumentError: The name is empty or not valid Unicode.
         """
         namespace = self.namespace or ""
-        # The length says where the namespace ends: no two pairs of texts make the same one.
+        # The length marks the end of the namespace, so that different pairs of texts never have the same result.
         return self.within(f"{len(namespace)}:{namespace}:{checked_id(principal, 'principal')}")
 
     async def open(self) -> None:  # noqa: B027 -- memory has nothing to open
-        """Make sure that it works: raises now what the first use would raise. Nothing has to be opened."""
+        """Raise the errors of the first use now. Calling this is optional."""
 
     async def close(self) -> None:  # noqa: B027 -- as above
-        """Let go of files and threads, after what is under way. The next use opens it again."""
+        """Close files and threads after running operations. The next use opens them again."""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -83,98 +84,98 @@ class Storage(ABC):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # -- one value -------------------------------------------------------------------------------------------------------
+    # -- Single value ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def save(self, value: Any) -> None:
-        """Keep any JSON value in place of the one before."""
+        """Store any JSON value and replace the previous one."""
 
     @abstractmethod
     def load(self) -> Any:
-        """The value, None where there is none."""
+        """Return the value, or None if there is none."""
 
     @abstractmethod
     def update(self, changes: dict[str, Any]) -> None:
-        """Set keys of the value, which becomes an object where there was none; atomically.
+        """Set keys of the value atomically. If there is no value, it becomes an object.
 
         Raises:
-            InvalidArgumentError: The value is no object.
+            InvalidArgumentError: The value is not an object.
         """
 
     @abstractmethod
     def delete(self) -> None:
-        """Forget the value."""
+        """Delete the value."""
 
-    # -- conversations ---------------------------------------------------------------------------------------------------
+    # -- Conversations ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def load_messages(self, session_id: str, limit: int | None = None) -> Conversation:
-        """The messages of a session.
+        """Return the messages of a session.
 
         Args:
-            limit: As many of the latest turns as have together at most this many messages, 1 or more, and at least the latest
-                turn: half a turn would show a tool's answer without its call. What is left out costs nothing.
+            limit: Return only the latest turns with at most this many messages together (1 or more), but at least the latest turn.
+                Turns are never split, because a tool's result needs its call.
         """
 
     @abstractmethod
     async def append_messages(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
-        """Add a turn at the end, all of it or nothing; kept when this returns.
+        """Add a turn at the end atomically. It is stored when this returns.
 
         Returns:
-            Whether it was added. A turn id that the session has had changes nothing: a repetition after a crash is safe, also
-            when the turn has been compacted or forgotten meanwhile.
+            Whether it was added. A known turn id changes nothing, so repeating after a crash is safe, even if the turn has been
+            compacted or deleted meanwhile.
         """
 
     @abstractmethod
     async def replace_messages(self, session_id: str, expected_version: int, messages: Sequence[LLMMessage]) -> bool:
-        """Put these in place of all messages, if the session has not changed since `expected_version` was read.
+        """Replace all messages if the session has not changed since `expected_version` was read.
 
         Returns:
-            Whether it had not. The ids of its turns stay known; of very many, the latest `TURNS_KEPT`.
+            Whether the messages were replaced. The latest `TURNS_KEPT` turn ids stay known.
         """
 
     @abstractmethod
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:
-        """Message counts of the sessions that have messages, by id, or of this one alone."""
+        """Return the message counts of all sessions with messages, or of one session, by id."""
 
     @abstractmethod
     async def delete_session(self, session_id: str) -> bool:
-        """Forget a session's messages and that it has been; whether there was anything. Its items are not touched."""
+        """Delete a session with its messages, but not its items. Returns whether it existed."""
 
-    # -- items of tools --------------------------------------------------------------------------------------------------
+    # -- Items of tools --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def get_item(self, session_id: str, name: str) -> str | None:
-        """The text kept under a name."""
+        """Return the text stored under a name, or None."""
 
     @abstractmethod
     async def set_item(self, session_id: str, name: str, text: str, bounds: "ItemBounds") -> None:
-        """Keep a text under a name; the last writer wins.
+        """Store a text under a name; the last write wins.
 
         Raises:
-            MessageTooLargeError: The session would go over its bounds; nothing has changed.
+            MessageTooLargeError: The session would exceed its limits. Nothing has changed.
         """
 
     @abstractmethod
     async def delete_item(self, session_id: str, name: str) -> bool:
-        """Forget one; whether it was there."""
+        """Delete one item. Returns whether it existed."""
 
     @abstractmethod
     async def items(self, session_id: str) -> dict[str, str]:
-        """All of a session, sorted by name."""
+        """Return all items of a session, sorted by name."""
 
     @abstractmethod
     async def delete_items(self, session_id: str) -> int:
-        """Forget all of a session; how many there were."""
+        """Delete all items of a session. Returns their number."""
 
     @abstractmethod
     async def item_sessions(self, session_id: str | None = None) -> dict[str, int]:
-        """Item counts of the sessions that have items, by id, or of this one alone."""
+        """Return the item counts of all sessions with items, or of one session, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemBounds:
-    """What the items of one session may come to: their number, and the UTF-8 bytes of names and texts."""
+    """Limits of the items of one session: their number, and the UTF-8 bytes of names and texts."""
 
     max_items: int
     max_bytes: int
@@ -182,7 +183,7 @@ class ItemBounds:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as storages keep it. `begins` says that it is the first of its turn."""
+    """A stored message. `begins` marks the first one of a turn."""
 
     id: str
     begins: bool
@@ -190,21 +191,21 @@ class StoredMessage:
 
 
 def checked_id(text: str, field: str) -> str:
-    """The id itself.
+    """Return the id if it is valid.
 
     Raises:
-        InvalidArgumentError: Empty, or no valid Unicode; names `field`.
+        InvalidArgumentError: It is empty or not valid Unicode; names `field`.
     """
     try:
         if text and text.encode():
             return text
     except UnicodeEncodeError:
-        pass  # said below, with the same words
+        pass  # raised below with the same text
     raise InvalidArgumentError("must be non-empty Unicode text", field=field)
 
 
 def check_bounds(count: int, size: int, bounds: ItemBounds) -> None:
-    """Raises MessageTooLargeError when a session's items come to more than they may."""
+    """Raise MessageTooLargeError if a session's items exceed the limits."""
     if count > bounds.max_items:
         raise MessageTooLargeError(
             f"a session keeps at most {bounds.max_items} items", field="key", limit=str(bounds.max_items)
@@ -219,20 +220,20 @@ def check_bounds(count: int, size: int, bounds: ItemBounds) -> None:
 
 
 def turn_rows(messages: Sequence[LLMMessage]) -> list[StoredMessage]:
-    """The rows of one turn.
+    """Convert one turn to rows.
 
     Raises:
-        InvalidArgumentError: A message is too deep or not valid Unicode.
-        TypeError: Metadata or arguments that have no JSON form.
+        InvalidArgumentError: A message is nested too deeply or not valid Unicode.
+        TypeError: Metadata or arguments have no JSON form.
     """
     return [StoredMessage(each.id, index == 0, _to_json(each)) for index, each in enumerate(messages)]
 
 
 def replaced_rows(messages: Sequence[LLMMessage], begins: Iterable[tuple[str, bool]]) -> list[StoredMessage]:
-    """The rows that take the place of others: messages that stay keep their turns, new ones begin one.
+    """Convert replacing messages to rows. Remaining messages keep their turns; new ones begin one.
 
     Args:
-        begins: Of the rows before: their ids, and whether each began a turn.
+        begins: The ids of the previous rows, and whether each one began a turn.
     """
     known = dict(begins)
     return [
@@ -242,26 +243,26 @@ def replaced_rows(messages: Sequence[LLMMessage], begins: Iterable[tuple[str, bo
 
 
 def _to_json(message: LLMMessage) -> str:
-    # Without what is empty a row is half as long; `_from_json` leaves it to the defaults.
+    # Leaving out empty values makes a row half as long; `_from_json` uses the defaults.
     fields = {key: value for key, value in message.to_dict().items() if value is not None and value not in ([], {})}
     return to_json(fields)
 
 
 def messages_from_rows(bodies: Iterable[str]) -> list[LLMMessage]:
-    """The messages of stored rows.
+    """Convert stored rows to messages.
 
     Raises:
         StoreError: A row is damaged.
     """
     try:
-        # Written by `_to_json` and by nobody else: not validated again, this runs for every message of every turn.
+        # Only `_to_json` writes rows, so they are not validated again: this runs for every message of every turn.
         return [LLMMessage(**orjson.loads(body)) for body in bodies]
     except (ValueError, TypeError) as error:
         raise StoreError("a stored message is damaged") from error
 
 
 def merged(text: str | None, changes: dict[str, Any]) -> str:
-    """The JSON text of an object, or of none, with some keys set."""
+    """Set keys in the JSON text of an object, or of None."""
     value = {} if text is None else from_json(text)
     if not isinstance(value, dict):
         raise InvalidArgumentError("the stored value is no object; save another one first", field="changes")

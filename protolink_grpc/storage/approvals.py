@@ -1,4 +1,4 @@
-"""Approvals as records: an index of the questions in the logs, by where they stand. What an approval is lives in `models`."""
+"""Approvals as records: an index of the approvals in the logs, by state."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,15 +9,15 @@ from protolink_grpc.storage.records import Kind, Page, Records, page_of
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRow:
-    """Where an approval stands, what it asks, and where in its task's log its question and answer are.
+    """The state of an approval, and the position of its request and its answer in the task's log.
 
     Args:
         principal: Owner of the task.
-        create_micros: When it was asked for.
-        ask_sequence: Event that asks.
-        answer_sequence: Event that answers, or ends the task; 0 while it is pending.
+        create_micros: Time of the request, microseconds since the epoch.
+        ask_sequence: The event with the request.
+        answer_sequence: The event that answers it or ends the task; 0 while it is pending.
         revision: Position among all changes of the agent's approvals, ascending. Set by the store.
-        record: The encoded approval as it was asked for, in the append that asks. Empty in other rows: see `approval_record`.
+        record: The encoded approval, in the append with the request. Empty in other rows: see `approval_record`.
     """
 
     request_id: str
@@ -55,10 +55,10 @@ APPROVALS = Kind(
 
 @dataclass(frozen=True, slots=True)
 class ApprovalQuery:
-    """Which approvals of an agent to list, oldest first. Empty filters match all; `after` is the cursor of the page before.
+    """Which approvals of an agent to list, oldest first. Empty filters match all; `after` is the cursor of the previous page.
 
     Args:
-        principal: Owner of their tasks; None means everybody.
+        principal: Owner of their tasks; None means any.
     """
 
     agent_name: str = ""
@@ -70,7 +70,7 @@ class ApprovalQuery:
 
 
 def find_approvals(records: Records, query: ApprovalQuery) -> Page[ApprovalRow]:
-    """One page of approvals."""
+    """Read one page of approvals."""
     where: dict[str, object] = {"agent_name": query.agent_name}
     if query.states:
         where["state"] = query.states
@@ -85,10 +85,10 @@ def find_approvals(records: Records, query: ApprovalQuery) -> Page[ApprovalRow]:
 def changed_approvals(
     records: Records, agent_name: str, after: int, limit: int, *, pending_until: int = 0
 ) -> list[ApprovalRow]:
-    """Approvals as they are now whose latest change has a revision > `after`, ascending by it, at most `limit`.
+    """Read the current approvals whose latest change has a revision > `after`, ascending by revision, at most `limit`.
 
-    Those up to `pending_until` only while they are pending: a reader that begins with the revision of that moment gets what
-    waits, then what changes.
+    Those with a revision up to `pending_until` are included only if they are pending: a reader that starts at that revision gets
+    the pending approvals first, then the changes.
     """
     return records.changes(
         APPROVALS, agent_name, after, limit, where={"state": ApprovalState.PENDING}, until=pending_until

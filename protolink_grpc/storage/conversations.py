@@ -1,7 +1,7 @@
-"""Conversations, small items of tools and single values as records, and the storage that keeps them over any store of records.
+"""Conversations, items of tools and single values as records, and a storage over any store of records.
 
-A session has a record, its messages are records with ascending positions without gaps, and a version moves with every change. A
-turn is added, and messages are replaced, in one transaction each, so that other writers come before or after it and never between.
+A session is a record, and its messages are records with ascending positions without gaps. The version changes with every change.
+Adding a turn and replacing messages are one transaction each.
 """
 
 from abc import abstractmethod
@@ -36,9 +36,9 @@ class Session:
     """One session.
 
     Args:
-        number: Never used again: a session that was deleted and comes back has another one.
-        version: Begins above all versions of sessions with smaller numbers.
-        first, following: Positions of its first message and of the next one.
+        number: Never reused: a session that is deleted and created again has another one.
+        version: Starts above all versions of sessions with smaller numbers.
+        first, following: Positions of its first message and of the next message to be added.
     """
 
     space: str
@@ -51,7 +51,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a session, by its number. `begins` says that it is the first of its turn."""
+    """A message of a session, identified by the session's number. `begins` marks the first one of a turn."""
 
     session: int
     position: int
@@ -62,7 +62,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn that a session has had; `version` is that of the session before it."""
+    """A turn of a session; `version` is the session's version before it."""
 
     session: int
     turn_id: str
@@ -71,7 +71,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A small text of a tool. `session` is made of the space and the session's id."""
+    """A small text of a tool. `session` combines the space and the session's id."""
 
     session: str
     name: str
@@ -80,7 +80,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ItemSession:
-    """How much the items of a session come to."""
+    """The number and size of a session's items."""
 
     space: str
     session_id: str
@@ -90,7 +90,7 @@ class ItemSession:
 
 @dataclass(frozen=True, slots=True)
 class SingleValue:
-    """The one value of a space, as JSON text."""
+    """The single value of a space, as JSON text."""
 
     space: str
     value: str
@@ -98,7 +98,7 @@ class SingleValue:
 
 @dataclass(frozen=True, slots=True)
 class LastNumber:
-    """The last number that a session got."""
+    """The last assigned session number."""
 
     name: str
     value: int
@@ -117,26 +117,26 @@ KINDS: tuple[Kind[Any], ...] = (SESSIONS, MESSAGES, TURNS, ITEMS, ITEM_SESSIONS,
 
 @checks_arguments
 class RecordStorage(Storage):
-    """An agent's memory over records. A subclass says where they are, and runs transactions over them."""
+    """A storage for an agent's state over records. A subclass provides the records and their transactions."""
 
     @property
     @abstractmethod
     def _space(self) -> str:
-        """What sets apart this namespace among all records."""
+        """The part of all keys that identifies this namespace."""
 
     @abstractmethod
     async def _view(self, query: Callable[[Records], T]) -> T:
-        """Read at one moment."""
+        """Run a read transaction."""
 
     @abstractmethod
     async def _change(self, work: Callable[[Records], T]) -> T:
-        """Read and write in one transaction."""
+        """Run a write transaction."""
 
     @abstractmethod
     def _change_now(self, work: Callable[[Records], T]) -> T:
-        """The same, blocking."""
+        """Run a write transaction and block until it has ended."""
 
-    # -- one value -------------------------------------------------------------------------------------------------------
+    # -- Single value ----------------------------------------------------------------------------------------------------
 
     def save(self, value: Any) -> None:
         row = SingleValue(self._space, to_json(value))
@@ -160,7 +160,7 @@ class RecordStorage(Storage):
         space = self._space
         self._change_now(lambda records: records.delete(VALUES, space))
 
-    # -- conversations ---------------------------------------------------------------------------------------------------
+    # -- Conversations ---------------------------------------------------------------------------------------------------
 
     async def load_messages(self, session_id: str, limit: int | None = None) -> Conversation:
         if limit is not None and limit < 1:
@@ -181,7 +181,7 @@ class RecordStorage(Storage):
     async def replace_messages(self, session_id: str, expected_version: int, messages: Sequence[LLMMessage]) -> bool:
         key = (self._space, checked_id(session_id, "session_id"))
         kept = list(messages)
-        turn_rows(kept)  # what cannot be written is refused here, with the caller's error
+        turn_rows(kept)  # before the transaction, so that invalid values are the caller's error
         return await self._change(lambda records: _replace(records, key, expected_version, kept))
 
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:
@@ -198,10 +198,10 @@ class RecordStorage(Storage):
         key = (self._space, checked_id(session_id, "session_id"))
         return await self._change(lambda records: _delete(records, key))
 
-    # -- items of tools --------------------------------------------------------------------------------------------------
+    # -- Items of tools --------------------------------------------------------------------------------------------------
 
     def _items_of(self, session_id: str) -> str:
-        # The length says where the space ends: no two pairs of texts make the same one.
+        # The length marks the end of the space, so that different pairs of texts never have the same result.
         return f"{len(self._space)}:{self._space}:{checked_id(session_id, 'session_id')}"
 
     async def get_item(self, session_id: str, name: str) -> str | None:
@@ -256,7 +256,7 @@ def _load(records: Records, key: tuple[str, str], limit: int | None) -> tuple[li
     found = records.select(MESSAGES, where, limit=limit, reverse=True)
     whole = next((place for place in range(len(found), 0, -1) if found[place - 1].begins), 0)
     if found and not whole:
-        # Not even the latest turn fits: it is shown whole.
+        # The latest turn exceeds the limit: it is returned completely.
         after = (session.number, found[-1].position)
         for message in records.select(MESSAGES, where, after=after, reverse=True):
             found.append(message)
@@ -267,7 +267,7 @@ def _load(records: Records, key: tuple[str, str], limit: int | None) -> tuple[li
 
 
 def _begun(records: Records, key: tuple[str, str]) -> Session:
-    """The session; begun where there is none."""
+    """Return the session, which is created if there is none."""
     known = records.get(SESSIONS, *key)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""Memory that ends with the process. It behaves like the storage in a file, down to what can be kept."""
+"""A storage for an agent's state in memory. It accepts and refuses the same values as the one in a file."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,16 +11,15 @@ from protolink_grpc.storage.records import Records
 T = TypeVar("T")
 
 _shared = MemoryRecords()
-"""The namespaces that were asked for by name, for the whole process."""
+"""The named namespaces of the process."""
 
 
 @checks_arguments
 class InMemoryStorage(RecordStorage):
-    """Memory of this process.
+    """A storage in the memory of this process.
 
     Args:
-        namespace: Storages made with the same name share what they hold until the process ends. Without one a storage shares
-            nothing with any other, so that two agents never meet by accident.
+        namespace: Storages with the same name share their content until the process ends. Without a name, a storage shares nothing.
     """
 
     def __init__(self, namespace: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The task store in memory: fast, bounded, and gone with the process. It says so: `durable` is false."""
+"""The task store in memory: fast, of limited size, and not durable."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -41,8 +41,8 @@ class _Owned:
 
     Attributes:
         size: Encoded bytes of their events.
-        by_change: All of them, last changed last.
-        forgettable: Those that may be forgotten, by their rank in `_RANKS`, oldest first.
+        by_change: All of them, the most recently changed one last.
+        forgettable: Those that may be dropped, by their rank in `_RANKS`, oldest first.
     """
 
     size: int = 0
@@ -52,7 +52,7 @@ class _Owned:
     )
 
     def oldest(self) -> str | None:
-        """The task to forget first."""
+        """The task to drop first."""
         for ranked in self.forgettable:
             if ranked:
                 return next(iter(ranked))
@@ -60,16 +60,15 @@ class _Owned:
 
 
 class MemoryStore:
-    """Logs in process memory, up to a bound.
+    """Logs in process memory, up to a limit.
 
-    Above one of the bounds tasks are forgotten, the ones that changed longest ago first: those that have ended, then those that
-    wait for input. A task that is submitted or working is never forgotten. What is forgotten is TASK_NOT_FOUND, and a request that
-    is repeated after its task was forgotten begins a new task. A principal that has more than half of a bound loses its own tasks
-    first.
+    Beyond a limit, tasks are dropped, the least recently changed ones first: those that have ended, then those that wait for input.
+    Submitted and working tasks are never dropped. A dropped task is TASK_NOT_FOUND, and repeating its request starts a new task. A
+    principal that uses more than half of a limit loses its own tasks first.
 
     Args:
-        max_tasks: Tasks to keep.
-        max_bytes: Encoded bytes of their events to keep.
+        max_tasks: Maximum number of tasks.
+        max_bytes: Maximum of the encoded bytes of their events.
     """
 
     durable = False
@@ -82,7 +81,7 @@ class MemoryStore:
         self._max_tasks = max_tasks
         self._max_bytes = max_bytes
         self._entries: dict[str, _Entry] = {}
-        # Listing looks at one principal's tasks, in nearly the right order.
+        # Lists read one principal's tasks, which are almost in the right order.
         self._owned: dict[str, _Owned] = {}
         self._all = _Owned()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
@@ -127,7 +126,7 @@ class MemoryStore:
         if entry.rank:
             del owned.forgettable[entry.rank][head.task_id], self._all.forgettable[entry.rank][head.task_id]
             entry.rank = 0
-        # Before the task itself may be forgotten: whoever waits for its end must still find it.
+        # Before the task itself may be dropped, because those that wait for its end must still find it.
         if len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
             self._make_room(owned)
         entry.rank = rank = _RANKS.get(head.state, 0)
@@ -192,7 +191,7 @@ class MemoryStore:
         return entry.head if entry is not None else None
 
     async def find(self, query: TaskQuery) -> TaskPage:
-        # Clocks repeat themselves and step back: only the sort makes an order that a cursor can continue.
+        # Clock values can repeat and go back, so a cursor needs the sorted order.
         matches = sorted(self._matches(query), key=_position, reverse=True)
         rest = matches
         if query.after is not None:
@@ -217,7 +216,7 @@ class MemoryStore:
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
         return self._requests.get((agent_name, principal, request_id))
 
-    # -- records ---------------------------------------------------------------------------------------------------------
+    # -- Records ---------------------------------------------------------------------------------------------------------
 
     async def view(self, query: Callable[[Records], T]) -> T:
         return self._records.view(query)
@@ -241,20 +240,20 @@ class MemoryStore:
     async def release_claims(self, kind: Kind[Any], scope: str) -> None:
         self._records.change(lambda _: self._records.release(kind, scope))
 
-    # -- leases ----------------------------------------------------------------------------------------------------------
+    # -- Leases ----------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, ttl_s: float) -> None:
-        """Nothing to do: a worker in memory lives as long as its data."""
+        """Do nothing: a worker in memory exists as long as its data."""
 
     async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
-        """Nothing to do: nobody else could take them."""
+        """Do nothing: there is no other worker."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []
 
 
 _RANKS = dict.fromkeys(TERMINAL, 1) | dict.fromkeys(INTERRUPTED, 2)
-"""What is forgotten first, by state: what has ended, then what waits for input. All others have rank 0 and are kept."""
+"""The order in which tasks are dropped, by state: ended ones, then those that wait for input. Rank 0 is never dropped."""
 
 
 def _position(head: TaskHead) -> tuple[int, str]:

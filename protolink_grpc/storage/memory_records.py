@@ -1,4 +1,4 @@
-"""Records in process memory. Used from several threads and loops: each step takes microseconds under one lock."""
+"""Records in process memory, for several threads and event loops: each step takes microseconds under one lock."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ class _Scope:
 
     Attributes:
         by_key: In the order of their latest change.
-        is_sorted: Whether that is the order of the kind, too.
+        is_sorted: Whether that is also the order of the kind.
     """
 
     by_key: dict[Key, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class MemoryRecords:
         self._lock = threading.RLock()
         self._scopes: defaultdict[tuple[str, Any], _Scope] = defaultdict(_Scope)
         self._of_tasks: dict[str, dict[tuple[str, Key], Kind[Any]]] = {}
-        # They begin at the microseconds of the clock: no revision of an earlier process is taken for one of these.
+        # Revisions start at the clock's microseconds, so that those of an earlier process are never mistaken for these.
         begin = time.time_ns() // 1_000
         self._revisions: defaultdict[tuple[str, str], Revisions] = defaultdict(lambda: Revisions(begin, begin))
         self._revisions_before: dict[tuple[str, str], Revisions] = {}
@@ -51,7 +51,7 @@ class MemoryRecords:
             return query(self)
 
     def change(self, work: Callable[[Records], T]) -> T:
-        """Run a transaction: what it has changed is undone where it fails."""
+        """Run a transaction. Its changes are undone if it fails."""
         with self._lock:
             self._undo = []
             self._revisions_before = {}
@@ -132,7 +132,7 @@ class MemoryRecords:
     def is_finished(self, task_id: str, sequence: int) -> bool | None:
         return self._is_finished(task_id, sequence)
 
-    # -- keeping ---------------------------------------------------------------------------------------------------------
+    # -- Changes ---------------------------------------------------------------------------------------------------------
 
     def _set(self, kind: Kind[Any], key: Key, record: Any) -> None:
         scope = self._scopes[kind.name, key[0]]
@@ -141,7 +141,7 @@ class MemoryRecords:
             self._undo.append((kind, key, known))
         if record is not None:
             if kind.watched:
-                scope.by_key.pop(key, None)  # last changed last
+                scope.by_key.pop(key, None)  # the most recently changed one is last
             self._check_order(kind, scope, known, record)
             scope.by_key[key] = record
             if kind.task:
@@ -158,7 +158,7 @@ class MemoryRecords:
 
     @staticmethod
     def _check_order(kind: Kind[Any], scope: _Scope, known: Any, record: Any) -> None:
-        """Notice when the order of changes is no longer that of the kind."""
+        """Check whether the order of changes is still the order of the kind."""
         if not scope.is_sorted or not scope.by_key:
             return
         position = kind.position_of(record)
@@ -177,10 +177,10 @@ class MemoryRecords:
             if kind.watched:
                 scope.by_key = dict(sorted(scope.by_key.items(), key=lambda item: item[1].revision))
 
-    # -- what a store does with them -------------------------------------------------------------------------------------
+    # -- For the task store ----------------------------------------------------------------------------------------------
 
     def forget_task(self, task_id: str) -> None:
-        """Forget the records of a task. Readers that do not know their changes must begin anew."""
+        """Remove the records of a task. Readers that have not read their changes must start again."""
         with self._lock:
             for (_, key), kind in list(self._of_tasks.pop(task_id, {}).items()):
                 if kind.watched:
@@ -190,13 +190,13 @@ class MemoryRecords:
                 self._set(kind, key, None)
 
     def take_changed(self) -> set[tuple[str, Any]]:
-        """Kinds and scopes that have changed since this was last called."""
+        """Return the kinds and scopes that have changed since the last call."""
         with self._lock:
             changed, self._changed = self._changed, set()
             return changed
 
     def claim(self, kind: Kind[R], scope: str, worker: str) -> list[R]:
-        """Give all records that are not done to the only worker that there is."""
+        """Assign all unfinished records to the only worker."""
         free = [each for each in self.select(kind, {kind.scope: scope, "done": False}) if _worker(each) != worker]
         return [self._give(kind, each, worker) for each in free]
 
@@ -216,7 +216,7 @@ def _worker(record: Any) -> str:
 
 
 def _light(kind: Kind[R], record: R) -> R:
-    """Without lazy fields."""
+    """Return the record without its lazy fields."""
     if not kind.lazy:
         return record
     empty = dict.fromkeys(kind.lazy, b"")
