@@ -284,30 +284,32 @@ class LiveTask:
         expected = sequence = fold.sequence
         state, frames, asks = fold.state, [], False
         ended = state in TERMINAL
+        messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
         payloads: list[Payload | dict[str, Any]] = []
-        steering: list[Payload | dict[str, Any]] = []
         action_ids: list[str] = []
+        new_artifacts: set[str] = set()
         encoder = self._encoder_of(run_id)
         for fact in facts:
             if ended:
                 raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
             sequence += 1
-            kind, envelope, action_id = "", b"", ""
             if isinstance(fact, RunEvent):
-                if isinstance(fact.payload, TextDelta):
-                    raise InvalidArgumentError("a delta is no event of the log", field="payload")
-                payload = fact.payload if fact.payload is not None else {}
-                kind, envelope, action_id = fact.type, encode_envelope(fact), fact.action_id
+                payload, kind, envelope, action_id = _unpacked(fact)
             else:
-                payload = fact
+                payload, kind, envelope, action_id = fact, "", b"", ""
             written = payload
             # One look-up by class, because most facts of a long log, reports of progress above all, are of another kind.
             if payload.__class__ in _STEERING:
-                steering.append(payload)
                 match payload:
                     case TaskStatusChanged(new_state=target):
                         _check(state, payload)
-                        state, ended = target, target in TERMINAL
+                        state, ended, reason = target, target in TERMINAL, payload.reason
+                    case TaskMessagesAdded(messages=added):
+                        messages += len(added)
+                    case TaskSubmitted(task=task):
+                        messages, artifacts = messages + len(task.messages), artifacts + len(task.artifacts)
+                    case TaskArtifactUpdated(artifact=artifact) if fold.artifact(artifact.id) is None:
+                        new_artifacts.add(artifact.id)
                     case ApprovalRequired() | ApprovalDecided():
                         asks = True
                     case ActionRequested():
@@ -321,10 +323,9 @@ class LiveTask:
             payloads.append(payload)
             action_ids.append(action_id)
             frames.append(frame)
-        messages, artifacts, reason = _counts(fold, steering)
-        asks = asks or (ended and bool(fold.asked))
-        rows = approval_rows(fold, self.agent_name, payloads, micros, run_id) if asks else ()
-        records = [Put(APPROVALS, row) for row in rows] if rows else ()
+        records: Sequence[Put] = ()
+        if asks or (ended and fold.asked):
+            records = [Put(APPROVALS, row) for row in approval_rows(fold, self.agent_name, payloads, micros, run_id)]
         epoch, worker = (self.epoch + 1, self._store.worker) if claim else (self.epoch, self.worker)
         head = TaskHead(
             fold.task_id,
@@ -339,14 +340,13 @@ class LiveTask:
             worker,
             epoch,
             messages,
-            artifacts,
+            artifacts + len(new_artifacts),
             reason,
         )
         known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records))
         if known is not None:
             return known
-        self.epoch, self.worker = epoch, worker
-        self.size += sum(map(len, frames))
+        self.epoch, self.worker, self.size = epoch, worker, self.size + sum(map(len, frames))
         for number, payload in enumerate(payloads):
             fold.apply(payload, expected + number + 1, micros, run_id, action_ids[number])
         if self._observers:
@@ -378,6 +378,14 @@ def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConf
         expected_sequence=str(expected),
         last_sequence=str(last),
     )
+
+
+def _unpacked(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes, str]:
+    """Return the payload of an event with its type, its encoded envelope and its action id."""
+    if isinstance(event.payload, TextDelta):
+        raise InvalidArgumentError("a delta is no event of the log", field="payload")
+    payload = event.payload if event.payload is not None else {}
+    return payload, event.type, encode_envelope(event), event.action_id
 
 
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:
@@ -458,22 +466,3 @@ _STEERING = frozenset(
     }
 )
 """Kinds of payloads that an append looks into; it only writes all others."""
-
-
-def _counts(fold: TaskFold, payloads: Sequence[Payload | dict[str, Any]]) -> tuple[int, int, str]:
-    """What the head says about the task after these payloads: messages, artifacts, reason."""
-    messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
-    new_artifacts: set[str] = set()
-    for payload in payloads:
-        match payload:
-            case TaskStatusChanged():
-                reason = payload.reason
-            case TaskMessagesAdded():
-                messages += len(payload.messages)
-            case TaskArtifactUpdated():
-                if fold.artifact(payload.artifact.id) is None:
-                    new_artifacts.add(payload.artifact.id)
-            case TaskSubmitted():
-                messages += len(payload.task.messages)
-                artifacts += len(payload.task.artifacts)
-    return messages, artifacts + len(new_artifacts), reason
