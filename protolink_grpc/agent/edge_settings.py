@@ -124,6 +124,14 @@ def edge_settings(serving: ServingConfig, url: str) -> EdgeSettings:
     )
 
 
+def check_hosted_url(http: HttpOptions | None) -> None:
+    """Pass when the settings say where callers reach an application that another server runs. Raises InvalidArgumentError."""
+    if http is None or (not http.public_url and Listen.parse(http.listen, http.tls).port == 0):
+        raise InvalidArgumentError(
+            "must say where callers reach the application, like 'https://host.example/agent'", field="http.public_url"
+        )
+
+
 def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
     """The HTTP port that an agent wants besides its URL, or because of it.
 

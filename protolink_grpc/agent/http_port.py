@@ -13,6 +13,7 @@ from protolink_grpc.compat.protolink.edge.routes import agent_routes
 from protolink_grpc.compat.protolink.edge.websocket import behind_guard
 from protolink_grpc.edges.http.app import Gateway
 from protolink_grpc.edges.http.grpc_web import grpc_web_routes
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.request_guard import RequestGuard
 
@@ -21,7 +22,12 @@ class HttpPort:
     """An HTTP server of an agent, from its opening to its end."""
 
     def __init__(
-        self, options: HttpOptions, settings: EdgeSettings, served: ServedAgent, operations: Operations | None
+        self,
+        options: HttpOptions,
+        settings: EdgeSettings,
+        served: ServedAgent,
+        operations: Operations | None,
+        hosted: HostedApp | None,
     ) -> None:
         card, service = served.card, served.service
         self._options, self._settings, self._served, self._operations = options, settings, served, operations
@@ -31,6 +37,7 @@ class HttpPort:
             about=lambda: {"name": card.name, "transport": card.transport, "url": self.url},
             obstacle=lambda: "" if service.is_accepting else "stopping",
             challenges=settings.challenges,
+            hosted=hosted,
         )
         self.gateway.metrics.gauge(
             "active_tasks", "Tasks that run or wait for a slot.", lambda: len(service.active_task_ids)
@@ -42,7 +49,7 @@ class HttpPort:
         return self.gateway.url
 
     async def open(self) -> str:
-        """Listen. Returns the URL.
+        """Listen, or open the hosted application. Returns the URL.
 
         Raises:
             AddressInUseError: The port is taken.

@@ -9,11 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Self
 
+from starlette.types import ASGIApp
+
 from protolink_grpc.agent.components import AgentComponents
 from protolink_grpc.agent.config import (
     AgentConfig,
 )
-from protolink_grpc.agent.edge_settings import edge_settings, http_options
+from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings, http_options
 from protolink_grpc.agent.grpc_port import ServedAgent
 from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
 from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
@@ -24,6 +26,7 @@ from protolink_grpc.agent.registry import Registry, registry_client
 from protolink_grpc.agent.trust import PeerClients, PeerTrust
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -102,6 +105,7 @@ class AgentLifecycle:
         self._service: TaskService | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._ports: AgentPorts | None = None
+        self._hosted: HostedApp | None = None
         self._has_come_up = False
         self._keeper: asyncio.Task[None] | None = None
         self._is_draining = False
@@ -165,6 +169,24 @@ class AgentLifecycle:
         self.store = store if store is not None else self.store
         return self
 
+    def asgi_app(self) -> ASGIApp:
+        """Return the HTTP port as an ASGI application, always the same one, and open no HTTP port from now on.
+
+        `uvicorn module:app` starts and stops the agent with itself. Mounted in a host application (`host.mount("/agent", app)`) it
+        answers while the agent runs: start it in the host's lifespan with `async with agent`. It answers on the loop on which the
+        agent was started. The card needs the URL that callers use: `http=HttpOptions(public_url="https://host.example/agent")`.
+
+        Raises:
+            InvalidArgumentError: No setting says where callers reach the application; names `http.public_url`.
+            RuntimeError: The agent runs, and listens already.
+        """
+        if self._hosted is None:
+            if self.is_running:
+                raise RuntimeError("asgi_app() is for agents that are not running; call it before the start")
+            check_hosted_url(self._edge_settings.http)
+            self._hosted = HostedApp(f"agent {self.card.name}", self.serve, self.aclose)
+        return self._hosted
+
     async def serve(self, *, register: bool = True) -> None:
         """Come up on the running loop and return: store, port, registry, in this order.
 
@@ -195,7 +217,7 @@ class AgentLifecycle:
 
     async def _open_ports(self, service: TaskService) -> None:
         components = self._components
-        ports = self._ports = AgentPorts(self._edge_settings, self._listen_at)
+        ports = self._ports = AgentPorts(self._edge_settings, self._listen_at, self._hosted)
         await ports.open(
             ServedAgent(
                 service,

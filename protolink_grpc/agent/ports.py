@@ -12,6 +12,7 @@ from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.agent.grpc_port import ServedAgent, agent_services, open_grpc_port
 from protolink_grpc.agent.identity import WEB
 from protolink_grpc.edges.grpc.app import GrpcServer
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import Listen
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.logs import get_logger
@@ -38,8 +39,9 @@ class WebPort(Stoppable, Protocol):
 class AgentPorts:
     """The open ports of one running agent."""
 
-    def __init__(self, settings: EdgeSettings, listen_at: Address | None) -> None:
+    def __init__(self, settings: EdgeSettings, listen_at: Address | None, hosted: HostedApp | None) -> None:
         self._settings = settings
+        self._hosted = hosted
         self._listen_at = listen_at
         self._grpc: GrpcServer | None = None
         self._grpc_target = ""
@@ -85,13 +87,13 @@ class AgentPorts:
             from protolink_grpc.agent.http_port import HttpPort  # its first lines say why here
 
             tls = settings.grpc.tls
-            if settings.http.tls is None and tls is not None and tls.certfile is not None:
+            if self._hosted is None and settings.http.tls is None and tls is not None and tls.certfile is not None:
                 log.warning(
                     "%s has certificates, and its HTTP port is in the clear: say https://%s",
                     card.name,
                     settings.http.listen,
                 )
-            port = self._http = HttpPort(settings.http, settings, served, operations)
+            port = self._http = HttpPort(settings.http, settings, served, operations, self._hosted)
             try:
                 url = await port.open()
             except BaseException:
@@ -117,7 +119,7 @@ class AgentPorts:
         found = []
         if self._grpc is not None and not is_loopback(self._grpc.address.host):
             found.append(self._grpc.address.url)
-        if self._settings.http is not None:
+        if self._settings.http is not None and self._hosted is None:
             listen = Listen.parse(self._settings.http.listen, self._settings.http.tls)
             found += [] if is_loopback(listen.host) else [listen.url]
         return found

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Self
 
 from plgrpc.v1 import registry_service_pb2
+from starlette.types import ASGIApp
 
 from protolink_grpc.agent.config import ServingConfig
-from protolink_grpc.agent.edge_settings import edge_settings
+from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings
 from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
 from protolink_grpc.agent.ports import WebPort
 from protolink_grpc.auth.principal import Authenticate
@@ -17,6 +18,7 @@ from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.edges.grpc.app import GrpcServer, ServerOptions
 from protolink_grpc.edges.grpc.registry_servicer import RegistryServicer
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.logs import get_logger
@@ -108,6 +110,7 @@ class Registry:
         self._service: RegistryService | None = None
         self._server: GrpcServer | None = None
         self._http: WebPort | None = None
+        self._hosted: HostedApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
         self._url = self._address.url
@@ -136,6 +139,20 @@ class Registry:
     def client(self) -> RegistryClient:
         """A client of this registry, always the same one: it learns the port when the registry starts."""
         return self._client
+
+    def asgi_app(self) -> ASGIApp:
+        """Return the HTTP port as an ASGI application, and open no HTTP port from now on; see `Agent.asgi_app`.
+
+        Raises:
+            InvalidArgumentError: No setting says where callers reach the application; names `http.public_url`.
+            RuntimeError: The registry runs, and listens already.
+        """
+        if self._hosted is None:
+            if self.is_running:
+                raise RuntimeError("asgi_app() is for registries that are not running; call it before the start")
+            check_hosted_url(self._settings.http)
+            self._hosted = HostedApp("registry", self.serve, self.aclose)
+        return self._hosted
 
     async def serve(self) -> None:
         """Come up on the running loop and return.
@@ -183,7 +200,12 @@ class Registry:
             from protolink_grpc.agent.registry_http_port import RegistryHttpPort  # its first lines say why here
 
             port = RegistryHttpPort(
-                self._settings.http, self._settings, service, services, lease_ttl_s=self._protolink_lease_s
+                self._settings.http,
+                self._settings,
+                service,
+                services,
+                lease_ttl_s=self._protolink_lease_s,
+                hosted=self._hosted,
             )
             self._http = port
             await port.open()

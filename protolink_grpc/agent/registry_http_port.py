@@ -12,6 +12,7 @@ from protolink_grpc.compat.protolink.edge.registry import registry_routes
 from protolink_grpc.compat.protolink.edge.websocket import behind_guard
 from protolink_grpc.edges.http.app import Gateway
 from protolink_grpc.edges.http.grpc_web import grpc_web_routes
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.registry.service import RegistryService
@@ -28,6 +29,7 @@ class RegistryHttpPort:
         services: Sequence[tuple[ServiceDescriptor, object]],
         *,
         lease_ttl_s: float,
+        hosted: HostedApp | None,
     ) -> None:
         self._settings, self._service, self._services, self._lease_ttl_s = settings, service, services, lease_ttl_s
         self.gateway = Gateway(
@@ -35,6 +37,7 @@ class RegistryHttpPort:
             RequestGuard(settings.authenticate, settings.admit, options.bounds),
             about=lambda: {"transport": "http", "url": self.url},
             challenges=settings.challenges,
+            hosted=hosted,
         )
 
     @property
@@ -43,7 +46,7 @@ class RegistryHttpPort:
         return self.gateway.url
 
     async def open(self) -> str:
-        """Listen. Returns the URL.
+        """Listen, or open the hosted application. Returns the URL.
 
         Raises:
             AddressInUseError: The port is taken.

@@ -10,10 +10,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from protolink_grpc.edges.http.drain import Drain
 from protolink_grpc.edges.http.health import Health
+from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.http_server import HttpServer
 from protolink_grpc.edges.http.metrics import Metrics, metrics_server
 from protolink_grpc.edges.http.middleware import with_middleware
-from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.options import HttpOptions, Listen
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import OpenStreams
 from protolink_grpc.logs import records_left_out
@@ -28,6 +29,7 @@ class Gateway:
     Args:
         about: What health checks tell besides the state: name, URL and the like; everybody can read it.
         obstacle: Why it should get no work now; empty where it should.
+        hosted: The application that another server runs; None listens on a port of its own.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Gateway:
         about: Callable[[], dict[str, Any]] | None = None,
         obstacle: Callable[[], str] | None = None,
         challenges: Sequence[str] = (),
+        hosted: HostedApp | None = None,
     ) -> None:
         self.options = options
         self.guard = guard
@@ -47,57 +50,77 @@ class Gateway:
         self.metrics = Metrics()
         self._health = Health(self.drain, about, obstacle)
         self._challenges = challenges
+        self._hosted = hosted
         self._server: HttpServer | None = None
         self._metrics_server: HttpServer | None = None
 
     @property
     def url(self) -> str:
         """Where callers reach it."""
-        return self.options.public_url.rstrip("/") or (self._server.url if self._server is not None else "")
+        if self.options.public_url:
+            return self.options.public_url.rstrip("/")
+        if self._hosted is not None:
+            return Listen.parse(self.options.listen, self.options.tls).url
+        return self._server.url if self._server is not None else ""
 
     async def start(self, routes: Sequence[BaseRoute]) -> str:
-        """Listen. Returns the URL.
+        """Listen, or open the hosted application. Returns the URL.
 
         Raises:
             AddressInUseError: A port is taken, or not ours to take.
             InvalidArgumentError: The certificates are not usable.
         """
+        app = self._application(routes)
+        if self._hosted is not None:
+            self.drain.clear()
+        else:
+            self._server = await self._listen(app)
+        self._metrics_server = metrics_server(self.metrics, self.options)
+        if self._metrics_server is not None:
+            try:
+                await self._metrics_server.start()
+            except BaseException:
+                await self.stop(0)
+                raise
+        if self._hosted is not None:
+            self._hosted.open(app, max_message_bytes=self.options.max_websocket_message_bytes)
+        return self.url
+
+    async def _listen(self, app: ASGIApp) -> HttpServer:
+        server = HttpServer(app, self.options, drain=self.drain, rejected=self.metrics.rejected)
+        await server.start()
+        self.metrics.observe(server)
+        return server
+
+    def _application(self, routes: Sequence[BaseRoute]) -> ASGIApp:
+        """The routes with everything around them."""
         own = [*self._health.routes(), *routes]
         if self.options.metrics_listen is None:
             own.append(self.metrics.route(admit=None if self.guard.is_open else self._admit_to_metrics))
         app = with_middleware(_routed(own), self.options, challenges=self._challenges)
         self.streams.reopen()
-        server = HttpServer(self.metrics.metered(app), self.options, drain=self.drain, rejected=self.metrics.rejected)
-        url = await server.start()
-        self._server = server
-        self.metrics.observe(server)
         self.metrics.gauge(
             "log_records_left_out_total",
             "Records of this package that were counted instead of logged.",
             records_left_out,
             kind="counter",
         )
-        self._metrics_server = metrics_server(self.metrics, self.options)
-        if self._metrics_server is not None:
-            try:
-                await self._metrics_server.start()
-            except BaseException:
-                await server.stop(0)
-                raise
-        return self.options.public_url.rstrip("/") or url
+        return self.metrics.metered(app)
 
     async def _admit_to_metrics(self, request: Request) -> None:
         await self.guard.principal(request, METRICS_METHOD)
 
     async def begin_drain(self) -> None:
         """Say that it goes down: readiness fails, and event streams end where they are."""
-        if self._server is not None:
-            await self._server.drain()
+        self.drain.begin()
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, let answers under way finish, cut the rest."""
         server, self._server = self._server, None
         metrics, self._metrics_server = self._metrics_server, None
+        if self._hosted is not None:
+            self.drain.begin()
+            self._hosted.close()
         if server is not None:
             await server.stop(grace_s)
         if metrics is not None:

@@ -199,18 +199,20 @@ class Guard:
         return _plain(403, f"pages of {said!r} may not call; the option cors_origins says which ones may")
 
     def _dressing(self, scope: Scope, send: Send, echo: Headers | None) -> Send:
+        is_http1 = not scope["http_version"].startswith(("2", "3"))
+
         async def dressed(message: Message) -> None:
             kind = message["type"]
             if kind == "http.response.start":
                 scope[_BEGUN] = True
-                self._dress(message, echo)
+                self._dress(message, echo, is_http1=is_http1)
             elif kind == "websocket.accept":
                 scope[_BEGUN] = True
             await send(message)
 
         return dressed
 
-    def _dress(self, message: Message, echo: Headers | None) -> None:
+    def _dress(self, message: Message, echo: Headers | None, *, is_http1: bool) -> None:
         # A new list: a response that is sent again and again has one of its own.
         headers = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
         names = {name for name, _ in headers}
@@ -221,8 +223,8 @@ class Guard:
         status = message["status"]
         if status == 401 and b"www-authenticate" not in names:
             headers.extend(self._challenges)
-        elif status == 413 and b"connection" not in names:
-            # Else a client that has looked at the answer would send the rest of its body for nothing.
+        elif status == 413 and b"connection" not in names and is_http1:
+            # Else a client that has looked at the answer would send the rest of its body for nothing. HTTP/2 has no such header.
             headers.append((b"connection", b"close"))
         message["headers"] = headers
 
