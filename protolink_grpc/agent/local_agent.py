@@ -64,6 +64,7 @@ from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_de
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 PRINCIPAL = "local"
 """Who calls from the same process; there is nobody to authenticate."""
@@ -200,7 +201,7 @@ class LocalAgent:
         def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
             return service.stream(submission, self._principal, deltas=deltas)
 
-        return self._events(open_stream, timeout_s, task.id)
+        return self._batches(open_stream, _read_events, timeout_s, task.id)
 
     def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
@@ -208,24 +209,16 @@ class LocalAgent:
         def open_watch(service: TaskService) -> AsyncGenerator[list[bytes], None]:
             return service.watch(task_id, self._principal, after=after, stop_at=stop_at, deltas=deltas)
 
-        return self._events(open_watch, timeout_s, task_id)
-
-    async def _events(
-        self,
-        open_batches: Callable[[TaskService], AsyncGenerator[list[bytes], None]],
-        timeout_s: float | None,
-        task_id: str,
-    ) -> AsyncGenerator[list[RunEvent], None]:
-        async with aclosing(self._batches(open_batches, timeout_s, task_id)) as batches:
-            async for frames in batches:
-                yield [delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame) for frame in frames]
+        return self._batches(open_watch, _read_events, timeout_s, task_id)
 
     async def _batches(
         self,
         open_batches: Callable[[TaskService], AsyncGenerator[T, None]],
+        read: Callable[[T], U],
         timeout_s: float | None,
         task_id: str,
-    ) -> AsyncGenerator[T, None]:
+    ) -> AsyncGenerator[U, None]:
+        """Yield the batches of a reader on the agent's loop, each converted by `read`."""
         endpoint = self._find()
         deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         batches = open_batches(endpoint.service)
@@ -236,9 +229,9 @@ class LocalAgent:
                 batch = await self._on_its_loop(lambda _: _next(batches), rest, task_id, endpoint)
                 if batch is None:
                     return
-                yield batch
+                yield read(batch)
         finally:
-            # Where it was opened, also when the agent has gone meanwhile.
+            # On the loop where it was opened, even if the agent is not running any more.
             if not endpoint.loop.is_closed():
                 await self._on_its_loop(lambda _: batches.aclose(), None, endpoint=endpoint)
 
@@ -330,7 +323,7 @@ class LocalAgent:
         def open_watch(service: TaskService) -> AsyncGenerator[ApprovalChanges, None]:
             return service.watch_approvals(self._principal, task_id, after_revision=after_revision)
 
-        return self._batches(open_watch, None, task_id)
+        return self._batches(open_watch, lambda changes: changes, None, task_id)
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
         copy = ApprovalDecision.from_dict(decision.to_dict())
@@ -375,6 +368,10 @@ class LocalAgents:
 
 async def _next(batches: AsyncGenerator[T, None]) -> T | None:
     return await anext(batches, None)
+
+
+def _read_events(frames: list[bytes]) -> list[RunEvent]:
+    return [delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame) for frame in frames]
 
 
 def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:

@@ -13,10 +13,9 @@ So the pieces that a reader gets after the latest LlmCallStarted, put together, 
 import asyncio
 import sys
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Coroutine, Iterable
+from collections.abc import Iterable
 from itertools import count
 from math import ceil
-from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.events import TextDelta
@@ -271,26 +270,9 @@ class TextReader:
         pieces = self.pull(after, asyncio.get_running_loop().time())
         return [delta_frame(self._task_id, piece) for piece in pieces]
 
-    async def until(self, growth: Coroutine[Any, Any, None], after: int) -> AsyncGenerator[list[bytes], None]:
-        """Batches of framed deltas as they come, until the log grows behind `after`.
-
-        Args:
-            growth: Waits for that; it is awaited once, however many pieces come meanwhile, and what it raises is raised here.
-        """
-        loop = asyncio.get_running_loop()
-        grown = loop.create_task(growth)
-        try:
-            while not grown.done():
-                if frames := self.frames(after):
-                    yield frames
-                elif self._behind(after):
-                    await asyncio.wait([grown], timeout=max(0.0, self._due - loop.time()))
-                else:
-                    await self._texts.news(self._task_id, grown)
-            await grown
-        finally:
-            if not grown.done():
-                grown.cancel()
-                await asyncio.wait([grown])
-            if not grown.cancelled():
-                grown.exception()  # seen: whoever closes the watch need not hear of it
+    async def wait(self, growth: "asyncio.Future[None]", after: int) -> None:
+        """Wait until `frames` may return text, or `growth` is done."""
+        if self._behind(after):
+            await asyncio.wait([growth], timeout=max(0.0, self._due - asyncio.get_running_loop().time()))
+        else:
+            await self._texts.news(self._task_id, growth)

@@ -5,8 +5,7 @@ watches the log, `watch` only watches. A service is used from one event loop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,6 @@ from protolink_grpc.errors import (
     SequenceOutOfRangeError,
     StoreError,
     TaskNotCancelableError,
-    UnavailableError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
@@ -41,7 +39,7 @@ from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, thi
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
-from protolink_grpc.runtime.watch import LogWatcher
+from protolink_grpc.runtime.watch import LogWatcher, ReadStart
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.storage.records import Page
@@ -345,23 +343,17 @@ class TaskService:
                 raise run.failure
             if run.live.fold.is_settled:
                 return run.live.fold
-        with self._reading():
+        try:
             while True:
                 head = await self.store.head(turn.task_id)
                 if head is None:
                     raise not_found_error(turn.task_id)
                 if head.sequence > turn.after_sequence and (head.state in TERMINAL or head.state in INTERRUPTED):
                     return (await self._tasks.load(head)).fold
-                await self._watching.growth(turn.task_id, head.sequence)
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Convert a StoreError into UnavailableError if the service was stopped, and its store closed, during a wait for events."""
-        try:
-            yield
+                await self._watching.wait_growth(turn.task_id, head.sequence)
         except StoreError:
-            if self._stopped:
-                raise UnavailableError(f"agent {self.agent_name} was stopped", agent=self.agent_name) from None
+            if self._stopped:  # and its store closed
+                raise self._watching.stopped_error() from None
             raise
 
     async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
@@ -445,21 +437,23 @@ class TaskService:
 
     # -- watching --------------------------------------------------------------------------------------------------------
 
-    async def stream(
+    def stream(
         self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
-        """Start or continue a task and yield the framed events of its turn until it is settled. Raises as `submit`.
+        """Start or continue a task at the first pull, and yield the framed events of its turn until it is settled.
 
         Args:
             positions: As in `watch`.
+
+        Raises:
+            As `submit`, at the first pull.
         """
-        turn = await self.submit(submission, principal, waits=True)
-        end = await self._end_of(turn) if positions else None
-        events = self._watching.events(turn.task_id, turn.after_sequence, StopAt.INTERRUPTED, deltas=deltas, head=end)
-        with self._reading():
-            async with aclosing(events):
-                async for frames in events:
-                    yield frames
+
+        async def find_start() -> ReadStart:
+            turn = await self.submit(submission, principal, waits=True)
+            return ReadStart(turn.task_id, turn.after_sequence, await self._end_of(turn) if positions else None)
+
+        return self._watching.batches(find_start, StopAt.INTERRUPTED, deltas=deltas)
 
     async def _end_of(self, turn: Turn) -> int:
         """Return the sequence of the last event of the turn's task."""
@@ -468,7 +462,7 @@ class TaskService:
         head = await self.store.head(turn.task_id)
         return turn.after_sequence if head is None else head.sequence
 
-    async def watch(
+    def watch(
         self,
         task_id: str,
         principal: str,
@@ -490,27 +484,27 @@ class TaskService:
             its commit. Delta frames come in separate batches, and so does a position without events.
 
         Raises:
+            At the first pull:
             InvalidArgumentError: `after` is negative.
             TaskNotFoundError: The task is unknown, or belongs to another principal.
             SequenceOutOfRangeError: `after` is greater than the last sequence of the log.
         """
-        if after < 0:
-            raise InvalidArgumentError("must not be negative", field="after_sequence")
-        head = await self.head(task_id, principal)
-        if after > head.sequence:
-            raise SequenceOutOfRangeError(
-                f"after_sequence {after} is not in the log of task {task_id}, which ends with {head.sequence}",
-                after_sequence=str(after),
-                last_sequence=str(head.sequence),
-            )
-        if after == head.sequence and head.state in TERMINAL and not positions:
-            return
-        end = head.sequence if positions else None
-        events = self._watching.events(task_id, after, stop_at, deltas=deltas, head=end)
-        with self._reading():
-            async with aclosing(events):
-                async for frames in events:
-                    yield frames
+
+        async def find_start() -> ReadStart | None:
+            if after < 0:
+                raise InvalidArgumentError("must not be negative", field="after_sequence")
+            head = await self.head(task_id, principal)
+            if after > head.sequence:
+                raise SequenceOutOfRangeError(
+                    f"after_sequence {after} is not in the log of task {task_id}, which ends with {head.sequence}",
+                    after_sequence=str(after),
+                    last_sequence=str(head.sequence),
+                )
+            if after == head.sequence and head.state in TERMINAL and not positions:
+                return None
+            return ReadStart(task_id, after, head.sequence if positions else None)
+
+        return self._watching.batches(find_start, stop_at, deltas=deltas)
 
     # -- steering --------------------------------------------------------------------------------------------------------
 
@@ -588,7 +582,7 @@ class TaskService:
         """Return one page of approval rows: their states, without the requests. The query names the owner."""
         return await self._approvals.find(query)
 
-    async def watch_approvals(
+    def watch_approvals(
         self, principal: str, task_id: str = "", *, after_revision: int = 0
     ) -> AsyncGenerator[ApprovalChanges, None]:
         """Yield the approvals of one task, or of all: first the pending ones, then each that is requested or answered.
@@ -602,11 +596,9 @@ class TaskService:
 
         Raises:
             InvalidArgumentError: `after_revision` is negative.
+            UnavailableError: The service was stopped.
         """
-        with self._reading():
-            async with aclosing(self._approvals.watch(principal, task_id, after_revision)) as batches:
-                async for batch in batches:
-                    yield batch
+        return self._approvals.watch(principal, task_id, after_revision)
 
     async def question(self, approval_id: str) -> ApprovalRequest | None:
         """Return the request of an approval, unredacted; None for an unknown one. The caller has checked who may see it."""

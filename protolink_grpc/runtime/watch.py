@@ -1,9 +1,13 @@
-"""Watching logs: readers pull from a position, first stored events, then new ones, without gaps. No access checks here."""
+"""Readers of logs: each has its own position and pulls from it, first stored events, then new ones, without gaps.
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+A writer never waits for a reader. A reader is one generator for its whole stream, from the check of the request to the last batch.
+"""
 
-from protolink_grpc.errors import UnavailableError
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+from protolink_grpc.errors import StoreError, UnavailableError
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.runtime.live_text import LiveTexts
@@ -12,13 +16,28 @@ from protolink_grpc.wire.events import is_final, settles
 from protolink_grpc.wire.watch import position_frame
 
 
-class LogWatcher:
-    """The readers of one service's logs; each has its own position, and none of them keeps a writer waiting.
+@dataclass(frozen=True, slots=True)
+class ReadStart:
+    """Where a reader of a log begins.
 
     Args:
-        batch_events: Events that one batch has at most.
-        runs_here: Whether a task is being worked on in this process.
-        is_stopped: Whether the service is down, so that no log grows in this process.
+        after: Sequence of the last event that the reader already has.
+        end: End of the log when the reader opened it. The batch that reaches it, and a first batch that does not, end with the
+            frame of a position. None leaves positions out.
+    """
+
+    task_id: str
+    after: int
+    end: int | None = None
+
+
+class LogWatcher:
+    """Reads the logs of one service for any number of readers. It checks no access.
+
+    Args:
+        batch_events: Maximum number of events in one batch.
+        runs_here: Returns whether a task runs in this process.
+        is_stopped: Returns whether the service is stopped, so that no log grows in this process.
     """
 
     def __init__(
@@ -38,78 +57,118 @@ class LogWatcher:
         self._runs_here = runs_here
         self._is_stopped = is_stopped
 
-    async def events(
-        self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool, head: int | None = None
+    async def batches(
+        self, find_start: Callable[[], Awaitable[ReadStart | None]], stop_at: StopAt, *, deltas: bool
     ) -> AsyncGenerator[list[bytes], None]:
-        """Batches of frames after a position; delta frames come in batches of their own.
+        """Yield the batches of one reader.
 
         Args:
-            head: End of the log when the reader came. The batch that reaches it, and a first batch that does not, end with the
-                frame of a position. None leaves positions out.
-        """
-        store, limit = self._store, self._batch_events
-        texts = self._texts.reader(task_id) if deltas else None
-        first = True
-        if head is not None and after >= head:
-            yield [position_frame(WatchPosition(after, after, caught_up=True))]
-            head = None
-        while True:
-            frames = await store.read(task_id, after, limit)
-            if not frames:
-                if stop_at is StopAt.CURRENT or await self._is_over(task_id, after):
-                    if texts is not None and (pieces := texts.frames(after)):
-                        yield pieces
-                    return
-                if texts is None:
-                    await self.growth(task_id, after)
-                    continue
-                async with aclosing(texts.until(self.growth(task_id, after), after)) as batches:
-                    async for pieces in batches:
-                        yield pieces
-                continue
-            ended = is_final(frames[-1])
-            if stop_at is StopAt.INTERRUPTED:
-                for index, frame in enumerate(frames):
-                    if settles(frame):
-                        frames, ended = frames[: index + 1], True
-                        break
-            after += len(frames)
-            if head is None:
-                yield frames
-            else:
-                caught_up = after >= head
-                where = WatchPosition(after, max(after, head), caught_up=caught_up)
-                yield [*frames, position_frame(where)] if first or caught_up else frames
-                first, head = False, None if caught_up else head
-            if ended:
-                return
-            if texts is not None:
-                # Also while the log grows faster than it is read: text must not wait for its end.
-                texts.passed(frames)
-                if pieces := texts.frames(after):
-                    yield pieces
-            elif stop_at is not StopAt.CURRENT and self._runs_here(task_id):
-                # While a run writes, this batch is mostly the last one: to wait asks a store once, to read again and then
-                # wait asks it twice. Where the log goes on already, `growth` returns at once.
-                await self.growth(task_id, after)
+            find_start: Called at the first pull; its errors are raised there. None means that there is nothing to read.
 
-    async def growth(self, task_id: str, after: int) -> None:
-        """Return when the log has events after a position.
+        Yields:
+            Framed events, shape [k], 1 <= k <= `batch_events`, with the frame of a position where one is due. Delta frames come in
+            separate batches, and so does a position without events.
 
         Raises:
-            UnavailableError: The service is down: the log does not grow in this process any more.
+            UnavailableError: The service was stopped during a pull.
         """
-        # Before, too: a store that others still use stays open, and wakes only those that wait when the service leaves it.
+        growth: asyncio.Task[None] | None = None
+        try:
+            start = await find_start()
+            if start is None:
+                return
+            task_id, after, end, is_first = start.task_id, start.after, start.end, True
+            texts = self._texts.reader(task_id) if deltas else None
+            if end is not None and after >= end:
+                yield [position_frame(WatchPosition(after, after, caught_up=True))]
+                end = None
+            while True:
+                frames = await self._store.read(task_id, after, self._batch_events)
+                if not frames:
+                    if stop_at is StopAt.CURRENT or await self._has_ended(task_id, after):
+                        if texts is not None and (pieces := texts.frames(after)):
+                            yield pieces
+                        return
+                    if texts is None:
+                        await self.wait_growth(task_id, after)
+                    else:
+                        # One task for the growth of the log, however many pieces of text arrive before it.
+                        growth = asyncio.get_running_loop().create_task(self.wait_growth(task_id, after))
+                        while not growth.done():
+                            if pieces := texts.frames(after):
+                                yield pieces
+                            else:
+                                await texts.wait(growth, after)
+                        growth.result()
+                    continue
+                frames, has_ended = _cut_at_end(frames, stop_at)
+                after += len(frames)
+                if end is None:
+                    yield frames
+                else:
+                    caught_up = after >= end
+                    position = position_frame(WatchPosition(after, max(after, end), caught_up=caught_up))
+                    yield [*frames, position] if is_first or caught_up else frames
+                    is_first, end = False, None if caught_up else end
+                if has_ended:
+                    return
+                if texts is not None:
+                    # Also while the log grows faster than it is read: text must not wait for its end.
+                    texts.passed(frames)
+                    if pieces := texts.frames(after):
+                        yield pieces
+                elif stop_at is not StopAt.CURRENT and self._runs_here(task_id):
+                    # While a run writes, the last batch was mostly the end of the log: waiting first calls the store once,
+                    # reading first calls it twice. If the log has already grown, the wait returns at once.
+                    await self.wait_growth(task_id, after)
+        except StoreError:
+            if self._is_stopped():  # and its store closed
+                raise self.stopped_error() from None
+            raise
+        finally:
+            await _end_growth(growth)
+
+    async def wait_growth(self, task_id: str, after: int) -> None:
+        """Wait until the log has events after a position.
+
+        Raises:
+            UnavailableError: The service was stopped: the log does not grow in this process any more.
+        """
+        # Checked before the wait, too: a store that others still use stays open, and wakes only readers that wait when the
+        # service leaves it.
         self._require_running()
         await self._store.wait(task_id, after)
         self._require_running()
 
+    def stopped_error(self) -> UnavailableError:
+        return UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
+
     def _require_running(self) -> None:
         if self._is_stopped():
-            raise UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
+            raise self.stopped_error()
 
-    async def _is_over(self, task_id: str, after: int) -> bool:
+    async def _has_ended(self, task_id: str, after: int) -> bool:
+        """Return whether the log is complete and read to its end."""
         if self._runs_here(task_id):
             return False
         head = await self._store.head(task_id)
         return head is None or (head.state in TERMINAL and head.sequence <= after)
+
+
+def _cut_at_end(frames: list[bytes], stop_at: StopAt) -> tuple[list[bytes], bool]:
+    """Return the frames up to the event that ends the stream, and whether there is such an event."""
+    if stop_at is StopAt.INTERRUPTED:
+        for index, frame in enumerate(frames):
+            if settles(frame):
+                return frames[: index + 1], True
+    return frames, is_final(frames[-1])
+
+
+async def _end_growth(growth: "asyncio.Task[None] | None") -> None:
+    if growth is None:
+        return
+    if not growth.done():
+        growth.cancel()
+        await asyncio.wait([growth])
+    if not growth.cancelled():
+        growth.exception()  # retrieved, so that asyncio does not log it

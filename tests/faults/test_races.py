@@ -1,7 +1,7 @@
 """Requests for one task that arrive in the same instant, and a process that has lost a task without knowing it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -238,23 +238,23 @@ async def test_a_cancel_reaches_the_process_that_took_the_task_in_the_meantime(t
     await new.stop()
 
 
-async def test_a_reader_that_leaves_takes_everything_it_opened_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    service = TaskService("agent", MemoryStore(), Asking())
+async def test_a_reader_that_leaves_takes_everything_it_opened_with_it() -> None:
+    store = MemoryStore()
+    service = TaskService("agent", store, Asking())
     await service.start()
     asked = await service.send(Submission.of(Task.create("one")), "ann")
-    closed: list[str] = []
-
-    async def events(*_: Any, **__: Any) -> AsyncIterator[list[bytes]]:
-        try:
-            yield [b"event"]
-        finally:
-            closed.append("events")
-
-    monkeypatch.setattr(service._watching, "events", events)
-    for reader in (service.watch(asked.task_id, "ann"), service.stream(Submission.of(Task.create("two")), "ann")):
-        await anext(reader)
-        await reader.aclose()
-    assert closed == ["events", "events"]
+    before = asyncio.all_tasks()
+    reader = service.watch(asked.task_id, "ann", deltas=True)
+    assert await anext(reader)
+    waiting = asyncio.ensure_future(anext(reader))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks() - before) == 2, "the pull, and its wait for the growth of the log"
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert asyncio.all_tasks() <= before
+    assert store._waiters.keys() == []
+    assert [frames async for frames in reader] == []
     await service.stop()
 
 

@@ -20,6 +20,7 @@ from protolink_grpc.errors import (
     InvalidTransitionError,
     LeaseLostError,
     PermissionDeniedError,
+    StoreError,
     UnavailableError,
     UnimplementedError,
 )
@@ -192,25 +193,29 @@ class ApprovalService:
         """
         if after_revision < 0:
             raise InvalidArgumentError("must not be negative", field="after_revision")
-        known = await self._revisions()
-        after, start, caught_up = after_revision, known.latest, False
-        if not known.first <= after <= start:
-            async for piece in self._snapshot(principal, task_id, start):
-                yield piece
-            after, caught_up = start, True
-        while True:
-            rows = await self._changed(after)
-            async for approvals, revision in self._visible_batches(rows, principal, task_id, after):
-                catches_up = not caught_up and revision >= start
-                caught_up = caught_up or catches_up
-                if revision > after or catches_up:
-                    yield ApprovalChanges(approvals, WatchPosition(revision, max(revision, start), catches_up))
-                after = revision
-            if not rows:
-                # Before, too: see `LogWatcher.growth`.
-                self._require_running()
-                await self._store.wait_change(APPROVALS, self._agent_name, after)
-                self._require_running()
+        try:
+            known = await self._revisions()
+            after, start, caught_up = after_revision, known.latest, False
+            if not known.first <= after <= start:
+                async for piece in self._snapshot(principal, task_id, start):
+                    yield piece
+                after, caught_up = start, True
+            while True:
+                rows = await self._changed(after)
+                async for approvals, revision in self._visible_batches(rows, principal, task_id, after):
+                    catches_up = not caught_up and revision >= start
+                    caught_up = caught_up or catches_up
+                    if revision > after or catches_up:
+                        yield ApprovalChanges(approvals, WatchPosition(revision, max(revision, start), catches_up))
+                    after = revision
+                if not rows:
+                    # Checked before the wait, too: see `LogWatcher.wait_growth`.
+                    self._require_running()
+                    await self._store.wait_change(APPROVALS, self._agent_name, after)
+                    self._require_running()
+        except StoreError:
+            self._require_running()  # a stopped service has closed its store
+            raise
 
     async def _snapshot(self, principal: str, task_id: str, start: int) -> AsyncGenerator[ApprovalChanges, None]:
         """What waits and was asked for up to `start`, in pieces."""
