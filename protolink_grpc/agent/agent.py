@@ -40,7 +40,7 @@ from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.runtime.actions.tools import TOOL_TASK
 from protolink_grpc.runtime.run import Run, current_run
@@ -170,9 +170,9 @@ class Agent(AgentLifecycle):
         """Do the work of a task and return it. Override this; by default explicit tool calls are run.
 
         The task is a copy: what is added to it, its final state and its metadata go into the log when this returns. A task that is
-        left working counts as completed. An exception makes it failed. Metadata that only repeats what the log knows is not kept
-        when set by hand: state_history, run_context, run_id, parent_run_id, session_id, trace_id, workspace_uri, canceled,
-        cancel_reason, error and reject_reason; `task.fail(...)` and its kin set the last ones.
+        left working counts as completed. An exception makes it failed. The metadata is the user's own; keys of ProtoLink that only
+        repeat what the log knows, such as run_context, are not kept when set by hand. `task.fail(...)` and its kin set the reason
+        of an end.
         """
         return await self.execute_task(task)
 
@@ -452,12 +452,12 @@ class Agent(AgentLifecycle):
         return self._handle
 
     async def _handle(self, task: Task, run: Run) -> Task:
-        if TOOL_TASK in task.metadata:
+        if TOOL_TASK in stored_metadata(task):
             return await self._components.executor.execute(task, run)
         return await self.handle_task(task)
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
-        if TOOL_TASK in task.metadata:
+        if TOOL_TASK in stored_metadata(task):
             return await self._components.executor.execute(task, run)
         stream: Any = self.handle_task_streaming(task)
         if not hasattr(stream, "__anext__"):  # a plain function may return anything

@@ -391,7 +391,7 @@ def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0)
     check_id(request_id, "request_id")
     submission.messages = [copy_message(message) for message in task.messages]
     submission.artifacts = [copy_artifact(artifact) for artifact in task.artifacts]
-    submission.metadata = plain(task.metadata) if task.metadata else {}
+    submission.metadata = plain(submission.metadata) if submission.metadata else {}
     submission.flow_state = plain(task.flow_state) if task.flow_state else {}
     return submission
 

@@ -25,7 +25,6 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import CONTEXT_KEY
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.message import Message
@@ -281,11 +280,9 @@ class Peers:
         there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
         if session is None or (owner == there and not _MARK.search(session)):
             return task
-        named = {"session_id": marked_session(owner, session)}
-        metadata, context = {**task.metadata, **named}, task.metadata.get(CONTEXT_KEY)
-        if context is not None:
-            metadata[CONTEXT_KEY] = {**context, **named}
-        return replace(task, metadata=metadata)
+        task, marked = task.settled(), marked_session(owner, session)
+        context = None if task.context is None else replace(task.context, session_id=marked)
+        return replace(task, session_id=marked, context=context)
 
     async def _sent(self, peer: Reached, task: Task, request: str) -> Task:
         """In one call, as long as nothing goes wrong."""

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
-from protolink_grpc.cli.describe import event_line, reason_of, task_blocks, task_fields
+from protolink_grpc.cli.describe import event_line, task_blocks, task_fields
 from protolink_grpc.cli.failure import usage
 from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on, show_question
 from protolink_grpc.cli.settings import Settings
@@ -212,7 +212,7 @@ def advise(settings: Settings, agent: str, task: Task) -> None:
         answer = settings.command("send", agent, "--task", task.id, "your answer")
         output.note("hint", f"go on with: {answer}")
     elif task.state in TERMINAL and task.state is not TaskState.COMPLETED:
-        reason = reason_of(task)
+        reason = task.reason
         output.note("warning", f"the task was not successful: {task.state}" + (f", {reason}" if reason else ""))
     elif task.state not in TERMINAL:
         output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task.id)}")

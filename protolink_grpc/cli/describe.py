@@ -17,8 +17,6 @@ from protolink_grpc.models.task import Task
 SHORT_CHARS = 100
 """Maximum length of a value in an event's line."""
 
-REASON_KEYS = ("error", "cancel_reason", "reject_reason")
-
 
 def event_line(event: RunEvent) -> str:
     """Format an event: `#5 12:03:11 hotel action.completed book_hotel {"id":7}`, with the time in the local time zone."""
@@ -120,18 +118,13 @@ def _error_text(error: Any) -> str:
     return f"{error.get('code', 'error')}: {error.get('message', '')}" + (f" {suggestion}" if suggestion else "")
 
 
-def reason_of(task: Task) -> str:
-    """Why a task was not successful; empty for other tasks."""
-    return next((str(task.metadata[key]) for key in REASON_KEYS if task.metadata.get(key)), "")
-
-
 def task_fields(task: Task) -> list[tuple[str, str]]:
     """The fields that identify a task, and its state."""
     return [
         ("Task", task.id),
         ("Session", task.session_id or ""),
         ("State", str(task.state)),
-        ("Reason", reason_of(task)),
+        ("Reason", task.reason),
     ]
 
 

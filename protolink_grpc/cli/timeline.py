@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from protolink_grpc.cli.describe import SHORT_CHARS, event_line, reason_of
+from protolink_grpc.cli.describe import SHORT_CHARS, event_line
 from protolink_grpc.cli.output import one_line
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import BudgetDecision
@@ -104,7 +104,7 @@ def report_fields(report: RunReport) -> list[tuple[str, str]]:
         ("Session", (context.session_id or "") if context is not None else ""),
         ("Agent", ", ".join(dict.fromkeys(event.agent_name for event in report.events if event.agent_name))),
         ("State", str(task.state) if task is not None else ""),
-        ("Reason", reason_of(task) if task is not None else ""),
+        ("Reason", task.reason if task is not None else ""),
         ("Started", first),
         ("Runtime", span(totals.runtime_micros) + waited if report.events else ""),
         ("Steps", str(totals.steps) if totals.steps else ""),

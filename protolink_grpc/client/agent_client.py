@@ -43,7 +43,7 @@ from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id, new_task_id
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, StateChange, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.push_config import PushConfig
@@ -328,7 +328,7 @@ class AgentClient:
         history = _join_history(task, answer)
         if len(messages) != sent.message_count or len(artifacts) != sent.artifact_count or history is None:
             return await agent.get(answer.id, self.timeout)
-        answer.messages, answer.artifacts, answer.metadata["state_history"] = messages, artifacts, history
+        answer.messages, answer.artifacts, answer.state_history = messages, artifacts, history
         return answer
 
     async def send_task_streaming(
@@ -788,8 +788,9 @@ def _unsent_part(task: Task, had: tuple[int, int]) -> Task:
 
     The agent ignores what it has already, so sending too much costs only bytes.
     """
-    metadata = {key: value for key, value in task.metadata.items() if key != "state_history"}
-    return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], metadata=metadata)
+    if had == (0, 0) and not task.state_history:
+        return task
+    return replace(task, messages=task.messages[had[0] :], artifacts=task.artifacts[had[1] :], state_history=[])
 
 
 def _last_message_of_turn(event: RunEvent) -> str:
@@ -807,9 +808,7 @@ def _join_items(known: list[Item], added: list[Item]) -> list[Item]:
     return joined + [item for item in added if item.id in latest]
 
 
-def _join_history(task: Task, answer: Task) -> list[Any] | None:
+def _join_history(task: Task, answer: Task) -> list[StateChange] | None:
     """The caller's state changes and those of the turn, or None if the two do not connect."""
-    known, added = task.metadata.get("state_history"), answer.metadata.get("state_history")
-    if not isinstance(known, list) or not isinstance(added, list) or not known or not added:
-        return None
-    return known + added if known[-1]["new_state"] == added[0]["previous_state"] else None
+    known, added = task.state_history, answer.state_history
+    return known + added if known and added and known[-1].new_state is added[0].previous_state else None

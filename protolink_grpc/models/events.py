@@ -22,7 +22,7 @@ from protolink_grpc.models.action import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
-from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.cost import Cost, is_currency
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
@@ -30,7 +30,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.models.part import ToolCall
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 
 EVENT_VERSION = "1.0"
@@ -65,26 +65,30 @@ class TaskSubmitted:
 
     @classmethod
     def of(cls, task: Task, principal: str = "", request_id: str = "") -> "TaskSubmitted":
-        """Build the submission of a task whose metadata holds session and context, as in ProtoLink.
+        """Build the submission of a task, without what only its log can say.
 
         Raises:
             InvalidArgumentError: `metadata["run_context"]` is not a context; names its path.
         """
-        context = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
+        context = task.given_context()
         if context is not None and (context.canceled or context.cancel_reason):
             # Cancellation is recorded by later events of the log.
             context = replace(context, canceled=False, cancel_reason=None)
-        own = replace(task, metadata=own_metadata(task.metadata))
+        own = replace(
+            task,
+            metadata=own_metadata(stored_metadata(task)),
+            failure=None,
+            context=None,
+            session_id=None,
+            state_history=[],
+            cancel_reason="",
+            usage=None,
+        )
         return cls(own, principal, request_id, task.session_id or "", context)
 
     def whole_task(self) -> Task:
-        """Return the task with session and context in its metadata, as ProtoLink's readers expect."""
-        task = replace(self.task, metadata=dict(self.task.metadata))
-        if self.context is not None:
-            self.context.attach_to_task(task)
-        if self.session_id:
-            task.metadata["session_id"] = self.session_id
-        return task
+        """Return the task with its session and context."""
+        return replace(self.task, context=self.context, session_id=self.session_id or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, cast
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
-from protolink_grpc.models.context import RunContext, attach_plain_context
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
     ActionEnded,
     ActionRequested,
@@ -31,13 +31,12 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, StateChange, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.references import REFERRING, References
-from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_metadata import HISTORY_KEY, USAGE_KEY
+from protolink_grpc.models.task import Task, postpone_context, stored_metadata
 
 T = TypeVar("T")
 
@@ -196,7 +195,7 @@ class TaskFold:
         task = payload.task
         self.principal = payload.principal
         self.create_micros = micros_from_iso(task.created_at)
-        self.metadata = task.metadata
+        self.metadata = stored_metadata(task)
         self.flow_state = task.flow_state
         self.flow_from_caller = frozenset(task.flow_state)
         self.context = payload.context
@@ -305,16 +304,7 @@ class TaskFold:
 
         Before the first run, the context as the caller sent it; None if the caller sent none.
         """
-        known, name = self.context, self.agent_name
-        if not self.run_id:
-            return known
-        chain = [] if known is None else known.agent_chain
-        if name and (not chain or chain[-1] != name):
-            chain = [*chain, name]
-        if known is None:
-            begun = iso_from_micros(self.create_micros)
-            return RunContext(self.run_id, self.session_id, agent_chain=chain, created_at=begun)
-        return replace(known, run_id=self.run_id, session_id=self.session_id, agent_chain=chain)
+        return _run_context(self.context, self.run_id, self.session_id, self.agent_name, self.create_micros)
 
     def _first_change(self, latest: int | None, turn: bool) -> int:
         if turn:
@@ -328,35 +318,47 @@ class TaskFold:
             changes: Number of latest state changes in its `state_history`; None means all.
             turn: Include only the messages, artifacts and state changes of the latest turn.
         """
-        metadata: dict[str, Any] = plain(self.metadata) if self.metadata else {}
         task = Task(
             id=self.task_id,
             state=self.state,
             messages=CopyOnRead(self.messages[self.turn_message :] if turn else self.messages, copy_message),
             artifacts=CopyOnRead(self.artifacts[self.turn_artifact :] if turn else self.artifacts, copy_artifact),
-            metadata=metadata,
+            metadata=plain(self.metadata) if self.metadata else {},
             flow_state=plain(self.flow_state) if self.flow_state else {},
             created_at=iso_from_micros(self.create_micros),
+            failure=None if self.failure is None else self.failure.copy(),
+            session_id=self.session_id,
+            state_history=[
+                StateChange(before, after, iso_from_micros(micros))
+                for before, after, micros in self.history[self._first_change(changes, turn) :]
+            ],
+            cancel_reason=self.cancel_reason,
+            usage=None if self.usage is None else replace(self.usage, metadata=plain(self.usage.metadata)),
         )
-        metadata[HISTORY_KEY] = [
-            {"previous_state": before.value, "new_state": after.value, "timestamp": iso_from_micros(micros)}
-            for before, after, micros in self.history[self._first_change(changes, turn) :]
-        ]
-        if self.context is None and self.run_id:
-            attach_plain_context(
-                metadata, self.run_id, self.session_id, [self.agent_name] if self.agent_name else [], task.created_at
-            )
-        else:
-            context = self.run_context
-            if context is not None:
-                context.attach_to_task(task)
-            metadata["session_id"] = self.session_id  # before the first run, the context may name another session
-        task.failure = None if self.failure is None else self.failure.copy()
-        if self.reason:
-            metadata[_REASON_KEYS.get(self.state, "error")] = self.reason
-        if self.usage is not None:
-            metadata[USAGE_KEY] = self.usage.to_dict()
+        if self.run_id or self.context is not None:
+            known = (self.context, self.run_id, self.session_id, self.agent_name, self.create_micros)
+            postpone_context(task, lambda: _own_context(*known))
         return task
+
+
+def _run_context(
+    known: RunContext | None, run_id: str, session_id: str, name: str, create_micros: int
+) -> RunContext | None:
+    """Return the context of a task's latest run; see `TaskFold.run_context`."""
+    if not run_id:
+        return known
+    chain = [] if known is None else known.agent_chain
+    if name and (not chain or chain[-1] != name):
+        chain = [*chain, name]
+    if known is None:
+        return RunContext(run_id, session_id, agent_chain=chain, created_at=iso_from_micros(create_micros))
+    return replace(known, run_id=run_id, session_id=session_id, agent_chain=chain)
+
+
+def _own_context(*known: Any) -> RunContext | None:
+    """Return a copy of what `_run_context` returns."""
+    context = _run_context(*known)
+    return None if context is None else context.copy()
 
 
 _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
@@ -372,8 +374,6 @@ _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
     ApprovalDecided: TaskFold._decide,
 }
 """The method that applies each kind of payload to the fold."""
-
-_REASON_KEYS = {TaskState.CANCELED: "cancel_reason", TaskState.REJECTED: "reject_reason"}
 
 
 def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

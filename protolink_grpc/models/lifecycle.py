@@ -1,8 +1,12 @@
 """The lifecycle of a task: its states and the allowed moves between them. This table is the only state machine."""
 
+from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Self
 
 from protolink_grpc.errors import InvalidArgumentError, InvalidTransitionError
+from protolink_grpc.models import reader
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.open_enum import OpenEnum
 
 
@@ -18,6 +22,34 @@ class TaskState(OpenEnum):
     FAILED = "failed"
     REJECTED = "rejected"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """A change of a task's state at `timestamp`, ISO 8601 UTC with microseconds."""
+
+    previous_state: TaskState
+    new_state: TaskState
+    timestamp: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {
+            "previous_state": self.previous_state.value,
+            "new_state": self.new_state.value,
+            "timestamp": self.timestamp,
+        }
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Read the JSON object that `to_dict` writes. Raises InvalidArgumentError for any other."""
+        source = reader.as_object(data)
+        if source.keys() != {"previous_state", "new_state", "timestamp"}:
+            raise InvalidArgumentError("must have previous_state, new_state and timestamp")
+        when = reader.required_text(source, "timestamp")
+        if iso_from_micros(micros_from_iso(when)) != when:
+            raise InvalidArgumentError("must be in UTC with microseconds", field="timestamp")
+        before, after = (read_state(source[key], field=key) for key in ("previous_state", "new_state"))
+        return cls(before, after, when)
 
 
 _ENDINGS = frozenset({TaskState.CANCELED, TaskState.FAILED, TaskState.REJECTED})

@@ -1,11 +1,12 @@
 """Task: the unit of work between agents, with its conversation, output and state. Tasks are executed elsewhere."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from protolink_grpc.errors import InvalidArgumentError, TaskExecutionError
 from protolink_grpc.models import reader
+from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso, utc_now
@@ -14,16 +15,10 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState, check_transition, parse_state
+from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, StateChange, TaskState, check_transition, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolOutput
-
-_REASONS = {
-    TaskState.FAILED: "error",
-    TaskState.CANCELED: "cancel_reason",
-    TaskState.REJECTED: "reject_reason",
-}
-"""Metadata key of the reason, for each state that ends a task without success."""
+from protolink_grpc.models.task_metadata import REASON_KEYS, TaskMetadata, protolink_metadata, take_facts
 
 
 @checks_arguments
@@ -35,11 +30,16 @@ class Task:
         state: Change it with the methods only; they allow the moves in `lifecycle.TRANSITIONS`.
         messages: The conversation, oldest first. It may be a lazy list subclass: read it by index and iteration only.
         artifacts: The output, oldest first; may be lazy like `messages`.
-        metadata: Free keys; the library writes `state_history`, `run_context` and its mirrored keys, and the reason of an end.
+        metadata: The user's keys. `TaskMetadata` describes how it answers for ProtoLink's keys as well.
         flow_state: State of a flow between its steps.
         created_at: ISO 8601 UTC.
-        failure: Why the task failed or was rejected: category, retryability, origin and cause. Its message is also in the metadata.
-            Not in the JSON form, and not compared.
+        failure: Why the task failed or was rejected: category, retryability, origin and cause. The JSON form has its message only,
+            and it is not compared.
+        context: The context of the latest run; before the first run, that of the caller. None if there is none; read only.
+        session_id: The session. While it is not set, the one in the user's metadata, otherwise that of the context.
+        state_history: The changes of the state, oldest first.
+        cancel_reason: Why the task was canceled; empty if that is not known.
+        usage: What the task has used so far, delegated work included; None if nothing was counted.
 
     Methods that change the task return it. Messages and artifacts may be added in any state; the server is stricter.
     """
@@ -52,6 +52,11 @@ class Task:
     flow_state: dict[str, Any] = field(default_factory=dict)
     created_at: str = field(default_factory=utc_now)
     failure: Failure | None = field(default=None, repr=False, compare=False)
+    context: RunContext | None = None
+    session_id: str | None = None
+    state_history: list[StateChange] = field(default_factory=list)
+    cancel_reason: str = ""
+    usage: BudgetUsage | None = None
     # Set by add_*: (an artifact was added last, number of messages, number of artifacts). Invalid if the lists changed since.
     _newest: tuple[bool, int, int] | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -69,15 +74,14 @@ class Task:
         Args:
             session_id: Overrides the session of `context`.
             budget: Overrides the budget of `context`.
-            context: Copied into the metadata.
+            context: Copied.
         """
         task = cls(messages=[Message.user(message) if isinstance(message, str) else message])
         if context is not None or budget is not None:
             given = context or RunContext(run_id=task.id)
-            own = given.copy(budget=budget or given.budget, session_id=session_id or given.session_id)
-            own.attach_to_task(task)
-        elif session_id:
-            task.metadata["session_id"] = session_id
+            task.context = given.copy(budget=budget or given.budget, session_id=session_id or given.session_id)
+            session_id = task.context.session_id
+        task.session_id = session_id
         return task
 
     @classmethod
@@ -139,11 +143,7 @@ class Task:
             return self
         check_transition(current, target)
         self.state = target
-        history = self.metadata.setdefault("state_history", [])
-        if isinstance(history, list):  # otherwise the application uses the key
-            history.append(
-                {"previous_state": str(current), "new_state": str(target), "timestamp": utc_now()},
-            )
+        self.state_history.append(StateChange(current, target, utc_now()))
         return self
 
     def begin(self) -> Self:
@@ -162,11 +162,11 @@ class Task:
         return self._reach(TaskState.COMPLETED, Message.agent(response_text))
 
     def fail(self, error_message: str | Failure) -> Self:
-        """Fail with an error; its message is stored in `metadata["error"]`."""
+        """Fail with an error."""
         return self._end(TaskState.FAILED, error_message)
 
     def reject(self, reason: str | Failure | None = None) -> Self:
-        """Reject the task without doing any work; the reason is stored in `metadata["reject_reason"]`."""
+        """Reject the task without doing any work."""
         return self._end(TaskState.REJECTED, reason)
 
     def cancel(self, reason: str | None = None) -> Self:
@@ -182,34 +182,43 @@ class Task:
 
     def _end(self, state: TaskState, reason: str | Failure | None) -> Self:
         self.update_state(state)
-        if state is not TaskState.CANCELED:
-            self.failure = Failure.of_text(reason)
         text = reason.message if isinstance(reason, Failure) else reason
+        if state is TaskState.CANCELED:
+            self.cancel_reason = text or ""
+        else:
+            self.failure = Failure.of_text(reason)
         if text:
-            self.metadata[_REASONS[state]] = text
+            stored_metadata(self).pop(REASON_KEYS[state], None)
         return self
 
+    @property
+    def reason(self) -> str:
+        """Why the task ended without success, one sentence; else empty. A reason in the user's metadata comes first."""
+        key = REASON_KEYS.get(self.state)
+        text = None if key is None else self.metadata.get(key)
+        return text if isinstance(text, str) else ""
+
     def known_failure(self) -> Failure | None:
-        """Return why the task failed or was rejected: `failure`, unless the reason in the metadata is a different text."""
-        text = self.metadata.get(_REASONS.get(self.state, ""))
-        if self.state is TaskState.CANCELED or not isinstance(text, str):
-            return self.failure
-        known = self.failure
-        return known if known is not None and known.message == text else Failure.of_text(text)
+        """Return why the task failed or was rejected: `failure`, unless the reason in the user's metadata is a different text."""
+        known, text = self.failure, self.reason
+        if self.state is TaskState.CANCELED or not text or (known is not None and known.message == text):
+            return known
+        return Failure.of_text(text)
+
+    def given_context(self) -> RunContext | None:
+        """Return `RunContext.from_task(self)`; None if the task has no context. Raises like that."""
+        is_given = self.context is not None or CONTEXT_KEY in stored_metadata(self)
+        return RunContext.from_task(self) if is_given else None
+
+    def settled(self) -> Self:
+        """Return a copy in which the keys of ProtoLink that the user has written into the metadata have become fields."""
+        metadata = dict(stored_metadata(self))
+        facts = take_facts(metadata, self.state)
+        return replace(self, metadata=metadata, **facts)
 
     @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
-
-    @property
-    def session_id(self) -> str | None:
-        """The session id in the metadata: the top-level key, otherwise that of the run context."""
-        context = self.metadata.get(CONTEXT_KEY)
-        for source in (self.metadata, context if isinstance(context, dict) else {}):
-            value = source.get("session_id")
-            if isinstance(value, str) and value:
-                return value
-        return None
 
     def raise_for_status(self) -> Self:
         """Return the task, or raise if it ended without success.
@@ -217,10 +226,9 @@ class Task:
         Raises:
             TaskExecutionError: The task failed, was canceled or rejected; carries the task and its failure.
         """
-        key = _REASONS.get(self.state)
-        if key is None:
+        if self.state not in REASON_KEYS:
             return self
-        reason = self.metadata.get(key)
+        reason = self.reason
         sentence = f"task {self.id} was {self.state}" if self.state != TaskState.FAILED else f"task {self.id} failed"
         error = TaskExecutionError(
             f"{sentence}: {reason}" if reason else sentence, task=self, task_id=self.id, state=str(self.state)
@@ -231,9 +239,7 @@ class Task:
     @property
     def _agent_name(self) -> str:
         """Name of the last agent in the task's `agent_chain`; empty if there is none."""
-        context = self.metadata.get(CONTEXT_KEY)
-        chain = context.get("agent_chain") if isinstance(context, dict) else None
-        return str(chain[-1]) if isinstance(chain, list) and chain else ""
+        return self.context.agent_chain[-1] if self.context is not None and self.context.agent_chain else ""
 
     def get_last_item(self) -> Message | Artifact | None:
         """Return the newest message or artifact, in O(1).
@@ -282,13 +288,13 @@ class Task:
         return part.as_tool_output().result if part.type == "tool_output" else part.content
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, which shares nothing with the task."""
+        """Return ProtoLink's JSON form, which shares nothing with the task: typed facts are among the metadata."""
         return {
             "id": self.id,
             "state": str(self.state),
             "messages": [message.to_dict() for message in self.messages],
             "artifacts": [artifact.to_dict() for artifact in self.artifacts],
-            "metadata": plain(self.metadata),
+            "metadata": protolink_metadata(self, plain(stored_metadata(self))),
             "flow_state": plain(self.flow_state),
             "created_at": self.created_at,
         }
@@ -301,16 +307,78 @@ class Task:
             InvalidArgumentError: A value of the wrong kind; names its path, for instance `messages[2].parts[0].type`.
         """
         source = reader.as_object(data)
-        state = source.get("state")
+        state = TaskState.SUBMITTED if source.get("state") is None else parse_state(source["state"])
+        metadata = reader.mapping(source, "metadata")
+        facts = take_facts(metadata, state)
         return cls(
             id=reader.text(source, "id") or new_task_id(),
-            state=TaskState.SUBMITTED if state is None else parse_state(state),
+            state=state,
             messages=reader.items(source, "messages", Message.from_dict),
             artifacts=reader.items(source, "artifacts", Artifact.from_dict),
-            metadata=reader.mapping(source, "metadata"),
+            metadata=metadata,
             flow_state=reader.mapping(source, "flow_state"),
             created_at=reader.moment(source, "created_at"),
+            **facts,
         )
+
+
+_STORED_METADATA: Any = vars(Task)["metadata"]
+_STORED_CONTEXT: Any = vars(Task)["context"]
+_STORED_SESSION: Any = vars(Task)["session_id"]
+
+
+def stored_metadata(task: Task) -> dict[str, Any]:
+    """Return the user's metadata of a task as it is stored: it does not know ProtoLink's keys, and costs nothing."""
+    stored: dict[str, Any] = _STORED_METADATA.__get__(task)
+    return stored
+
+
+def postpone_context(task: Task, make: Callable[[], RunContext | None]) -> None:
+    """Set `task.context` to what `make` returns when it is read for the first time: most handlers do not look at it."""
+    _STORED_CONTEXT.__set__(task, make)
+
+
+def _metadata_of(task: Task) -> TaskMetadata:
+    stored = stored_metadata(task)
+    if isinstance(stored, TaskMetadata) and stored.task is task:
+        return stored
+    own = TaskMetadata(stored)
+    own.task = task
+    _STORED_METADATA.__set__(task, own)
+    return own
+
+
+def _context_of(task: Task) -> RunContext | None:
+    stored: RunContext | Callable[[], RunContext | None] | None = _STORED_CONTEXT.__get__(task)
+    if stored is None or isinstance(stored, RunContext):
+        return stored
+    made = stored()
+    _STORED_CONTEXT.__set__(task, made)
+    return made
+
+
+def _session_of(task: Task) -> str | None:
+    """Return the session in the user's metadata, otherwise the one of the task, otherwise that of its context."""
+    own = stored_metadata(task)
+    inner = dict.get(own, CONTEXT_KEY) if own else None
+    found = (
+        dict.get(own, "session_id") if own else None,
+        _STORED_SESSION.__get__(task),
+        inner.get("session_id") if isinstance(inner, dict) else None,
+    )
+    for each in found:
+        if isinstance(each, str) and each:
+            return each
+    return None if task.context is None or inner is not None else task.context.session_id
+
+
+# These three are stored as they are given, and computed when they are read.
+for _name, _read, _slot in (
+    ("metadata", _metadata_of, _STORED_METADATA),
+    ("context", _context_of, _STORED_CONTEXT),
+    ("session_id", _session_of, _STORED_SESSION),
+):
+    setattr(Task, _name, property(_read, _slot.__set__))
 
 
 def find_output(

@@ -32,7 +32,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
 from protolink_grpc.models.permissions import check_permissions, permissions_json
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.net.tracing import parse_waiting_run
@@ -118,10 +118,10 @@ class Submission:
             messages=task.messages,
             artifacts=task.artifacts,
             task_id=task.id,
-            metadata=task.metadata,
+            metadata=stored_metadata(task),
             flow_state=task.flow_state,
             session_id=task.session_id or "",
-            context=RunContext.from_task(task) if "run_context" in task.metadata else None,
+            context=task.given_context(),
             request_id=request_id,
             state=task.state,
             created_at=task.created_at,

@@ -31,7 +31,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.references import References
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import Fact, LiveTask
@@ -345,7 +345,7 @@ def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last
     new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
     facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
-    free = own_metadata(task.metadata)
+    free = own_metadata(stored_metadata(task))
     is_given = given is not None and given.task is task
     metadata = _patch(fold.metadata, free, removing=is_given)
     flow_state = _patch(fold.flow_state, task.flow_state, removing=is_given)
@@ -413,8 +413,7 @@ def closing_status(
         if why is not None and action is not None and action.message == why.message:
             why = action
     elif target is TaskState.CANCELED:
-        reason = task.metadata.get("cancel_reason")
-        return TaskStatusChanged.because(state, target, str(reason)[:MAX_REASON] if reason else "", usage=usage)
+        return TaskStatusChanged.because(state, target, task.reason[:MAX_REASON], usage=usage)
     else:
         why = task.known_failure() if target in TERMINAL else None
     return TaskStatusChanged(

@@ -44,7 +44,6 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.net.event_loops import run
 from protolink_grpc.testing.cases import CASES
@@ -170,7 +169,7 @@ async def cancel(world: World) -> None:
     expect("the last state of the stream", watching.result()[-1].state, TaskState.CANCELED)
     now = await world.agent.get_task(task.id)
     expect("the state", now.state, TaskState.CANCELED)
-    expect("the reason", now.metadata.get("cancel_reason"), "enough")
+    expect("the reason", now.cancel_reason, "enough")
 
 
 async def deadline(world: World) -> None:
@@ -266,7 +265,7 @@ async def expect_spent(world: World, text: str, limits: RunBudget, limit: str) -
         raise AssertionError(f"the last event has no failure or no usage: {last!r:.200}")
     expect("the state", task.state, TaskState.FAILED)
     expect("the failure of the task", task.failure, last.failure)
-    expect("the usage of the task", task.metadata.get(USAGE_KEY), last.usage.to_dict())
+    expect("the usage of the task", task.usage, last.usage)
     failure = last.failure
     expect("the reason", (failure.reason, failure.category), ("BUDGET_EXCEEDED", FailureCategory.LIMIT))
     expect("whether the same work may succeed later", failure.retryable, False)

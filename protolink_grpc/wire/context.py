@@ -7,9 +7,8 @@ from plgrpc.v1 import task_input_pb2 as options_pb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import ContextItem, ContextManifest
-from protolink_grpc.models.context import RunBudget, RunContext, attach_plain_context
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.reader import MAX_INTEGER
-from protolink_grpc.models.task import Task
 from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Line, Special
 from protolink_grpc.wire.permissions import permissions_from_pb, permissions_to_pb
 from protolink_grpc.wire.scalars import EnumNumbers, timestamp_from_pb
@@ -79,13 +78,12 @@ OPTIONS: Final = Codec(
 """The run options that a caller sends."""
 
 
-def attach_context(pb: pb2.RunContext, task: Task, field: str) -> None:
-    """Do `CONTEXT.from_pb(pb, field).attach_to_task(task)`, with a fast path for the context of a run whose caller sent none."""
+def context_from_pb(pb: pb2.RunContext, field: str) -> RunContext:
+    """Do `CONTEXT.from_pb(pb, field)`, with a fast path for the context of a run whose caller sent none."""
     if len(pb.agent_chain) == 1 and [each.number for each, _ in pb.ListFields()] == _PLAIN:
         created = timestamp_from_pb(pb.create_time, f"{field}.create_time")
-        attach_plain_context(task.metadata, pb.run_id, pb.session_id, pb.agent_chain[:], created)
-    else:
-        CONTEXT.from_pb(pb, field).attach_to_task(task)
+        return RunContext(pb.run_id, pb.session_id, agent_chain=pb.agent_chain[:], created_at=created)
+    return CONTEXT.from_pb(pb, field)
 
 
 _PLAIN: Final = sorted(

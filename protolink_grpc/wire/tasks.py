@@ -5,6 +5,7 @@ is in a log already, or an answer made of one: a task may grow beyond what one r
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from time import time_ns
 from typing import Any, Final
@@ -14,19 +15,17 @@ from plgrpc.v1 import task_pb2 as pb
 from plgrpc.v1.context_pb2 import RunContext as RunContextPb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
-from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.context import CONTEXT_KEY, RunContext
-from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_call_id, new_message_id, new_task_id
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
-from protolink_grpc.models.task import Task, find_output
-from protolink_grpc.models.task_metadata import USAGE_KEY, own_metadata
+from protolink_grpc.models.task import Task, find_output, stored_metadata
+from protolink_grpc.models.task_metadata import own_metadata, take_facts
 from protolink_grpc.wire.answer_bounds import (
     BODY_BYTES,
     HEADER_BYTES,
@@ -38,7 +37,7 @@ from protolink_grpc.wire.answer_bounds import (
     total_size,
 )
 from protolink_grpc.wire.compile import Codec, Special
-from protolink_grpc.wire.context import CONTEXT, OPTIONS, attach_context
+from protolink_grpc.wire.context import CONTEXT, OPTIONS, context_from_pb
 from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
@@ -247,7 +246,7 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
 
 
 def task_to_pb(task: Task) -> pb.Task:
-    """A task as a value: typed facts that live in its metadata take their own fields, the rest travels as it is."""
+    """A task as a value."""
     out = task_header_to_pb(task)
     out.messages.extend([message_to_pb(message) for message in task.messages])
     return out
@@ -267,9 +266,10 @@ def input_to_pb(
     )
     if task.artifacts:
         out.artifacts.extend([ARTIFACT.to_pb(artifact) for artifact in task.artifacts])
-    if CONTEXT_KEY in task.metadata:
-        out.options.CopyFrom(OPTIONS.to_pb(RunContext.from_task(task)))
-    free = own_metadata(task.metadata)
+    context = task.given_context()
+    if context is not None:
+        out.options.CopyFrom(OPTIONS.to_pb(context))
+    free = own_metadata(stored_metadata(task))
     if free:
         out.metadata_json = to_json(free)
     if task.flow_state:
@@ -284,16 +284,13 @@ def task_header_to_pb(task: Task) -> pb.Task:
         out.artifacts.extend([ARTIFACT.to_pb(artifact) for artifact in task.artifacts])
     if task.flow_state:
         out.flow_state_json = to_json(task.flow_state)
-    if task.failure is not None:
-        out.failure.CopyFrom(FAILURE.to_pb(task.failure))
-    if task.metadata:
-        _metadata_to_pb(task, out)
+    _facts_to_pb(task, out)
     return out
 
 
 def encode_task_header(task: Task, session_id: str, context: RunContext | None) -> bytes:
     """A submitted task without its messages; by hand where it has nothing else, as most have."""
-    if task.artifacts or task.flow_state or task.metadata or task.failure is not None:
+    if task.artifacts or task.flow_state or stored_metadata(task) or task.failure is not None:
         header = task_header_to_pb(task).SerializeToString()
     else:
         created = sized_time(micros_from_iso(task.created_at))
@@ -305,128 +302,78 @@ def encode_task_header(task: Task, session_id: str, context: RunContext | None) 
     return header + _CONTEXT + varint(len(body)) + body
 
 
-def _metadata_to_pb(task: Task, out: pb.Task) -> None:
-    metadata = dict(task.metadata)
-    if CONTEXT_KEY in metadata:
-        context = RunContext.from_task(task)
+def _facts_to_pb(task: Task, out: pb.Task) -> None:
+    """Write the typed facts of a task, those included that its author has written into the metadata; see `take_facts`."""
+    metadata = dict(stored_metadata(task))
+    if metadata:
+        context = task.given_context()
+        task = replace(task, metadata={}, **take_facts(metadata, task.state))
+        metadata.pop(CONTEXT_KEY, None)
+    else:
+        context = task.context
+    out.session_id, out.cancel_reason = task.session_id or "", task.cancel_reason
+    if context is not None:
         out.context.CopyFrom(CONTEXT.to_pb(context))
-        del metadata[CONTEXT_KEY]
-        for key in _CONTEXT_MIRRORS:
-            # What is empty is not written back by the reader, so it stays where it is.
-            if metadata.get(key) and metadata[key] == getattr(context, key):
-                del metadata[key]
-        if task.state is TaskState.CANCELED and context.canceled:
-            metadata.pop("canceled", None)  # the state says it
-        if context.session_id:
-            # The session has a field beside the context, and that is where a server looks for it.
-            metadata.setdefault("session_id", context.session_id)
-    for key in ("session_id", "cancel_reason"):
-        if isinstance(metadata.get(key), str) and metadata[key]:
-            setattr(out, key, metadata.pop(key))
-    said = metadata.get(_error_key(task.state))
-    if isinstance(said, str) and said:
-        known = task.failure
-        # What the metadata says counts: that is what applications write.
-        failure = known if known is not None and known.message == said else Failure(message=said)
-        out.failure.CopyFrom(FAILURE.to_pb(failure))
-        del metadata[_error_key(task.state)]
-    usage = _usage_of(metadata.get(USAGE_KEY))
-    if usage is not None:
-        out.usage.CopyFrom(USAGE.to_pb(usage))
-        del metadata[USAGE_KEY]
-    changes = _changes_to_pb(metadata.get("state_history"))
-    if changes:
-        out.state_history.extend(changes)
-        del metadata["state_history"]
+        out.cancel_reason = task.cancel_reason or context.cancel_reason or ""
+        if context.canceled and task.state is not TaskState.CANCELED:
+            metadata["canceled"] = True  # the contract has no field for a cancellation that the state does not say
+    if task.failure is not None:
+        out.failure.CopyFrom(FAILURE.to_pb(task.failure))
+    if task.usage is not None:
+        out.usage.CopyFrom(USAGE.to_pb(task.usage))
+    out.state_history.extend(
+        [
+            pb.StateChange(
+                previous_state=STATES[change.previous_state],
+                new_state=STATES[change.new_state],
+                change_time=timestamp_to_pb(change.timestamp),
+            )
+            for change in task.state_history
+        ]
+    )
     if metadata:
         out.metadata_json = to_json(metadata)
 
 
-def _error_key(state: TaskState) -> str:
-    """Where a task's metadata has the sentence of what the contract calls `failure`."""
-    return "reject_reason" if state is TaskState.REJECTED else "error"
-
-
-_CONTEXT_MIRRORS = ("run_id", "trace_id", "workspace_uri", "parent_run_id")
-
-
-def _usage_of(written: Any) -> BudgetUsage | None:
-    """The usage in its documented shape; None for any other, which then stays in the metadata."""
-    try:
-        usage = None if written is None else BudgetUsage.from_dict(written)
-    except InvalidArgumentError:
-        return None
-    return usage if usage is not None and usage.to_dict() == written else None
-
-
-def _changes_to_pb(history: Any) -> list[pb.StateChange]:
-    """The history in its documented shape; an empty list for any other, which then stays in the metadata."""
-    changes = []
-    try:
-        for change in history or ():
-            before, after, when = change["previous_state"], change["new_state"], change["timestamp"]
-            if len(change) != 3 or iso_from_micros(micros_from_iso(when)) != when:
-                return []
-            changes.append(
-                pb.StateChange(
-                    previous_state=STATES[TaskState(before)],
-                    new_state=STATES[TaskState(after)],
-                    change_time=timestamp_to_pb(when),
-                )
-            )
-    except (KeyError, TypeError, ValueError):
-        return []
-    return changes
-
-
 def task_from_pb(task: pb.Task, field: str = "task") -> Task:
-    """The value of a message, with its session and its context in the metadata; a missing id or time is made.
+    """The value of a message; a missing id or time is made.
 
     Raises:
         InvalidArgumentError: Names the path below `field`.
     """
     out = submitted_task_from_pb(task, field)
+    out.session_id = task.session_id or None
     if task.HasField("context"):
-        attach_context(task.context, out, f"{field}.context")
+        context = context_from_pb(task.context, f"{field}.context")
         if out.state is TaskState.CANCELED:
             # The models say it in the context, too; the contract says it once.
-            out.metadata[CONTEXT_KEY] |= {"canceled": True, "cancel_reason": task.cancel_reason or None}
-            out.metadata["canceled"] = True
-    if task.session_id:
-        out.metadata["session_id"] = task.session_id
+            context = replace(context, canceled=True, cancel_reason=task.cancel_reason or None)
+        out.context = context
     return out
 
 
 def submitted_task_from_pb(task: pb.Task, field: str) -> Task:
     """The value of a message without its session and its context. Raises as `task_from_pb`."""
-    metadata = json_object_from_pb(task.metadata_json, f"{field}.metadata_json")
-    out = Task(
+    return Task(
         id=task.id or new_task_id(),
         state=STATES.read(task.state) if task.state else TaskState.SUBMITTED,
         messages=[message_from_pb(each, f"{field}.messages[{index}]") for index, each in enumerate(task.messages)],
         artifacts=ARTIFACT.all_from_pb(task.artifacts, f"{field}.artifacts"),
-        metadata=metadata,
+        metadata=json_object_from_pb(task.metadata_json, f"{field}.metadata_json"),
         flow_state=json_object_from_pb(task.flow_state_json, f"{field}.flow_state_json"),
         created_at=set_time(task, "create_time", field),
-    )
-    if task.HasField("failure"):
-        out.failure = FAILURE.from_pb(task.failure, f"{field}.failure")
-        if out.failure.message:
-            metadata[_error_key(out.state)] = out.failure.message
-    if task.cancel_reason:
-        metadata["cancel_reason"] = task.cancel_reason
-    if task.HasField("usage"):
-        metadata[USAGE_KEY] = USAGE.from_pb(task.usage, f"{field}.usage").to_dict()
-    if task.state_history:
-        metadata["state_history"] = [
-            {
-                "previous_state": STATES.read(change.previous_state).value,
-                "new_state": STATES.read(change.new_state).value,
-                "timestamp": timestamp_from_pb(change.change_time, f"{field}.state_history"),
-            }
+        failure=FAILURE.from_pb(task.failure, f"{field}.failure") if task.HasField("failure") else None,
+        cancel_reason=task.cancel_reason,
+        usage=USAGE.from_pb(task.usage, f"{field}.usage") if task.HasField("usage") else None,
+        state_history=[
+            StateChange(
+                STATES.read(change.previous_state),
+                STATES.read(change.new_state),
+                timestamp_from_pb(change.change_time, f"{field}.state_history"),
+            )
             for change in task.state_history
-        ]
-    return out
+        ],
+    )
 
 
 _FIELDS: Final = pb.Task.DESCRIPTOR.fields_by_name

@@ -153,14 +153,13 @@ async def test_a_further_run_has_a_name_of_its_own(world: World, route: str, nam
     asked = await client.send_task(None, named("first", "ask"))
     assert asked.state is TaskState.INPUT_REQUIRED
     asked.add_message(Message.user("this"))
-    if name is None:
-        del asked.metadata["run_context"]
-    else:
-        asked.metadata["run_context"]["run_id"] = name
+    assert asked.context is not None
+    asked.context = None if name is None else asked.context.copy(run_id=name)
     done = await client.send_task(None, asked)
     first, second = [context.run_id for context in world.agents[route].contexts]
     assert first == "first" != second
-    assert done.metadata["run_context"]["run_id"] == second
+    assert done.context is not None
+    assert done.context.run_id == done.metadata["run_context"]["run_id"] == second
     assert second == "second" if name == "second" else second not in ("", "second")
     assert (await client.get_run_report(None, done.id, "first")).run_id == "first"
     assert (await client.get_run_report(None, done.id)).run_id == second

@@ -148,8 +148,9 @@ def test_a_budget_of_seconds_is_finite_and_not_negative(value: object):
 
 
 def test_an_attached_context_is_mirrored_for_older_readers():
-    task = full().cancel("stop").attach_to_task(Task())
-    assert {key: value for key, value in task.metadata.items() if key != "run_context"} == {
+    context = full().cancel("stop")
+    task = context.attach_to_task(Task())
+    mirrored = {
         "run_id": "r",
         "session_id": "s",
         "trace_id": "t",
@@ -158,11 +159,15 @@ def test_an_attached_context_is_mirrored_for_older_readers():
         "canceled": True,
         "cancel_reason": "stop",
     }
+    assert task.to_dict()["metadata"] == mirrored | {"run_context": context.to_dict()}
+    assert {key: task.metadata[key] for key in mirrored} == mirrored
+    assert dict(task.metadata) == {}, "only what the user has written is stored"
 
 
 def test_what_is_not_set_is_not_mirrored():
     task = RunContext(run_id="r").attach_to_task(Task())
-    assert task.metadata.keys() == {"run_context", "run_id"}
+    assert task.to_dict()["metadata"].keys() == {"run_context", "run_id"}
+    assert "session_id" not in task.metadata
 
 
 def test_a_context_comes_back_from_its_task():

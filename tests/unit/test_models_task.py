@@ -1,4 +1,7 @@
+import copy
+import pickle
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import pytest
@@ -9,6 +12,7 @@ from protolink_grpc.errors import InvalidArgumentError, InvalidTransitionError, 
 from protolink_grpc.models import (
     TRANSITIONS,
     Artifact,
+    BudgetUsage,
     Message,
     Part,
     RunBudget,
@@ -365,3 +369,72 @@ def test_a_task_shares_nothing_with_its_json():
     written["artifacts"][0]["parts"][0]["content"]["e"].append(2)
     assert task.metadata["a"]["b"] == [1]
     assert task.artifacts[0].parts[0].content["e"] == [1]
+
+
+# -- typed facts and the user's metadata ---------------------------------------------------------------------------------------
+
+
+def told() -> Task:
+    """A failed task with every fact that ProtoLink keeps in the metadata, and a key of the user's."""
+    context = RunContext("r", "s", trace_id="t", created_at=EARLY)
+    task = context.attach_to_task(Task("task", metadata={"mine": 1})).begin().fail("broken")
+    task.usage = BudgetUsage(steps=2)
+    return task
+
+
+FACTS = {"run_context", "run_id", "session_id", "trace_id", "state_history", "error", "budget_usage"}
+
+
+def test_only_the_keys_of_the_user_are_stored_in_the_metadata():
+    task = told()
+    assert (list(task.metadata), len(task.metadata), {**task.metadata}) == (["mine"], 1, {"mine": 1})
+    assert task.metadata == {"mine": 1}
+
+
+def test_every_typed_fact_answers_under_its_protolink_key():
+    task = told()
+    metadata = task.to_dict()["metadata"]
+    assert metadata.keys() == FACTS | {"mine"}
+    assert {key: task.metadata[key] for key in FACTS} == {key: metadata[key] for key in FACTS}
+    assert all(key in task.metadata for key in FACTS)
+    assert "reject_reason" not in task.metadata
+    assert task.metadata.get("reject_reason", "none") == "none"
+
+
+def test_a_task_of_protolink_json_has_typed_facts():
+    task = Task.from_dict(told().to_dict())
+    assert dict(task.metadata) == {"mine": 1}
+    assert task.context == RunContext("r", "s", trace_id="t", created_at=EARLY)
+    assert (task.session_id, task.usage, task.reason) == ("s", BudgetUsage(steps=2), "broken")
+    assert [change.new_state for change in task.state_history] == [TaskState.WORKING, TaskState.FAILED]
+
+
+def test_a_change_of_a_computed_value_changes_nothing():
+    task = told()
+    task.metadata["run_context"]["run_id"] = "other"
+    assert task.context is not None
+    assert task.context.run_id == task.metadata["run_id"] == "r"
+
+
+def test_a_key_that_the_user_has_written_comes_first_and_becomes_a_field_where_the_task_is_sent():
+    task = told()
+    task.metadata["run_context"] = {"run_id": "own"}
+    task.metadata["session_id"] = "elsewhere"
+    assert (task.metadata["run_context"], task.session_id) == ({"run_id": "own"}, "elsewhere")
+    settled = task.settled()
+    assert settled.context is not None
+    assert settled.context.run_id == "own"
+    assert (settled.session_id, dict(settled.metadata)) == ("elsewhere", {"mine": 1})
+    assert dict(task.metadata).keys() == {"mine", "run_context", "session_id"}
+
+
+def test_a_copy_of_a_task_has_metadata_of_its_own():
+    task = told()
+    copies = [replace(task), copy.deepcopy(task), pickle.loads(pickle.dumps(task))]
+    for each in copies:
+        assert each == task
+        each.metadata["mine"] = 2
+        each.cancel_reason = "why"
+        assert each.metadata["cancel_reason"] == "why"
+    assert task.metadata["mine"] == 1
+    assert "cancel_reason" not in task.metadata

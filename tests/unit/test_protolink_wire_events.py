@@ -183,7 +183,7 @@ def test_a_task_of_every_state_is_one_that_protolink_reads(state: TaskState) -> 
         fold.apply(ev.TaskStatusChanged.because(TaskState.SUBMITTED, state, "why"), 2, 2, "run")
     task = PeerTask.from_dict(json.loads(write_json(task_json(fold))))
     assert task.state.value in PEER_STATES
-    assert [change["new_state"] in PEER_STATES for change in task.metadata["state_history"]] == [True] * len(
+    assert [change["new_state"] in PEER_STATES for change in task.metadata.get("state_history", ())] == [True] * len(
         fold.history
     )
     assert len(task.messages[0].parts) == len(fold.messages[0].parts)

@@ -35,6 +35,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.failure import Failure, FailureCategory
+from protolink_grpc.models.lifecycle import StateChange
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 from protolink_grpc.models.permissions import permissions_json, read_permissions
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
@@ -472,9 +473,8 @@ def full_task() -> Task:
     """A task with everything that a task can have, made anew: tasks can be changed."""
     task = Task("task", TaskState.FAILED, [FULL_MESSAGE], [FULL_ARTIFACT], dict(FACTS), dict(FACTS), NOON)
     FULL_CONTEXT.attach_to_task(task)
-    task.metadata["error"] = "broken"
-    task.metadata["budget_usage"] = FULL_USAGE.to_dict()
-    task.metadata["state_history"] = [{"previous_state": "submitted", "new_state": "working", "timestamp": NOON}]
+    task.failure, task.usage = Failure(message="broken"), FULL_USAGE
+    task.state_history = [StateChange(TaskState.SUBMITTED, TaskState.WORKING, NOON)]
     return task
 
 

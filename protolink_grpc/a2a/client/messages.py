@@ -13,10 +13,10 @@ from protolink_grpc.client.port import ListFilter, TaskSummary
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
-from protolink_grpc.models.context import CONTEXT_KEY, RunContext
+from protolink_grpc.models.context import CONTEXT_KEY
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_metadata import DERIVED_KEYS
+from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.wire.scalars import timestamp_to_pb
 
 _PRIVATE = ("workspace_uri", "trace_id", "metadata", "principal", "scopes", "session_id")
@@ -40,10 +40,12 @@ def request_of(task: Task, *, task_id: str, context_id: str, tenant: str, at_onc
         message=message_pb(_last(task), context_id or task.session_id or "", task_id),
         configuration=pb.SendMessageConfiguration(return_immediately=at_once),
     )
-    metadata = {key: value for key, value in task.metadata.items() if key not in DERIVED_KEYS and key != A2A_KEY}
-    if CONTEXT_KEY in task.metadata:
-        context = RunContext.from_task(task).to_dict()
-        metadata[OWN_KEY] = {CONTEXT_KEY: {key: context[key] for key in context if key not in _PRIVATE}}
+    metadata = own_metadata(task.metadata)
+    metadata.pop(A2A_KEY, None)
+    context = task.given_context()
+    if context is not None:
+        said = context.to_dict()
+        metadata[OWN_KEY] = {CONTEXT_KEY: {key: said[key] for key in said if key not in _PRIVATE}}
     if metadata:
         put_metadata(request.metadata, metadata)
     return request

@@ -22,7 +22,6 @@ from protolink_grpc.a2a.values import (
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso, utc_now
-from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.events import (
     Payload,
     RunEvent,
@@ -80,8 +79,9 @@ class Reading:
             link: The new value of `metadata["a2a"]`; empty leaves the metadata unchanged.
         """
         if self.fold.sequence == 0:
-            if CONTEXT_KEY in task.metadata:
-                self.run_id = RunContext.from_task(task).run_id
+            context = task.given_context()
+            if context is not None:
+                self.run_id = context.run_id
             yield self._append(TaskSubmitted.of(_copy(task, self.context_id, link)))
         else:
             unseen = [copy_message(each) for each in task.messages if each.id not in self.fold.message_ids]
@@ -219,8 +219,6 @@ def _copy(task: Task, context_id: str, link: Mapping[str, Any]) -> Task:
     metadata = plain(task.metadata)
     if link:
         metadata[A2A_KEY] = dict(link)
-    if context_id and not task.session_id:
-        metadata["session_id"] = context_id
     return Task(
         task.id,
         TaskState.SUBMITTED,
@@ -229,6 +227,8 @@ def _copy(task: Task, context_id: str, link: Mapping[str, Any]) -> Task:
         metadata,
         plain(task.flow_state),
         task.created_at,
+        context=task.context,
+        session_id=task.session_id or context_id or None,
     )
 
 

@@ -18,7 +18,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.json_value import plain
@@ -26,7 +26,6 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
 from protolink_grpc.runtime.actions.gate import (
@@ -192,8 +191,8 @@ class Actions(ToolActions):
         Raises:
             BudgetExceededError: There is no share to be had.
         """
-        own = RunContext.from_task(task) if CONTEXT_KEY in task.metadata else None
-        before = _usage(task) if task.id != action_context.task_id else None
+        own = task.given_context()
+        before = task.usage if task.id != action_context.task_id else None
         share = await _reserve(action_context, own.budget if own is not None else None)
         used = BudgetUsage()
         answer: Task | None = None
@@ -206,7 +205,7 @@ class Actions(ToolActions):
             child = _child_task(task, own, action_context.context, share.budget)
             answer = await self._peers.run(target, child, action.action_id, sending=sending, relay=relay)
             if not _is_lost(answer):
-                used = (_usage(answer) or BudgetUsage()).minus(before)
+                used = (answer.usage or BudgetUsage()).minus(before)
             return ActionResult(result(answer), used)
         except ProtolinkError as error:
             if answer is None and not isinstance(error, UNCLEAR):
@@ -227,7 +226,7 @@ def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: 
     if own is not None:
         permissions = narrow(child.permissions, own.permissions)
         child = child.copy(permissions=permissions, metadata={**child.metadata, **own.metadata})
-    return child.attach_to_task(replace(task, metadata={**task.metadata}))
+    return child.attach_to_task(replace(task))
 
 
 async def _reserve(action_context: ActionContext, wanted: RunBudget | None) -> Reservation:
@@ -261,11 +260,6 @@ UNCLEAR = (
 """Answers to a request that may have been accepted all the same; all others say that it was refused."""
 
 
-def _usage(task: Task) -> BudgetUsage | None:
-    found = task.metadata.get(USAGE_KEY)
-    return None if found is None else BudgetUsage.from_dict(found)
-
-
 def _is_lost(answer: Task) -> bool:
     """The process that worked on it ended first: its log does not say what was used."""
     return answer.state is TaskState.FAILED and answer.failure is not None and answer.failure.reason == RUN_LOST
@@ -291,7 +285,7 @@ def _output(answer: Task, agent: str) -> Any:
     error = output.error if output is not None else None
     if isinstance(error, dict) and error.get("status") == "rejected":
         raise ToolRejectedError.from_dict(error, said_by=agent)
-    why = answer.metadata.get("error") or answer.metadata.get("reject_reason") or answer.metadata.get("cancel_reason")
+    why = answer.reason
     if answer.state is TaskState.INPUT_REQUIRED:
         why = f"it asks: {answer.get_last_part_content() or 'for more input'}"
     error = ToolFailedError(

@@ -29,7 +29,6 @@ from protolink_grpc.errors import (
     UnimplementedError,
 )
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.context import CONTEXT_KEY, RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TaskMessagesAdded, TaskSubmitted
 from protolink_grpc.models.ids import new_request_id
@@ -168,20 +167,20 @@ class ProtolinkAgent(NoControlService):
         whole.messages += [message for message in task.messages if message.id not in said]
         whole.artifacts += [artifact for artifact in task.artifacts if artifact.id not in made]
         whole.metadata |= task.metadata
+        if task.context is not None:
+            task.context.attach_to_task(whole)
         whole.flow_state |= task.flow_state
         return whole
 
     async def _add_receiver(self, task: Task) -> Task:
         """The task with the receiver at the end of its agent chain, if it is delegated, as ProtoLink's agents send it."""
-        if CONTEXT_KEY not in task.metadata:
-            return task
-        written, context = task.metadata[CONTEXT_KEY], RunContext.from_task(task)
-        if not context.parent_run_id:
+        context = task.given_context()
+        if context is None or not context.parent_run_id:
             return task
         name = self._peer.name or (await self.card(None)).name
         # Also if the chain already ends with that name: then an agent delegates to itself, and the receiver must detect that.
         chain = [*context.agent_chain, name]
-        return replace(task, metadata={**task.metadata, CONTEXT_KEY: {**written, "agent_chain": chain}})
+        return replace(context, agent_chain=chain).attach_to_task(replace(task))
 
     def stream(
         self,

@@ -7,6 +7,7 @@ from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.card import AgentCard, AgentInterface
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task_metadata import HISTORY_KEY
 
 Fields = dict[str, Any]
 
@@ -43,7 +44,7 @@ def task_json(fold: TaskFold) -> Fields:
         found["state"] = state_json(task.state)
         if task.state is TaskState.REJECTED:
             metadata.setdefault("error", fold.reason or "rejected")
-    for change in metadata["state_history"]:
+    for change in metadata.get(HISTORY_KEY, ()):
         for key in ("previous_state", "new_state"):
             change[key] = state_json(TaskState(change[key]))
     return found
