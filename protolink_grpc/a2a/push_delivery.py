@@ -22,6 +22,7 @@ from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.push_config import PushConfig
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 from protolink_grpc.storage.webhooks import PushRow, WebhookRows
 
 T = TypeVar("T")
@@ -48,11 +49,9 @@ class Patience:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     chance: Callable[[], float] = random.random
 
-    def pause_s(self, failures: int) -> float:
-        """Return the pause in seconds after that many failures in a row, from 1."""
-        # The exponent is bounded: after weeks of failures it would exceed the range of a float.
-        longest: float = min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 64))
-        return longest * (0.5 + 0.5 * self.chance())
+    def delay(self) -> ExponentialDelay:
+        """Return the pauses after failures in a row."""
+        return ExponentialDelay(self.first_s, self.longest_s, chance=self.chance)
 
 
 class Slots:
@@ -170,6 +169,7 @@ class Delivery:
     async def _deliver(self, body: bytes, due: float) -> None:
         """Post a notification until it is accepted or given up."""
         patience, failures = self._means.patience, 0
+        delay = patience.delay()
         while True:
             answer = await self._attempt(body)
             if answer.delivered:
@@ -184,7 +184,7 @@ class Delivery:
                 log.info("push config %r of task %s: %s", self._row.config_id, self._row.task_id, answer.why)
             self.is_failing = True
             self._move()
-            await patience.sleep(min(max(patience.pause_s(failures), answer.retry_after_s), left_s))
+            await patience.sleep(min(max(delay.next_s(), answer.retry_after_s), left_s))
 
     async def _attempt(self, body: bytes) -> Answer:
         means = self._means
@@ -222,17 +222,17 @@ class Delivery:
         Raises:
             _LostError: The task does not exist any more.
         """
-        patience, failures = self._means.patience, 0
+        patience = self._means.patience
+        delay = patience.delay()
         while True:
             try:
                 return await verb()
             except TaskNotFoundError:
                 raise _LostError from None  # a memory store drops its oldest tasks
             except Exception as error:  # a temporary fault must not lose due notifications
-                failures += 1
                 known = isinstance(error, ProtolinkError)
                 log.warning("push of task %s: will try again: %r", self._row.task_id, error, exc_info=not known)
-            await patience.sleep(patience.pause_s(failures))
+            await patience.sleep(delay.next_s())
 
 
 class _LostError(Exception):

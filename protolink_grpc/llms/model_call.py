@@ -47,6 +47,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.part import ToolCall
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 
 log = get_logger(__name__)
 
@@ -65,7 +66,7 @@ class ModelCaller:
 
     Args:
         sleep: Waits between attempts, in seconds.
-        jitter: From 0 to 1; keeps agents that failed together from coming back together.
+        jitter: Returns random numbers in [0, 1); keeps agents that failed together from coming back together.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class ModelCaller:
         await surroundings.report(ContextPrepared(manifest, step))
         await self._warn(step_warnings)
         tokens = manifest.total_estimated_tokens
+        delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
             await self._warn(budget.check_llm_call(tokens))
             await surroundings.report(
@@ -127,7 +129,17 @@ class ModelCaller:
             except ModelError as error:
                 error.origin = error.origin or self._model.provider
                 micros = (time.perf_counter_ns() - started) // 1000
-                await self._wait(error, attempt, step, call_id, micros)
+                failed = LlmCallFailed(
+                    call_id,
+                    self._model.provider,
+                    self._model.model,
+                    step,
+                    attempt,
+                    Failure.from_error(error),
+                    False,
+                    micros,
+                )
+                await self._wait(error, failed, delay.next_s())
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._completed(response, step, call_id, tokens, micros)
 
@@ -191,27 +203,26 @@ class ModelCaller:
         known = (self._request.settings.call_timeout_s, self._surroundings.budget.remaining_seconds)
         return min((each for each in known if each is not None), default=None)
 
-    async def _wait(self, error: ModelError, attempt: int, step: int, call_id: str, micros: int) -> None:
+    async def _wait(self, error: ModelError, call: LlmCallFailed, delay_s: float) -> None:
         """Report that an attempt failed, and wait for the next one; raises `error` where there can be none."""
-        failure = Failure.from_error(error)
-        call = LlmCallFailed(call_id, self._model.provider, self._model.model, step, attempt, failure, False, micros)
-        delay = FIRST_DELAY_S * 2.0 ** (attempt - 1) * (0.5 + self._jitter() / 2)
-        delay = max(delay, error.retry_after_s or 0.0)
+        delay_s = max(delay_s, error.retry_after_s or 0.0)
         left = self._surroundings.budget.remaining_seconds
         if left is not None and left <= 0:  # what ended the call may have been the budget
             await self._warn(self._surroundings.budget.check_runtime())
         may_help = isinstance(error, ModelUnavailableError | ModelTimeoutError)
-        too_long = delay > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
-        if not may_help or too_long or attempt > self._request.settings.max_transport_retries:
+        too_long = delay_s > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
+        if not may_help or too_long or call.attempt > self._request.settings.max_transport_retries:
             await self._surroundings.report(call, severity="error")
             raise error
-        call.failure, call.will_retry = replace(failure, retry_delay_s=round(delay, 3)), True
+        call.failure, call.will_retry = replace(call.failure, retry_delay_s=round(delay_s, 3)), True
         attempts = self._request.settings.max_transport_retries + 1
-        again = f"{error} (attempt {attempt} of {attempts}; the next one in {delay:.1f} s)"
-        if attempt == 1:  # the log of the process gets one line per call, the log of the task one event per attempt
-            log.warning("agent %s, model call of step %d: %s", self._request.agent_name or "-", step, again)
+        again = f"{error} (attempt {call.attempt} of {attempts}; the next one in {delay_s:.1f} s)"
+        if (
+            call.attempt == 1
+        ):  # the log of the process gets one line per call, the log of the task one event per attempt
+            log.warning("agent %s, model call of step %d: %s", self._request.agent_name or "-", call.step, again)
         await self._surroundings.report(call, severity="warning", summary=again)
-        await self._sleep(delay)
+        await self._sleep(delay_s)
         self._surroundings.check()
 
     async def _completed(

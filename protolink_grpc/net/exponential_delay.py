@@ -1,6 +1,8 @@
 """Delays between attempts: they double up to a maximum, with jitter. What is repeated, and for how long, is decided elsewhere."""
 
+import math
 import random
+from collections.abc import Callable
 
 
 class ExponentialDelay:
@@ -9,13 +11,17 @@ class ExponentialDelay:
     Args:
         first_s: The first delay in seconds, before jitter.
         longest_s: The maximum, before jitter.
+        chance: Returns random numbers in [0, 1); tests replace it.
     """
 
-    __slots__ = ("_first_s", "_longest_s", "_next_s")
+    __slots__ = ("_chance", "_first_s", "_longest_s", "_next_s")
 
-    def __init__(self, first_s: float, longest_s: float) -> None:
+    def __init__(
+        self, first_s: float, longest_s: float = math.inf, *, chance: Callable[[], float] = random.random
+    ) -> None:
         self._first_s = self._next_s = first_s
         self._longest_s = longest_s
+        self._chance = chance
 
     def reset(self) -> None:
         """Begin with the first delay again: there was progress."""
@@ -24,4 +30,4 @@ class ExponentialDelay:
     def next_s(self) -> float:
         """The next delay in seconds, shortened by up to a half, so that clients that failed together do not return together."""
         delay_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
-        return delay_s * random.uniform(0.5, 1.0)  # noqa: S311 -- jitter, not a secret
+        return delay_s * (0.5 + 0.5 * self._chance())

@@ -1,7 +1,7 @@
 """When a call that was cut is repeated, and when it is given up. The clock is the test's."""
 
 import asyncio
-import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from protolink_grpc import TaskNotFoundError, UnavailableError
 from protolink_grpc.client.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, Backoff, is_cut
 from protolink_grpc.errors import InternalError, RemoteError, ResourceExhaustedError, StoreFullError
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 
 CUT = UnavailableError("cut")
 
@@ -32,7 +33,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are not made shorter by chance."""
-    monkeypatch.setattr(random, "uniform", lambda _, most: most)
+    longest = partial(ExponentialDelay, chance=lambda: 1.0)
+    monkeypatch.setattr("protolink_grpc.client.backoff.ExponentialDelay", longest)
 
 
 def attempt(backoff: Backoff, clock: Clock, lasting_s: float, error: Any = CUT) -> float | None:

@@ -430,13 +430,6 @@ async def test_pauses_double_up_to_the_longest(scene: Scene) -> None:
     assert scene.time.slept == [1, 2, 4, 8, 16, 30, 30, 30, 30]
 
 
-@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
-def test_a_pause_is_between_half_and_all_of_what_it_may_be(failures: int, chance: float) -> None:
-    pause = Patience(first_s=0.5, longest_s=60.0, chance=lambda: chance).pause_s(failures)
-    longest = min(60.0, 0.5 * 2 ** min(failures - 1, 20))
-    assert longest / 2 <= pause <= longest
-
-
 async def test_a_receiver_that_asks_for_time_gets_it(scene: Scene) -> None:
     scene.receiver.answers[URL] = [Answer(False, "HTTP 429", retry_after_s=90.0), NO]
     await scene.happens("one")

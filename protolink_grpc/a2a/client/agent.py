@@ -43,6 +43,7 @@ from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.models.watch import StopAt
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 
 KIND: Final = "an A2A agent"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
@@ -339,14 +340,13 @@ class A2AAgent(NoControlService):
                 if error.rule.retryable or isinstance(error, UnauthenticatedError | PermissionDeniedError):
                     raise
                 # The task has ended, or the peer does not support subscriptions: reading the task tells which.
-        pause_s = FIRST_PAUSE_S
+        delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             view = await self._view(interface, link)
             yield view
             if view.status.state in TERMINAL:
                 return
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(delay.next_s())
 
     async def _view(self, interface: PeerInterface, link: Link) -> TaskView:
         request = pb.GetTaskRequest(id=link.task_id, tenant=interface.tenant)
