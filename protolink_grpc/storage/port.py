@@ -1,7 +1,7 @@
-"""The port of the task store: what the runtime calls, and the values that cross it. No SQL and no policy live here.
+"""The interface of a task store, and its values.
 
-A store keeps a log per task (framed events, sequence 1..n) with a head (one row), leases of the processes that work on tasks, and
-records (see `records`). It is used from one event loop.
+A store has a log for each task (framed events, sequence 1..n) with a head (one row), leases of the processes that work on tasks,
+and records (see `records`). It is used from one event loop.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,17 +12,17 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.records import Put, RecordStore
 
 
-# Not frozen, though nobody changes one: a frozen one costs three times as much to make, twice a request.
+# Not frozen although it is never changed, because creating a frozen one costs three times as much, twice per request.
 @dataclass(slots=True)
 class TaskHead:
-    """What is known about a task without reading its log. A value: never changed once made.
+    """A summary of a task that is read without its log. It is never changed after its creation.
 
     Args:
-        session_id: A name among the principal's own: that of another one is another session.
+        session_id: Local to the principal: the same id of another principal is another session.
         sequence: Sequence of the last event.
-        worker: Store session that runs the task, empty when nobody does.
+        worker: The worker that runs the task, or empty.
         epoch: Grows by one whenever a worker takes the task.
-        messages, artifacts: How many the task has.
+        messages, artifacts: Their number.
         reason: Why it failed, was rejected or canceled.
     """
 
@@ -44,7 +44,7 @@ class TaskHead:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """Where the first request with an id went: the task, and the log's last sequence before it."""
+    """The task of the first request with an id, and the log's last sequence before it."""
 
     task_id: str
     after_sequence: int
@@ -55,12 +55,12 @@ class Append:
     """One atomic addition to one log.
 
     Args:
-        head: The head as it is after the append.
+        head: The head after the append.
         events: Framed events, ascending sequence, the first being `expected_sequence + 1`. Never empty.
-        expected_sequence: Sequence that the log must end with; 0 creates the task.
-        expected_epoch: Epoch that the head must have; one less than `head.epoch` takes the task over.
-        request_id: Recorded with the head's agent and principal in the same step; empty records nothing.
-        records: Kept in the same step, with what the events say about them.
+        expected_sequence: Required last sequence of the log; 0 creates the task.
+        expected_epoch: Required epoch of the head; one less than `head.epoch` takes the task over.
+        request_id: Stored atomically with the head's agent and principal; empty stores nothing.
+        records: Stored atomically with the events.
     """
 
     head: TaskHead
@@ -73,10 +73,10 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """Which heads to list, last changed first. Empty filters match all; `after` is the cursor of the page before.
+    """Which heads to list, most recently changed first. Empty filters match all; `after` is the cursor of the previous page.
 
     Args:
-        include_total: Count all matches, too, which costs time where they are many.
+        include_total: Also count all matches, which is slow if there are many.
     """
 
     principal: str
@@ -91,7 +91,7 @@ class TaskQuery:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Heads in order, the cursor of the next page or None, and the number of matches on all pages; None: it was not asked for."""
+    """Heads in order, the cursor of the next page or None, and the number of matches on all pages (None if not requested)."""
 
     heads: list[TaskHead] = field(default_factory=list)
     next: tuple[int, str] | None = None
@@ -100,96 +100,101 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True)
 class ForeignListener:
-    """Interest in other processes' appends: to which tasks, asked again and again, and whom to tell."""
+    """Interest in other processes' appends.
+
+    Args:
+        task_ids: Returns the tasks that run here. Called at every poll, and again when a poll detects a change.
+        appended: Called with the id of a task that another process has appended to.
+    """
 
     task_ids: Callable[[], list[str]]
     appended: Callable[[str], None]
 
 
 class LogStore(Protocol):
-    """Logs, their heads, and the requests that began their turns."""
+    """Logs, their heads, and the ids of requests."""
 
     durable: bool
-    """Whether an acknowledged append survives the process and the machine."""
+    """Whether an acknowledged append survives a crash of the process and of the machine."""
 
     shared: bool
     """Whether other processes may append to the same logs."""
 
     worker: str
-    """Identity of this opened store among all that share the data; empty before `open`."""
+    """Id of this opened store among all that share the data; empty before `open`."""
 
     listeners: "list[ForeignListener]"
-    """Who is told when another process appends to a task that runs here. Only asked by shared stores."""
+    """Notified if another process appends to a task that runs here. Only used by shared stores."""
 
     async def open(self) -> None:
-        """Make ready. Several agents may open one store; each closes it once.
+        """Open the store. Several agents may open one store; each closes it once.
 
         Raises:
-            StoreError: It cannot be opened; a subclass says why.
+            StoreError: It cannot be opened; the subclass shows the reason.
         """
 
     async def close(self) -> None:
-        """Finish what was accepted and let go, once everybody who opened it has closed it. It can be opened again."""
+        """Close the store when every user has closed it. Accepted appends are finished first. It can be opened again."""
 
     async def append(self, append: Append) -> RequestRecord | None:
-        """Add events to a log, all or none, and wake its readers after the commit.
+        """Append events to a log atomically, and wake its readers after the commit.
 
-        The append happens also when the caller is canceled while it waits.
+        The append is carried out even if the caller is canceled while it waits.
 
         Returns:
-            None when it was done; where `request_id` is known already, its record, and nothing was done.
+            None if the events were appended. If `request_id` is known, its record; then nothing was appended.
 
         Raises:
-            SequenceConflictError: The log ends elsewhere: somebody else appended, or created the task.
+            SequenceConflictError: The log has another last sequence: another writer appended to it or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: There is no such task and `expected_sequence` is not 0.
-            ProtolinkError: The merge of one of the records refuses.
-            StoreError: Disk full, read-only, or gone; nothing was done.
+            ProtolinkError: The merge of one of the records refused.
+            StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
-        """Framed events with sequence > `after`, at most `limit`, about 1 MiB; empty at the end or for an unknown task."""
+        """Read framed events with sequence > `after`, at most `limit` and about 1 MiB; none at the end or for an unknown task."""
 
     async def wait(self, task_id: str, after: int) -> None:
-        """Return as soon as the log has a sequence > `after`. May return early; the caller reads and asks again."""
+        """Wait until the log has a sequence > `after`. May return early; the caller then reads and waits again."""
 
     async def head(self, task_id: str) -> TaskHead | None:
-        """The head, None for an unknown task."""
+        """Return the head, or None for an unknown task."""
 
     async def find(self, query: TaskQuery) -> TaskPage:
-        """One page of heads."""
+        """Return one page of heads."""
 
     async def request(self, agent_name: str, principal: str, request_id: str) -> RequestRecord | None:
-        """The record of an earlier request to that agent, None when there is none."""
+        """Return the record of an earlier request to that agent, or None."""
 
 
 class Leases(Protocol):
-    """Which process works on a task. A worker that renews its lease in time keeps what it has."""
+    """Which process works on a task. A worker keeps its tasks if it renews its lease in time."""
 
     async def heartbeat(self, ttl_s: float) -> None:
-        """Keep this worker alive for `ttl_s` seconds more."""
+        """Renew this worker's lease for `ttl_s` seconds."""
 
     async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
-        """Give up tasks that this worker has: they are orphans at once. Those of other workers stay theirs, while these are listed.
+        """Give up tasks of this worker, which become orphans at once. Tasks of other live workers are not affected.
 
         Args:
-            to: What stands in the place of their worker then; no worker's id.
+            to: The value that replaces their worker; not the id of a worker.
         """
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
-        """Heads of tasks that are submitted or working while their worker is dead, oldest first."""
+        """Return the heads of tasks that are submitted or working and whose worker is dead, oldest first."""
 
 
 class TaskStore(LogStore, Leases, RecordStore, Protocol):
-    """All that an agent keeps of its tasks. Two implementations: `MemoryStore`, `SQLiteStore`."""
+    """The storage of an agent's tasks, implemented by `MemoryStore` and `SQLiteStore`."""
 
 
 READ_BYTES = 1 << 20
-"""Bound of one `read` in bytes of events; a single larger event is returned alone."""
+"""Limit of one `read` in bytes of events; a single larger event is returned alone."""
 
 
 def bounded(frames: list[bytes]) -> list[bytes]:
-    """The longest prefix of `frames` within `READ_BYTES`, at least one of them."""
+    """Return the longest prefix of `frames` within `READ_BYTES`, at least one."""
     if sum(map(len, frames)) <= READ_BYTES:
         return frames
     total = 0

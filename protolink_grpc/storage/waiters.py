@@ -1,4 +1,4 @@
-"""Futures of readers that wait for something to change. What changes is not known here."""
+"""Futures of readers that wait for a change."""
 
 import asyncio
 from collections.abc import Hashable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Waiters:
-    """Futures of readers that wait for a log to grow, by the key of what they wait for."""
+    """Futures of waiting readers by key, for instance by task id."""
 
     __slots__ = ("_futures",)
 
@@ -20,7 +20,7 @@ class Waiters:
         return list(self._futures)
 
     def wake(self, key: Hashable) -> None:
-        """Let every reader of that key look again."""
+        """Wake every reader that waits for that key."""
         for future in self._futures.pop(key, ()):
             if not future.done():
                 future.set_result(None)
@@ -30,7 +30,7 @@ class Waiters:
             self.wake(key)
 
     async def wait(self, key: Hashable) -> None:
-        """Wait for the next `wake` of that key. Canceling leaves nothing behind."""
+        """Wait for the next `wake` of that key."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         futures = self._futures.setdefault(key, set())
         futures.add(future)

@@ -1,4 +1,4 @@
-"""Webhooks as records: who is told of a task's events, and how far. How they are told is decided elsewhere."""
+"""Webhooks as records: the receivers of a task's events, with their positions."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,14 +9,14 @@ from protolink_grpc.storage.records import Kind, Records
 
 @dataclass(frozen=True, slots=True)
 class PushRow:
-    """A reader of one task's log with a durable position: what must be pushed somewhere else, and how far that has come.
+    """A webhook of one task, with a durable position in the task's log.
 
     Args:
         principal: Owner of the task.
-        body: What to push to; opaque to the store. It may hold credentials, so it is not shown.
-        cursor: Sequence of the last event that was dealt with.
-        worker: Store session that pushes, empty when nobody does.
-        done: The task is terminal and the cursor at its end: nothing will ever be due again. Set by the store.
+        body: The encoded configuration. It may contain credentials, so it is not part of the representation.
+        cursor: Sequence of the last processed event.
+        worker: The worker that sends the notifications, or empty.
+        done: Whether the task is terminal and the cursor at its end. Set by the store.
     """
 
     agent_name: str
@@ -41,10 +41,10 @@ WEBHOOKS = Kind(
 
 
 def put_webhook(records: Records, row: PushRow) -> PushRow:
-    """Keep a row. Of one with the same agent, task and config id only the body is replaced, and a worker set where it has none.
+    """Store a row. If one with the same agent, task and config id exists, its body is replaced, and its worker set if it has none.
 
     Returns:
-        The row as it is kept.
+        The stored row.
 
     Raises:
         TaskNotFoundError: There is no such task.
@@ -57,7 +57,7 @@ def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) ->
     """Move the cursor of a row of this worker forward.
 
     Returns:
-        The row as it is then; None where it is gone or another worker's: then nothing was done.
+        The changed row, or None if it does not exist or belongs to another worker.
     """
     known = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
     if known is None or known.worker != worker:
@@ -75,19 +75,19 @@ def _kept(records: Records, row: PushRow) -> PushRow:
 def webhooks_of(
     records: Records, agent_name: str, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100
 ) -> list[PushRow]:
-    """Rows of a task, oldest first, at most `limit`; `after` is creation time and config id of the last one seen."""
+    """Return the rows of a task, oldest first, at most `limit`. `after` is the creation time and config id of the last one read."""
     return records.select(WEBHOOKS, {"agent_name": agent_name, "task_id": task_id}, after=after, limit=limit)
 
 
 class WebhookRows:
-    """Rows of one agent. Each verb raises StoreError where the store cannot do it; nothing was done then."""
+    """The rows of one agent. Each method raises StoreError if the store fails; then nothing has changed."""
 
     def __init__(self, agent_name: str, store: TaskStore) -> None:
         self._agent_name = agent_name
         self._store = store
 
     async def open(self) -> None:
-        """Open the store, for rows that outlive the service: it stays open until `close`."""
+        """Open the store until `close`, independently of the service."""
         await self._store.open()
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class WebhookRows:
 
     @property
     def worker(self) -> str:
-        """The worker that rows of this process have."""
+        """The worker id of this process."""
         return self._store.worker
 
     @property
@@ -108,7 +108,7 @@ class WebhookRows:
         return await self._store.change(lambda records: put_webhook(records, row))
 
     async def get(self, task_id: str, config_id: str) -> PushRow | None:
-        """One row, None for an unknown one."""
+        """Return one row, or None."""
         return await self._store.view(lambda records: records.get(WEBHOOKS, self._agent_name, task_id, config_id))
 
     async def of_task(self, task_id: str, *, after: tuple[int, str] | None = None, limit: int = 100) -> list[PushRow]:
@@ -118,13 +118,13 @@ class WebhookRows:
         )
 
     async def delete(self, task_id: str, config_id: str) -> bool:
-        """Delete a row; whether there was one."""
+        """Delete a row. Returns whether it existed."""
         return (
             await self._store.change(lambda records: records.delete(WEBHOOKS, self._agent_name, task_id, config_id)) > 0
         )
 
     async def wait_event(self, task_id: str, after: int) -> None:
-        """Return as soon as the task's log has a sequence > `after`, or earlier."""
+        """Wait until the task's log has a sequence > `after`. May return early."""
         await self._store.wait(task_id, after)
 
     async def advance(self, row: PushRow, cursor: int) -> PushRow | None:
@@ -133,7 +133,7 @@ class WebhookRows:
         return await self._store.change(lambda records: advance_webhook(records, row, worker, cursor))
 
     async def claim(self) -> list[PushRow]:
-        """Take the rows that are not done and whose process has ended, oldest first."""
+        """Claim the unfinished rows whose process has ended, oldest first."""
         return await self._store.claim(WEBHOOKS, self._agent_name)
 
     async def release(self) -> None:

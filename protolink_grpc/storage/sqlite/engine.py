@@ -1,10 +1,10 @@
-"""A SQLite file with one thread that writes and two that read. What the statements mean is not known here.
+"""A SQLite file with one writer thread and two reader threads, independent of the statements.
 
-Theory of operation. Writes queue up; the writer thread takes all that wait, runs them in one transaction and commits once (WAL,
-`synchronous=FULL`: the commit returns after the fsync), then wakes each event loop once for the whole group. That is group commit:
-one fsync serves every caller that waits. A write that is refused raises a ProtolinkError and fails alone; any other error rolls the
-group back, and its writes are repeated one by one, so that only the faulty one fails. Reads run on connections and threads of their
-own and never wait for the writer. Nothing runs on an event loop, so callers may live on any loop, or on none.
+Theory of operation. Writes are queued. The writer thread takes all queued writes, runs them in one transaction and commits once
+(WAL, `synchronous=FULL`: the commit returns after the fsync), then wakes each event loop once for the whole group. This is group
+commit: one fsync serves every waiting caller. A refused write raises a ProtolinkError and fails alone. Any other error rolls the
+group back, and its writes are repeated one by one, so that only the faulty one fails. Reads have their own connections and
+threads and never wait for the writer. Nothing runs on an event loop, so callers may use any loop or none.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 GROUP = 512
-"""Writes per commit at most: bounds how long the first of a group waits."""
+"""Maximum number of writes per commit, which limits how long the first of a group waits."""
 
 READERS = 2
-"""Threads that read: a long list does not hold up a stream."""
+"""Number of reader threads: more than one, so that a long list does not delay a stream."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One write, or a look for commits of other processes.
+    """One write, or one check for commits of other processes.
 
     Args:
-        work: Runs in the transaction of the group. It returns its outcome; an outcome that is a ProtolinkError is raised to the
-            caller. It raises ProtolinkErrors only before it changes anything in a group; alone, its changes are rolled back.
-        future: Answered on `loop`; without a loop it is a thread-safe future.
-        committed: Called on the loop after the commit, before the answer, unless the write failed. Also when the caller is gone.
-        probe: Read the version of the file outside of a transaction instead of `work`.
-        may_cancel: A write whose caller is canceled before it begins is not done.
+        work: Runs in the transaction of the group and returns the result. A result that is a ProtolinkError is raised to the
+            caller. It may raise ProtolinkErrors only before its first change.
+        future: Receives the result on `loop`; without a loop it is a thread-safe future.
+        committed: Called on the loop after the commit of a successful write and before its result, even if the caller was canceled.
+        probe: Read the version of the file outside of a transaction instead of running `work`.
+        may_cancel: Whether the write is skipped if its caller is canceled before it starts.
     """
 
     work: Callable[[sqlite3.Connection], Any] | None
@@ -61,7 +61,7 @@ class Job:
             self.outcome = self.work(db)
         except ProtolinkError as error:
             if db.total_changes != changes:
-                raise  # half done: rolled back, and its neighbours are repeated
+                raise  # partly done: the group is rolled back, and the other writes are repeated
             self.outcome = error
 
     def answer(self) -> None:
@@ -80,8 +80,9 @@ class Engine:
     """One file, its threads and its connections.
 
     Args:
-        name: Of the threads.
-        reopens: The first use opens the file, also after a close. Otherwise `open` does, and a closed file refuses everything.
+        name: Name of the threads.
+        reopens: Whether a use opens the file, also after a close. Otherwise only `open` does, and a closed file refuses all
+            operations.
     """
 
     def __init__(
@@ -93,9 +94,9 @@ class Engine:
         self._pragmas = pragmas
         self._reopens = reopens
         self._life = threading.Lock()
-        """Held while the file is opened or closed."""
+        """Protects opening and closing the file."""
         self._lock = threading.Lock()
-        """Around the hand-over of one job, so that none comes after the end of the queue."""
+        """Protects adding a job, so that none is added after the end of the queue."""
         self._jobs: queue.SimpleQueue[Job | None] | None = None
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -106,7 +107,7 @@ class Engine:
         return self._jobs is not None
 
     async def open(self) -> None:
-        """Open the file and start the threads; nothing if it is open. Raises what `connect` raises."""
+        """Open the file and start the threads, unless it is open. Raises as `connect`."""
         await asyncio.to_thread(self.open_now)
 
     def open_now(self) -> None:
@@ -120,11 +121,11 @@ class Engine:
                 if not self._pragmas.exclusive:
                     self._readers.append(self._connect_reader())
                     pool = ThreadPoolExecutor(READERS, thread_name_prefix=f"{self._name}-read")
-            except BaseException:  # a file that did not open must not stay open
+            except BaseException:  # close the file if it could not be opened completely
                 db.close()
                 raise
             jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-            # A daemon: a program that forgets to close must still end. A caller that waits for an answer keeps it alive.
+            # A daemon, because a program that does not close the file must still end.
             self._thread = threading.Thread(
                 target=self._write_forever, args=(jobs, db), name=f"{self._name}-write", daemon=True
             )
@@ -133,7 +134,7 @@ class Engine:
                 self._jobs, self._pool = jobs, pool
 
     async def close(self) -> None:
-        """Finish what was accepted, end the threads and close the file; nothing if it is closed."""
+        """Finish accepted jobs, end the threads and close the file, unless it is closed."""
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
@@ -143,7 +144,7 @@ class Engine:
                 jobs, self._jobs = self._jobs, None
                 pool, self._pool = self._pool, None
             thread, self._thread = self._thread, None
-            # The readers first: the last connection that closes folds the write-ahead log into the file.
+            # The readers first, because the last connection to close merges the write-ahead log into the file.
             if pool is not None:
                 pool.shutdown()
             while self._readers:
@@ -155,7 +156,7 @@ class Engine:
     def _connect_reader(self) -> sqlite3.Connection:
         return connect(self.path, self._schema, read_only=True)
 
-    # -- writing ---------------------------------------------------------------------------------------------------------
+    # -- Writing ---------------------------------------------------------------------------------------------------------
 
     async def write(
         self,
@@ -164,10 +165,10 @@ class Engine:
         *,
         may_cancel: bool = False,
     ) -> T:
-        """Run `work` in a transaction; on disk when this returns. See `Job` for the arguments.
+        """Run `work` in a transaction, which is on disk when this returns. See `Job` for the arguments.
 
         Raises:
-            StoreError: Nothing was done; a subclass says why. Or the error that `work` raised.
+            StoreError: Nothing was written; the subclass shows the reason. Or the error that `work` raised.
         """
         loop = asyncio.get_running_loop()
         job = Job(work, loop.create_future(), loop, committed, False, may_cancel)
@@ -177,7 +178,7 @@ class Engine:
         return outcome
 
     def write_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The same, blocking, from a thread that runs no loop or may block it."""
+        """As `write`, but blocking, for threads without an event loop."""
         future: Future[Any] = Future()
         job = Job(work, future, None)
         while not self._submit(job):
@@ -187,7 +188,7 @@ class Engine:
         return outcome
 
     def start_probe(self) -> "asyncio.Future[int]":
-        """The version of the file after the writes before it: it changes with the commits of other processes only."""
+        """Read the version of the file after all earlier writes. It changes only with commits of other processes."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[int] = loop.create_future()
         if not self._submit(Job(None, future, loop, probe=True)):
@@ -212,7 +213,7 @@ class Engine:
     def _closed_error(self) -> StoreError:
         return StoreError(f"{self._schema.owner} is closed")
 
-    # -- the writer thread -----------------------------------------------------------------------------------------------
+    # -- Writer thread ---------------------------------------------------------------------------------------------------
 
     def _write_forever(self, jobs: "queue.SimpleQueue[Job | None]", db: sqlite3.Connection) -> None:
         while (job := jobs.get()) is not None:
@@ -248,7 +249,7 @@ class Engine:
 
     def _probe(self, db: sqlite3.Connection, job: Job) -> None:
         try:
-            # Asked of the writing connection, which does not count its own commits: a change is another process's.
+            # Read on the writing connection, which does not count its own commits.
             job.outcome = db.execute("PRAGMA data_version").fetchone()[0]
         except sqlite3.Error as error:
             job.outcome = explain(error, self.path, self._schema)
@@ -259,10 +260,10 @@ class Engine:
             for job in jobs:
                 job.run(db)
             db.execute("COMMIT")
-        except Exception as error:  # whatever it is, it must not end the thread that every write goes through
+        except Exception as error:  # no error may end the thread that every write depends on
             _roll_back(db)
             if len(jobs) > 1 and not _is_about_the_file(error):
-                # The mistake of one job, a text that is not Unicode, say: its neighbours do not fail with it.
+                # The mistake of one job, for instance invalid Unicode, which must not fail the others.
                 for job in jobs:
                     self._transact(db, [job])
                 return
@@ -277,10 +278,10 @@ class Engine:
         log.error("write to %s failed", self.path, exc_info=error)
         return StoreError(f"the write failed: {type(error).__name__}")
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- Reading ---------------------------------------------------------------------------------------------------------
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, snapshot: bool = False) -> T:
-        """Run queries on a reading connection. With `snapshot` they all see the file at one moment.
+        """Run queries on a reading connection. With `snapshot` they all run in one transaction.
 
         Raises:
             StoreError: The file cannot be read, or is closed.
@@ -321,7 +322,7 @@ def _deliver(loop: asyncio.AbstractEventLoop | None, jobs: list[Job]) -> None:
     try:
         loop.call_soon_threadsafe(_answer, jobs)
     except RuntimeError:
-        # The loop was closed, maybe this instant, with every caller that waited; the thread serves the next loop.
+        # The loop was closed with all its waiting callers; the thread continues for other loops.
         log.debug("no caller is left to hear of %d writes", len(jobs))
 
 
@@ -331,7 +332,7 @@ def _answer(jobs: list[Job]) -> None:
 
 
 def _is_about_the_file(error: Exception) -> bool:
-    """Full, locked, damaged, gone: the next write meets the same. Anything else is about the values of one job."""
+    """Whether an error is about the file (full, locked, damaged, gone), and not about the values of one job."""
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
 
 
@@ -340,4 +341,4 @@ def _roll_back(db: sqlite3.Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
     except sqlite3.Error:
-        log.exception("cannot roll back")  # every later write will say why
+        log.exception("cannot roll back")  # every later write reports the error

@@ -1,4 +1,4 @@
-"""Opening a SQLite file safely: its kind, pragmas, forward migrations, and what its errors mean. No table is known here."""
+"""Opens a SQLite file: checks its kind, sets pragmas, runs forward migrations, and converts errors."""
 
 import os
 import sqlite3
@@ -19,15 +19,15 @@ class Schema:
     """What a kind of file contains.
 
     Args:
-        migrations: Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited. None: files of
-            that version cannot be read any more, and a new file begins after it.
-        tables: Tables that are declared elsewhere, by name, as the statements that create them. A file that lacks one gets it
-            when it is opened; one whose declaration has changed needs a migration.
-        application_id: Written into the header of the file, so that a file of another kind is recognised. 0: the header is not
+        migrations: Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means
+            that files of that version are not supported any more; a new file starts after it.
+        tables: Further tables by name, as the statements that create them. A missing table is created when the file is opened; a
+            changed table needs a migration.
+        application_id: Written to the file's header, so that a file of another kind is recognized. 0 means that the header is not
             used.
-        advice: For the error of a file that cannot be read any more: what to do with it.
-        owner: For the error of a file of another kind: what needs a file of its own.
-        busy_owner: For the error of a locked file: what locks it.
+        advice: For the error of an unsupported file: what to do with it.
+        owner: For the error of a file of another kind: what needs its own file.
+        busy_owner: For the error of a locked file: what has locked it.
     """
 
     migrations: Sequence[str | None]
@@ -43,9 +43,9 @@ class Pragmas:
     """Settings of the writing connection that differ between kinds of files. All use WAL and `synchronous=FULL`.
 
     Args:
-        secure_delete: Overwrite what is deleted.
-        exclusive: Lock the file for as long as it is open; no other connection can read it.
-        max_bytes: Bound of the file, rounded up to a page; 0 means no bound.
+        secure_delete: Overwrite deleted data.
+        exclusive: Lock the file while it is open; no other connection can read it.
+        max_bytes: Maximum size of the file, rounded up to a page; 0 means no limit.
         busy_ms: How long to wait for a lock of another process; None means `BUSY_MS`.
     """
 
@@ -59,20 +59,20 @@ PLAIN = Pragmas()
 
 
 def connect(path: Path, schema: Schema, pragmas: Pragmas = PLAIN, *, read_only: bool = False) -> sqlite3.Connection:
-    """Open the file at the newest schema.
+    """Open the file and migrate it to the newest schema.
 
-    A new one is readable by its owner only. The connection may be used from any one thread at a time. Commits return after
-    the fsync.
+    A new file is readable by its owner only. The connection may be used from any one thread at a time. Commits return after the
+    fsync.
 
     Raises:
-        StoreVersionError: The file was written by a newer version of this package, or by one whose files it cannot read.
+        StoreVersionError: The file was written by a newer version of this package, or by one whose files are not supported.
         StoreReadOnlyError: The file or its directory cannot be written.
         StoreFullError: No space for the schema.
         StoreError: Not a database, a database of another kind, or not reachable.
     """
     if not read_only:
-        # SQLite would create the file readable by everyone; its journal gets the rights of the file.
-        with suppress(OSError):  # SQLite meets the same, and `explain` knows what it says
+        # SQLite would create the file readable by everyone; its journal gets the permissions of the file.
+        with suppress(OSError):  # SQLite fails in the same way, and `explain` converts its error
             os.close(os.open(path, os.O_RDONLY | os.O_CREAT, 0o600))
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
@@ -85,7 +85,7 @@ def connect(path: Path, schema: Schema, pragmas: Pragmas = PLAIN, *, read_only: 
             _require_readable(db, path, schema)
         else:
             _prepare(db, path, schema, pragmas)
-    except BaseException as error:  # whatever it is: a file that is not used must not stay open
+    except BaseException as error:  # close the file after any error
         db.close()
         if isinstance(error, sqlite3.Error):
             raise explain(error, path, schema) from error
@@ -104,15 +104,15 @@ def _prepare(db: sqlite3.Connection, path: Path, schema: Schema, pragmas: Pragma
     if pragmas.max_bytes:
         page_size = db.execute("PRAGMA page_size").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {-(-pragmas.max_bytes // page_size)}")
-    # A file that is read-only is found at start, not at the first write.
+    # Detect a read-only file now, not at the first write.
     db.execute("BEGIN IMMEDIATE")
     db.execute(f"PRAGMA user_version = {len(schema.migrations)}")
     db.execute("ROLLBACK")
 
 
 def _enter_wal(db: sqlite3.Connection) -> None:
-    # Where two processes open a new file at once, SQLite refuses the second switch without waiting: `busy_timeout` covers
-    # the start of a transaction, not the growth of a read into a write. So the waiting is done here.
+    # If two processes open a new file at once, SQLite refuses the second switch to WAL without waiting: `busy_timeout` does not
+    # apply when a read lock becomes a write lock. So this waits itself.
     deadline = time.monotonic() + BUSY_MS / 1000
     while True:
         try:
@@ -130,7 +130,7 @@ def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Read again under the lock: another process may have migrated meanwhile.
+        # Read again under the lock, because another process may have migrated the file meanwhile.
         found = _require_readable(db, path, schema)
         for version in range(max(found, _oldest(schema)), known):
             for statement in (schema.migrations[version] or "").split(";"):
@@ -151,10 +151,10 @@ def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 
 
 def _missing_tables(db: sqlite3.Connection, path: Path, schema: Schema) -> list[str]:
-    """Declared tables that the file does not have yet.
+    """The declared tables that the file does not have.
 
     Raises:
-        StoreVersionError: The file has one of them in another form.
+        StoreVersionError: The file has a table with another declaration.
     """
     if not schema.tables:
         return []
@@ -177,20 +177,20 @@ _DECLARED = (
 
 
 def _oldest(schema: Schema) -> int:
-    """The latest version whose files cannot be read any more, 0 if there is none."""
+    """The latest version whose files are not supported any more, or 0."""
     return max((index + 1 for index, step in enumerate(schema.migrations) if step is None), default=0)
 
 
 def _require_readable(db: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    """The version of the file, 0 for a new one.
+    """Return the version of the file, 0 for a new one.
 
     Raises:
-        StoreVersionError: Newer than this package, or a version whose files it cannot read any more.
-        StoreError: The file belongs to something else.
+        StoreVersionError: The version is newer than this package, or not supported any more.
+        StoreError: The file has another kind.
     """
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
     if not version and not db.in_transaction:
-        return 0  # what else it may be is only certain under the lock: another process may be creating it
+        return 0  # otherwise the kind is only certain under the lock, because another process may be creating the file
     is_new = not version and db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone() is None
     application_id: int = db.execute("PRAGMA application_id").fetchone()[0]
     if not is_new and (not version or application_id != schema.application_id):
@@ -216,12 +216,12 @@ def _require_readable(db: sqlite3.Connection, path: Path, schema: Schema) -> int
 
 
 def explain(error: sqlite3.Error, path: Path, schema: Schema | None = None) -> StoreError:
-    """What an error of SQLite means for the caller; the path is named, the statement is not."""
+    """Convert an error of SQLite. The error contains the path but not the statement."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
     if code == sqlite3.SQLITE_FULL:
         return StoreFullError(f"no space left for {path}", path=str(path))
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or (
-        # WAL needs files beside the database: where the directory refuses them, SQLite cannot even open it.
+        # WAL needs further files in the directory: if it is read-only, SQLite cannot open the database at all.
         code == sqlite3.SQLITE_CANTOPEN and path.parent.is_dir() and not os.access(path.parent, os.W_OK)
     ):
         return StoreReadOnlyError(f"{path} cannot be written", path=str(path))

@@ -1,4 +1,4 @@
-"""Whether the process behind a worker still runs, where this machine can tell. Elsewhere the worker's lease decides."""
+"""Detects whether the process of a worker on this machine still runs. For other machines the worker's lease decides."""
 
 import os
 import socket
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def process_identity() -> str:
-    """`machine/pid/start`: comparable with `is_dead` on the same machine. `start` is empty where the system does not tell."""
+    """Return `machine/pid/start` for `is_dead`. `start` is empty if the system does not provide it."""
     return f"{_machine()}/{os.getpid()}/{_start_ticks(os.getpid())}"
 
 
 def is_dead(identity: str) -> bool:
-    """True when that process ran on this machine and is gone for certain; False when it lives or nobody can tell."""
+    """Whether that process ran on this machine and has certainly ended. False if it is unknown."""
     machine, _, rest = identity.rpartition("/")
     machine, _, pid = machine.rpartition("/")
     if machine != _machine() or not pid.isdecimal():
@@ -22,13 +22,13 @@ def is_dead(identity: str) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    # The number is taken, but maybe by another process by now.
+    # The process id exists, but may belong to another process now.
     start = _start_ticks(int(pid))
     return bool(rest and start and rest != start)
 
 
 def _machine() -> str:
-    """This boot and this pid namespace: pids of another container or an earlier boot mean nothing here."""
+    """Identify this boot and pid namespace, because pids of another container or an earlier boot are not comparable."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}:{os.readlink('/proc/self/ns/pid')}"
@@ -39,7 +39,7 @@ def _machine() -> str:
 def _start_ticks(pid: int) -> str:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        # A zombie has ended; only its parent has not noticed.
+        # A zombie has ended; only its parent has not reaped it yet.
         return "zombie" if fields[0] == "Z" else fields[19]
     except (OSError, IndexError):
         return ""

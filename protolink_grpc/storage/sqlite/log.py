@@ -1,6 +1,6 @@
-"""Tasks, their events and the requests that began them as SQL: the schema of the store's file, and statements over these tables.
+"""Tasks, their events and request ids in SQL: the schema of the store's file, and the statements on these tables.
 
-The engine runs them. Those over records are in `records`.
+The engine runs the statements. Those on records are in `records`.
 """
 
 import sqlite3
@@ -50,13 +50,13 @@ MIGRATIONS = (
     {SCOPES}
     """,
 )
-"""Forward steps; entry i takes a file from version i to i + 1. Released entries are never edited. None: what an older file holds
-cannot be read any more, and a new file begins after it."""
+"""Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
+older files are not supported any more; a new file starts after it."""
 
 SCHEMA = Schema(MIGRATIONS, tables=tables_of(APPROVALS, WEBHOOKS))
 
 ROW_BYTES = 1 << 18
-"""Events of one append share a row up to this many bytes: a row costs as much as several events."""
+"""Events of one append share a row of up to this many bytes, because a row costs as much as several events."""
 
 _COLUMNS = (
     "task_id, principal, agent_name, session_id, state, sequence, run_id, create_micros, update_micros, "
@@ -69,7 +69,7 @@ _UPDATE = (
     "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
     "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?"
 )
-# A task that is being worked on is taken from nobody who is listed: a worker that has renewed its lease keeps what it has.
+# A running task is never taken from a listed worker: a worker that has renewed its lease keeps its tasks.
 _UNLISTED = "NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = tasks.worker)"
 _TAKE = f"{_UPDATE} AND (state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED})"
 _THESE = "task_id IN (SELECT value FROM json_each(?))"
@@ -88,7 +88,7 @@ def head_of(row: tuple[Any, ...]) -> TaskHead:
 
 
 def page(query: TaskQuery) -> tuple[Any, ...]:
-    """The statement for a page of heads, and its values; it finds one row more than the page has where there is another page."""
+    """Build the statement for a page of heads and its values. It returns one row more than the page if there is another page."""
     matching, values = _matching(query)
     after: tuple[Any, ...] = ()
     if query.after is not None:
@@ -98,7 +98,7 @@ def page(query: TaskQuery) -> tuple[Any, ...]:
 
 
 def total(query: TaskQuery) -> tuple[Any, ...]:
-    """The statement that counts all that match, and its values."""
+    """Build the statement that counts all matches, and its values."""
     matching, values = _matching(query)
     return f"SELECT count(*) FROM tasks WHERE {matching}", *values  # noqa: S608 -- fixed words only
 
@@ -115,7 +115,7 @@ def _matching(query: TaskQuery) -> tuple[str, list[Any]]:
 
 
 def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list[bytes]:
-    """Events after a position, as `TaskStore.read` gives them."""
+    """Read events after a position, as `TaskStore.read`."""
     rows = db.execute(
         "SELECT sequence, frames, lengths FROM events WHERE task_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
         (task_id, after, limit),
@@ -123,7 +123,7 @@ def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list
     found: list[bytes] = []
     total_bytes = 0
     for last, joined, lengths in rows:
-        # Counted row by row: a log of large events must not be in memory before it is cut.
+        # Row by row, so that a log of large events is not read completely before it is cut.
         total_bytes += len(joined)
         if found and total_bytes > READ_BYTES:
             break
@@ -136,7 +136,7 @@ def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list
 
 
 def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkError | None:
-    """One append inside the group's transaction. A refusal is returned, as it leaves no trace: see `Job.work`."""
+    """Carry out one append in the group's transaction. A refusal changes nothing and is returned: see `Job.work`."""
     head, request_id = append.head, append.request_id
     if request_id:
         key = (head.agent_name, head.principal, request_id)
@@ -160,7 +160,7 @@ def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkE
 
 
 def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Consecutive events that share a row, with the sequence of the last: all of an append, unless they are large."""
+    """Split an append into rows of consecutive events, each with the sequence of its last event."""
     some: list[bytes] = []
     size = 0
     for event in events:
@@ -175,7 +175,7 @@ def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes
 
 
 def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
-    """The events of one row, oldest first."""
+    """Return the events of one row, oldest first."""
     if lengths is None:
         return [joined]
     frames: list[bytes] = []
@@ -187,7 +187,7 @@ def split_row(joined: bytes, lengths: bytes | None) -> list[bytes]:
 
 
 def _put_head(db: sqlite3.Connection, append: Append) -> int:
-    """Where the fence holds; returns how many heads that changed, 1 or 0."""
+    """Write the head if sequence and epoch are as expected. Returns the number of changed heads, 1 or 0."""
     head = append.head
     if not append.expected_sequence:
         return db.execute(_INSERT, _values(head)).rowcount
@@ -211,7 +211,7 @@ def _put_head(db: sqlite3.Connection, append: Append) -> int:
 
 
 def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:
-    """Why nothing was done."""
+    """Build the error for an append that was refused."""
     task_id = append.head.task_id
     row = db.execute("SELECT sequence, epoch FROM tasks WHERE task_id = ?", (task_id,)).fetchone()
     if row is None and append.expected_sequence:

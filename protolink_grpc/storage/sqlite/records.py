@@ -1,4 +1,4 @@
-"""Records as SQL: one table for each kind, made from its declaration. The engine runs these statements."""
+"""Records in SQL: one table for each kind, derived from its declaration. The engine runs the statements."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ SCOPES = """
     CREATE TABLE record_epoch(begin INTEGER NOT NULL) STRICT;
     INSERT INTO record_epoch VALUES (CAST(strftime('%s', 'now') AS INTEGER) * 1000000);
 """
-"""Tables of a file that holds records: the latest revision of each scope, and where the revisions of the file begin."""
+"""Tables of a file with records: the latest revision of each scope, and the first revision of the file."""
 
 _TYPES: dict[type, str] = {int: "INTEGER", bool: "INTEGER", float: "REAL", bytes: "BLOB"}
 _REVISIONS = (
@@ -37,7 +37,7 @@ _ENDED = frozenset(state.value for state in TERMINAL)
 
 
 def table(kind: Kind[Any]) -> str:
-    """The statements that create the table of a kind."""
+    """Build the statements that create the table of a kind."""
     columns = ", ".join(f"{name} {_TYPES.get(type_, 'TEXT')} NOT NULL" for name, type_ in kind.columns)
     statements = [
         f"CREATE TABLE {kind.name}({columns}, PRIMARY KEY({', '.join(kind.key)})) STRICT, WITHOUT ROWID",
@@ -52,12 +52,12 @@ def table(kind: Kind[Any]) -> str:
 
 
 def tables_of(*kinds: Kind[Any]) -> dict[str, str]:
-    """The tables of these kinds, for a schema."""
+    """Build the tables of these kinds, for a schema."""
     return {kind.name: table(kind) for kind in kinds}
 
 
 class _Statements:
-    """The fixed statements of a kind, and how its rows become records."""
+    """The fixed statements of a kind, and the conversion of its rows to records."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         names = [name for name, _ in kind.columns]
@@ -100,14 +100,14 @@ def _statements(kind: Kind[Any]) -> _Statements:
 
 
 class SQLiteRecords:
-    """Implements `Records` on one connection, inside a transaction that the engine has begun."""
+    """Implements `Records` on one connection, within a transaction of the engine."""
 
     __slots__ = ("_db", "watched")
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.watched: set[tuple[str, str]] = set()
-        """Kinds and scopes whose readers must be woken after the commit."""
+        """The kinds and scopes whose readers must be woken after the commit."""
 
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
         known = _statements(kind)
@@ -172,7 +172,7 @@ def _conditions(where: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
             terms.append(f"{name} IN (SELECT value FROM json_each(?))")  # noqa: S608 -- names of fields only
             values.append(to_json(sorted(map(_plain, wanted))))
         elif isinstance(wanted, bool):
-            terms.append(f"{name} = {int(wanted)}")  # spelled out: a partial index applies
+            terms.append(f"{name} = {int(wanted)}")  # written out, so that a partial index applies
         else:
             terms.append(f"{name} = ?")
             values.append(_plain(wanted))
@@ -183,16 +183,16 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-# -- claims --------------------------------------------------------------------------------------------------------------
+# -- Claims --------------------------------------------------------------------------------------------------------------
 
 
 def workers(kind: Kind[Any]) -> str:
-    """Workers that have records which are not done; takes the scope."""
+    """The statement for the workers with unfinished records of a scope."""
     return f"SELECT DISTINCT worker FROM {kind.name} WHERE {kind.scope} = ? AND done = 0"  # noqa: S608 -- names of fields only
 
 
 def claim(db: sqlite3.Connection, kind: Kind[R], scope: str, worker: str, dead: Iterable[str]) -> list[R]:
-    """Give the records of the dead to `worker`, in order."""
+    """Assign the records of dead workers to `worker`, in order."""
     those = frozenset(dead)
     found = SQLiteRecords(db).select(kind, {kind.scope: scope, "done": False, "worker": those})
     set_worker(db, kind, scope, worker, those)

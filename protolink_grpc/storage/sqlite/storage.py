@@ -1,4 +1,4 @@
-"""An agent's memory in a SQLite file that several processes of one machine may share."""
+"""A storage for an agent's state in a SQLite file that several processes of one machine may share."""
 
 import os
 import re
@@ -27,12 +27,12 @@ SCHEMA = Schema(
 
 @checks_arguments
 class SQLiteStorage(RecordStorage):
-    """Memory in a SQLite file; created when absent, when first used.
+    """A storage in a SQLite file, which is created at the first use.
 
     Args:
-        db_path: The file, used for nothing else. Its directory must exist and be on a local disk: SQLite's locks do not work on
-            network file systems.
-        table_name: Sets apart what lies in one file under the same namespace, as a table of its own would.
+        db_path: A file for this purpose only. Its directory must exist and be on a local disk, because SQLite's locks do not work
+            on network file systems.
+        table_name: Separates storages with the same namespace in one file, like a table of its own.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SQLiteStorage(RecordStorage):
             raise InvalidArgumentError("must be a name of letters, digits and underscores", field="table_name")
         self.path = Path(db_path)
         self.table_name = table_name
-        # What is forgotten is overwritten, not only unlinked.
+        # Deleted data is overwritten, not only unlinked.
         self._file = Engine(self.path, SCHEMA, name="plgrpc-state", pragmas=Pragmas(secure_delete=True), reopens=True)
 
     @property

@@ -1,8 +1,8 @@
 """The task store in one SQLite file, shared by several processes of one machine.
 
-Theory of operation. The engine writes and reads; this class says what. Each append is fenced by its own conditional UPDATE, so that
-one that lost a race fails alone. The latest events of active tasks are kept in memory, so that a live reader costs no query.
-Appends of other processes are noticed by polling `PRAGMA data_version`, only while a caller waits.
+Theory of operation. The engine runs the statements of this class. Each append is fenced by its own conditional UPDATE, so that
+one that lost a race fails alone. The latest events of active tasks are kept in memory, so that a live reader needs no query.
+Appends of other processes are detected by polling `PRAGMA data_version`, only while a caller waits.
 """
 
 import asyncio
@@ -43,17 +43,17 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 DAY_MICROS = 86_400 * 1_000_000
-"""How long a worker that has gone silent stays listed."""
+"""How long a silent worker stays listed, in seconds."""
 
 POLL_S = 0.05
-"""How late another process's append may be noticed."""
+"""Poll interval for appends of other processes, in seconds."""
 
 
 class SQLiteStore:
-    """Logs in a SQLite file; created when absent, migrated forward when older.
+    """Logs in a SQLite file, which is created if it does not exist and migrated if it is older.
 
     Args:
-        path: The file. Its directory must exist and be on a local disk: SQLite's locks do not work on network file systems.
+        path: The file. Its directory must exist and be on a local disk, because SQLite's locks do not work on network file systems.
         request_ttl_s: How long a request id is remembered, in seconds. At least a day.
     """
 
@@ -75,7 +75,7 @@ class SQLiteStore:
         self._baseline: asyncio.Future[int]
         self._users = 0
 
-    # -- life ------------------------------------------------------------------------------------------------------------
+    # -- Opening and closing ---------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         self._users += 1
@@ -88,8 +88,8 @@ class SQLiteStore:
     async def _open(self) -> None:
         if self._engine.is_open:
             if self._loop is not None and self._loop.is_closed():
-                # The loop of an earlier `asyncio.run` is gone; file and threads are as good as new.
-                # Who opened it there and did not close it never will.
+                # The loop of an earlier `asyncio.run` has ended, and its users will not close the store any more. The file and
+                # the threads are still usable.
                 self._loop, self._poller, self._users = asyncio.get_running_loop(), None, 1
             return
         self._loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class SQLiteStore:
         if not self._engine.is_open:
             return
         if self._users:
-            # Those who wait on behalf of the one that goes must notice; the others look and wait again.
+            # Wake all readers: those of the closing user end, the others read and wait again.
             self._wake_all()
             return
         if self._poller is not None:
@@ -113,7 +113,7 @@ class SQLiteStore:
         try:
             await signing_off
         except StoreError as error:
-            # A full disk must not keep the file open; other processes see that this one is gone, or wait for its lease.
+            # A full disk must not prevent closing; other processes detect that this one has ended, or wait for its lease.
             log.warning("cannot sign off from the store: %s", error)
         self._tails.clear()
         self._wake_all()
@@ -122,16 +122,16 @@ class SQLiteStore:
         self._waiters.wake_all()
         self._change_waiters.wake_all()
 
-    # -- writing ---------------------------------------------------------------------------------------------------------
+    # -- Writing ---------------------------------------------------------------------------------------------------------
 
     async def append(self, append: Append) -> RequestRecord | None:
         if self._poller is None and self.listeners:
-            # Queued before the append: what others write after it is noticed for certain.
+            # Queued before the append, so that all later appends of other processes are detected.
             self._start_polling()
         return await self._engine.write(lambda db: tables.insert(db, append), partial(self._show, append))
 
     def _show(self, append: Append, known: RequestRecord | None) -> None:
-        """After the commit, before the answer: let readers see the events."""
+        """Make the events visible to readers, after the commit and before the result."""
         if known is not None:
             return
         self._tails.add(append.head.task_id, append.expected_sequence, append.events)
@@ -140,17 +140,17 @@ class SQLiteStore:
             self._change_waiters.wake((each.kind.name, each.kind.key_of(each.record)[0]))
 
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> int:
-        """Run one statement; how many rows it has changed."""
+        """Run one statement and return the number of changed rows."""
         return await self._engine.write(lambda db: db.execute(sql, values).rowcount)
 
-    # -- reading ---------------------------------------------------------------------------------------------------------
+    # -- Reading ---------------------------------------------------------------------------------------------------------
 
     async def _rows(self, sql: str, *values: Any) -> list[Any]:
         return await self._engine.read(lambda db: db.execute(sql, values).fetchall())
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         frames = self._tails.read(task_id, after, limit)
-        # An empty tail says nothing about what other processes wrote; a full log ends with a terminal head.
+        # The tail in memory does not contain what other processes wrote; a complete log ends with a terminal head.
         if frames:
             return bounded(frames)
         return await self._engine.read(lambda db: tables.frames(db, task_id, after, limit))
@@ -165,7 +165,7 @@ class SQLiteStore:
 
     @asynccontextmanager
     async def _registered(self, waiters: Waiters, key: Hashable) -> AsyncIterator["asyncio.Future[None]"]:
-        """Whoever looks inside comes after the registration and after the poll's first: an append in between wakes the future."""
+        """Register a waiting reader. Reads within the block come after the registration, so a later append wakes the reader."""
         waiting = asyncio.ensure_future(waiters.wait(key))
         try:
             await asyncio.sleep(0)
@@ -181,7 +181,7 @@ class SQLiteStore:
         self._poller = asyncio.ensure_future(self._poll(self._baseline))
 
     async def _poll(self, baseline: "asyncio.Future[int]") -> None:
-        """Notice what other processes write after `baseline`, as long as anybody here waits for a task or runs one."""
+        """Detect what other processes write after `baseline`, while there are waiting readers or running tasks."""
         try:
             version = await baseline
             while self._waiters or self._change_waiters or self._wanted():
@@ -190,10 +190,10 @@ class SQLiteStore:
                 if latest != version:
                     version = latest
                     self._change_waiters.wake_all()
-                    # Asked only now: who begins to wait later than this finds the new head himself.
+                    # Only now, because later readers find the new head themselves.
                     await self._wake_grown(self._wanted())
         except StoreError as error:
-            # Readers fall back to asking again, not faster than a poll; the next one who waits starts another.
+            # Readers then read again, at most as often as a poll; the next waiting reader starts another poll task.
             log.warning("cannot follow other processes' appends: %s", error)
             await asyncio.sleep(POLL_S)
             self._wake_all()
@@ -231,7 +231,7 @@ class SQLiteStore:
         rows = await self._rows(tables.REQUEST, agent_name, principal, request_id)
         return RequestRecord(*rows[0]) if rows else None
 
-    # -- records ---------------------------------------------------------------------------------------------------------
+    # -- Records ---------------------------------------------------------------------------------------------------------
 
     async def view(self, query: Callable[[Records], T]) -> T:
         return await self._engine.read(lambda db: query(SQLiteRecords(db)), snapshot=True)
@@ -269,19 +269,19 @@ class SQLiteStore:
         mine = self.worker
         await self._engine.write(lambda db: record_tables.set_worker(db, kind, scope, "", [mine]))
 
-    # -- leases ----------------------------------------------------------------------------------------------------------
+    # -- Leases ----------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, ttl_s: float) -> None:
         worker, process = self.worker, process_identity()
         forgotten = now_micros() - self._request_ttl_micros
 
         def beat(db: sqlite3.Connection) -> None:
-            # From the time of the write: it may have waited long for its turn.
+            # Counted from the time of the write, which may have waited in the queue.
             row = (worker, process, now_micros() + int(ttl_s * 1_000_000))
             db.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", row)
-            # One that is not listed is as dead as one that has expired.
+            # A worker that is not listed counts as dead, like one that has expired.
             db.execute("DELETE FROM workers WHERE expire_micros < ?", (now_micros() - DAY_MICROS,))
-            # Old requests go a few at a time: a heartbeat stays short whatever has piled up.
+            # Old requests are deleted a few at a time, so that a heartbeat stays short.
             db.execute(
                 "DELETE FROM requests WHERE (agent_name, principal, request_id) IN "
                 "(SELECT agent_name, principal, request_id FROM requests WHERE create_micros < ? LIMIT 500)",
@@ -304,7 +304,7 @@ class SQLiteStore:
         return [head for head in heads if dead[head.worker]]
 
     async def _strike_off(self, worker: str) -> bool:
-        """Whether a worker is dead; one that is dead is not listed any more, so that its tasks can be taken."""
+        """Whether a worker is dead. A dead worker is removed from the list, so that its tasks can be taken."""
         if worker == self.worker:
             return False
         rows = await self._rows(tables.WORKER, worker)
@@ -313,7 +313,7 @@ class SQLiteStore:
         process, expire_micros = rows[0]
         if expire_micros >= now_micros() and not is_dead(process):
             return False
-        # One that has renewed its lease meanwhile was only asleep.
+        # A worker that has renewed its lease meanwhile was only suspended.
         return await self._execute(tables.STRIKE_OFF, (worker, expire_micros)) > 0
 
 
