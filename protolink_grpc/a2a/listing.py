@@ -20,8 +20,8 @@ from protolink_grpc.storage.port import TaskHead, TaskQuery
 SCANS = 20
 """Maximum number of store pages that one list reads. At this limit, the result may be a short page that has a next one."""
 
-MAX_WAITING = 1000
-"""Maximum number of pending approvals of one caller that a list by state reads."""
+WAITING_PAGE = 100
+"""Number of pending approvals that a list by state reads at a time."""
 
 _SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 """The stored state of a task that waits for an approval, and the states that A2A shows for it."""
@@ -99,12 +99,21 @@ async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, ma
 async def _waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer) -> dict[str, TaskState]:
     """Return the caller's tasks that wait for an approval, with the states that A2A shows for them."""
     pending = frozenset({ApprovalState.PENDING})
-    rows = await service.approval_rows(ApprovalQuery(query.agent_name, query.principal, pending, page_size=MAX_WAITING))
+    wanted = ApprovalQuery(query.agent_name, query.principal, pending, page_size=WAITING_PAGE)
     found: dict[str, TaskState] = {}
-    for row in rows.records:
-        fold = await service.get(row.task_id, query.principal)
-        found[row.task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
-    return found
+    while True:
+        page = await service.approval_rows(wanted)
+        for task_id in dict.fromkeys(row.task_id for row in page.records):
+            if task_id in found:
+                continue
+            try:
+                fold = await service.get(task_id, query.principal)
+            except TaskNotFoundError:
+                continue  # deleted in the meantime
+            found[task_id] = view_of(fold, may_answer, history=0, artifacts=False).status.state
+        if page.next is None:
+            return found
+        wanted = replace(wanted, after=page.next)
 
 
 async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:

@@ -311,10 +311,7 @@ class Agent(AgentLifecycle):
 
     async def run_task(self, task: Task | Message | str) -> Task:
         """Run a task on this agent and return it when it ends or waits for input. The agent need not be started."""
-        own = await self._local()
-        sent = await own.send(Task.of(task), "", wait=True, timeout_s=None)
-        whole = len(sent.task.messages) == sent.message_count and len(sent.task.artifacts) == sent.artifact_count
-        return sent.task if whole else await own.get(sent.task.id, None)
+        return await (await self._local()).run(Task.of(task))
 
     async def run_task_streaming(
         self, task: Task | Message | str, deltas: bool = False

@@ -186,6 +186,15 @@ class LocalAgent:
 
         return await self._on_its_loop(work, timeout_s, task.id)
 
+    async def run(self, task: Task) -> Task:
+        """Send a task and return it complete when it ends or waits for input."""
+        submission = isolated(task, "", TaskTarget.CREATE_OR_CONTINUE)
+
+        async def work(service: TaskService) -> Task:
+            return (await service.send(submission, self._principal)).to_task()
+
+        return await self._on_its_loop(work, None, task.id)
+
     def stream(
         self,
         task: Task,

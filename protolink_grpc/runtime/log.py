@@ -137,7 +137,6 @@ class LiveTask:
 
     Attributes:
         epoch: The epoch under which this process may append; 0 before the task exists.
-        run_id: Run on whose behalf events are recorded.
         running: A run of this process works on the task: it holds its epoch, and never takes up a later one.
         size: Encoded bytes of the events that the fold has taken in.
     """

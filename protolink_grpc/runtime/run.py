@@ -148,6 +148,7 @@ class Run(Reporting):
         unwritten: The facts that end the run, until the store has committed them.
         is_abandoned: The service is stopping.
         is_taken: Another process has taken the task.
+        is_streamed: A caller streams the log of the task.
         is_left: The service stopped and left the task unchanged; the next start continues it.
     """
 
@@ -162,6 +163,7 @@ class Run(Reporting):
     is_abandoned = False
     is_taken = False
     is_left = False
+    is_streamed = False
     _is_entered = False
     _rested_at_stop = False
     _resting = 0

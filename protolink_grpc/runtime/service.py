@@ -396,8 +396,8 @@ class TaskService:
         unrecorded = isinstance(error, StoreError) or (error is not None and not fold.is_settled)
         if unrecorded and not isinstance(error, LeaseLostError) and fold.sequence:
             self._recovery.unrecorded[task_id] = run
-        elif fold.state in INTERRUPTED:
-            # The task will be continued: the next turn need not read its log again.
+        elif fold.state in INTERRUPTED or run.is_streamed:
+            # The task will be continued, or read by the reader of its stream: neither needs to read its log again.
             self._tasks.warm.keep(run.live)
         else:
             self._tasks.warm.forget(task_id)
@@ -451,9 +451,17 @@ class TaskService:
 
         async def find_start() -> ReadStart:
             turn = await self.submit(submission, principal, waits=True)
+            if turn.run is not None:
+                self._keep_for_reader(turn.run)
             return ReadStart(turn.task_id, turn.after_sequence, await self._end_of(turn) if positions else None)
 
         return self._watching.batches(find_start, StopAt.INTERRUPTED, deltas=deltas)
+
+    def _keep_for_reader(self, run: Run) -> None:
+        """Keep the task in memory beyond its end: whoever reads the stream to its end usually gets the task then."""
+        run.is_streamed = True
+        if run.has_ended and run.live.fold.is_terminal:
+            self._tasks.warm.keep(run.live)
 
     async def _end_of(self, turn: Turn) -> int:
         """Return the sequence of the last event of the turn's task."""
@@ -502,6 +510,9 @@ class TaskService:
                 )
             if after == head.sequence and head.state in TERMINAL and not positions:
                 return None
+            run = self._tasks.runs.get(task_id)
+            if run is not None and stop_at is not StopAt.CURRENT:
+                self._keep_for_reader(run)
             return ReadStart(task_id, after, head.sequence if positions else None)
 
         return self._watching.batches(find_start, stop_at, deltas=deltas)

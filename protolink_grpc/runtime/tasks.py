@@ -125,6 +125,8 @@ class Tasks:
         warm = self.warm.get(head.task_id)
         if warm is None:
             return await self.read(head)
+        if warm.fold.is_terminal:
+            self.warm.forget(head.task_id)  # kept for one read after the end of its stream
         if warm.fold.sequence != head.sequence or warm.epoch != head.epoch:
             await warm.refresh()
         return warm

@@ -1,8 +1,15 @@
-"""Tasks that are kept in memory between two turns: how many bytes, and whose go first."""
+"""Tasks that are kept in memory between two turns: how many bytes, which are dropped first, and what they save."""
+
+import pytest
 
 from protolink_grpc.models.clock import SystemClock
+from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.tasks import WarmTasks
 from protolink_grpc.storage.memory import MemoryStore
 
@@ -53,3 +60,37 @@ def test_what_grew_while_it_was_kept_leaves_no_bytes_behind() -> None:
     assert (warm.size, warm._of) == (0, {})
     warm.forget("a")
     assert warm.size == 0
+
+
+class CountingStore(MemoryStore):
+    events_read = 0
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        frames = await super().read(task_id, after, limit)
+        self.events_read += len(frames)
+        return frames
+
+
+@pytest.mark.parametrize("watches", [False, True])
+async def test_the_task_at_the_end_of_its_stream_costs_no_read_of_its_log(watches: bool) -> None:
+    async def report(task: Task, run: Run) -> Task:
+        for _ in range(1_000):
+            await run.emit(TaskProgress(1))
+        return task.complete("done")
+
+    store = CountingStore()
+    service = TaskService("agent", store, report)
+    await service.start()
+    submission = Submission.of(Task.create("go"))
+    if watches:
+        turn = await service.submit(submission, "ann")
+        stream = service.watch(turn.task_id, "ann")
+    else:
+        stream = service.stream(submission, "ann")
+    async for _ in stream:
+        pass
+    before = store.events_read
+    fold = await service.get(submission.task_id, "ann")
+    assert (fold.is_terminal, fold.sequence > 1_000, store.events_read - before) == (True, True, 0)
+    assert service._tasks.warm.size == 0, "an ended task is kept for one read"
+    await service.stop()

@@ -9,6 +9,7 @@ from plgrpc.v1 import agent_service_pb2_grpc, task_pb2
 
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_waiting_runs
+from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.page_tokens import PAGE_BYTES, token_from_cursor
 from protolink_grpc.runtime.admission import Submission
@@ -93,8 +94,13 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         tasks: list[task_pb2.Task] = []
         size, last = 0, None
         for head in page.heads:
-            is_header = view == task_pb2.TASK_VIEW_HEADER
-            task = convert.head_to_pb(head) if is_header else await self._read(head.task_id, view)
+            if view == task_pb2.TASK_VIEW_HEADER:
+                task = convert.head_to_pb(head)
+            else:
+                try:
+                    task = await self._read(head.task_id, view)
+                except TaskNotFoundError:
+                    continue  # deleted in the meantime
             size += task.ByteSize()
             if tasks and size > PAGE_BYTES:
                 return tasks, last

@@ -297,6 +297,8 @@ class ApprovalService:
                 answered, size = event_from_frame(frame).payload, size + len(frame)
                 if isinstance(answered, ApprovalDecided):
                     decision, request_id = answered.decision, answered.request_id
+            if decision is None:
+                return None  # the task was deleted in the meantime
         return _Known(replace(asked, state=row.state, decision=decision), row, size, request_id)
 
     def _shown(self, approval: Approval) -> Approval:
