@@ -130,19 +130,27 @@ def plain(value: Any) -> Any:
 
 def _plain(value: Any, room: int) -> Any:
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _UNCHANGED:
         return value
     if kind is float:
         return value if isfinite(value) else None
     if room == 0:
         raise InvalidArgumentError(f"nested deeper than {MAX_DEPTH} levels")
+    # Most items are such values: no call for each of them.
     if kind is dict:
-        return {k if type(k) is str else _key(k): _plain(v, room - 1) for k, v in value.items()}
+        return {
+            k if type(k) is str else _key(k): v if v.__class__ in _UNCHANGED else _plain(v, room - 1)
+            for k, v in value.items()
+        }
     if kind is list or kind is tuple:
-        return [_plain(item, room - 1) for item in value]
+        return [item if item.__class__ in _UNCHANGED else _plain(item, room - 1) for item in value]
     simple = _simpler(value)
     # A container goes on at its own level; an object that turns into an object, or itself, must come to an end.
     return _plain(simple, room if type(simple) in (dict, list) else room - 1)
+
+
+_UNCHANGED = frozenset({str, int, bool, type(None)})
+"""Classes whose direct instances are JSON as they are."""
 
 
 def _simpler(value: Any) -> Any:

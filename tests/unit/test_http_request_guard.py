@@ -13,8 +13,14 @@ from protolink_grpc.auth import AccessRules, RateLimit, admission
 from protolink_grpc.auth.principal import NOBODY, Principal
 from protolink_grpc.edges.http.app import _routed
 from protolink_grpc.edges.http.json_body import check_json
+from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import SMALL_BYTES, RequestGuard
-from protolink_grpc.errors import ContentTypeNotSupportedError, ResourceExhaustedError, UnauthenticatedError
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    MessageTooLargeError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+)
 
 
 def request(*headers: tuple[str, str], method: str = "POST", path: str = "/") -> Request:
@@ -130,3 +136,36 @@ async def test_a_path_of_another_method_may_be_somebodys_name() -> None:
         with pytest.raises(HTTPException) as caught:
             await asked(app, method, path)
         assert (caught.value.status_code, caught.value.headers) == (405, {"Allow": "POST"})
+
+
+class Delivery:
+    """A request whose body has arrived, or comes in two pieces."""
+
+    def __init__(self, body: bytes, *, has_arrived: bool) -> None:
+        self._body = body
+        self._has_arrived = has_arrived
+        self.received = 0
+
+    def take_arrived_body(self) -> bytes | None:
+        return self._body if self._has_arrived else None
+
+    async def receive(self) -> dict[str, Any]:
+        self.received += 1
+        piece = self._body[: len(self._body) // 2] if self.received == 1 else self._body[len(self._body) // 2 :]
+        return {"type": "http.request", "body": piece, "more_body": self.received == 1}
+
+
+@pytest.mark.parametrize(("has_arrived", "receptions"), [(True, 0), (False, 2)])
+async def test_a_body_is_the_same_whether_it_has_arrived_or_comes_later(has_arrived: bool, receptions: int) -> None:
+    delivery = Delivery(b"x" * 10, has_arrived=has_arrived)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    assert await RequestGuard().body(Request(scope, delivery.receive)) == b"x" * 10
+    assert delivery.received == receptions
+
+
+@pytest.mark.parametrize("has_arrived", [True, False])
+async def test_a_body_above_the_limit_is_refused_whether_it_has_arrived_or_comes_later(has_arrived: bool) -> None:
+    delivery = Delivery(b"x" * 10, has_arrived=has_arrived)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    with pytest.raises(MessageTooLargeError, match="more than 9 bytes"):
+        await RequestGuard(bounds=Bounds(max_body_bytes=9)).body(Request(scope, delivery.receive))

@@ -25,7 +25,15 @@ from protolink_grpc.compat.protolink.edge.shapes import (
 )
 from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
-from protolink_grpc.edges.http.json_body import JSON, check_json, http_status, is_complex, read_json, write_json
+from protolink_grpc.edges.http.json_body import (
+    JSON,
+    JsonAnswer,
+    check_json,
+    http_status,
+    is_complex,
+    read_json,
+    write_json,
+)
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import SSE, EventStream, OpenStreams, frame
 from protolink_grpc.errors import (
@@ -40,6 +48,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
 
 REQUEST_ID = "X-Protolink-Request-ID"
+_REQUEST_ID = REQUEST_ID.lower().encode()
 MAX_REQUEST_ID = 128
 """Maximum length of a request id that is returned. A longer one is ignored."""
 
@@ -93,7 +102,7 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
             raise  # the client has disconnected
         except Exception as error:  # every error becomes a status and a JSON body
             response = _refused(public_error(error, verb.path))
-        response.headers[REQUEST_ID] = request_id
+        response.raw_headers.append((_REQUEST_ID, request_id.encode()))
         return response
 
     return endpoint
@@ -101,8 +110,10 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
 
 async def _ask(guard: RequestGuard, verb: Verb, request: Request) -> Ask:
     principal = NOBODY if verb.is_open else await guard.principal(request, verb.rpc)
-    query = request.query_params
-    params = {key: found[0] if len(found := query.getlist(key)) == 1 else found for key in query} if query else {}
+    params: Fields = {}
+    if request.scope["query_string"]:
+        query = request.query_params
+        params = {key: found[0] if len(found := query.getlist(key)) == 1 else found for key in query}
     raw = b""
     if verb.method != "GET":
         check_json(request)
@@ -118,7 +129,7 @@ async def _answered(verb: Verb, ask: Ask) -> Response:
         raise TypeError(f"{verb.path} has no answer")
     if verb.media == "html":
         return Response(await answer(ask), media_type="text/html")
-    return Response(write_json(await answer(ask)), media_type=JSON)
+    return JsonAnswer(write_json(await answer(ask)))
 
 
 def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, slot: StreamSlot) -> Response:
