@@ -1,4 +1,4 @@
-"""The registry: agent cards under leases, found by what they say about themselves, watched, and kept in memory or a file."""
+"""The registry: agent cards under leases, which can be searched and watched, in memory or in a file."""
 
 from protolink_grpc.registry.changes import ChangeBatch
 from protolink_grpc.registry.directory import AgentDirectory

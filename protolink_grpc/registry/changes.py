@@ -1,4 +1,4 @@
-"""What happened lately, by revision, and what a watcher with a filter sees of it. Who is there now lives elsewhere."""
+"""The latest changes by revision, and their view for watchers with a filter."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ DEFAULT_RING_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes in the order of their revisions, and up to where they inform the reader.
+    """Changes in the order of their revisions, and the reader's position after them.
 
-    A snapshot larger than one answer goes out in pieces: the first has `reset` set, and all but the last have revision
-    0, because a reader who has seen only a part must begin again.
+    A large snapshot is sent in several batches: the first has `reset` set, and all but the last have revision 0, because a reader
+        that has received only a part must start again.
     """
 
     changes: tuple[AgentChange, ...]
@@ -24,7 +24,7 @@ class ChangeBatch:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A change with the keys of its agent; `previous` is the agent before it, where that one had keys now gone."""
+    """A change with the keys of its agent. `previous` is the agent before the change, if it had keys that are removed."""
 
     change: AgentChange
     keys: frozenset[Key]
@@ -32,7 +32,7 @@ class Record:
     previous_keys: frozenset[Key] = frozenset()
 
     def seen_with(self, wanted: frozenset[Key]) -> AgentChange | None:
-        """The change as a watcher of these keys sees it: one that matches no more is DOWN for it."""
+        """Return the change for a watcher of these keys. An agent that no longer matches is DOWN."""
         if wanted <= self.keys:
             return self.change
         if self.previous is not None and wanted <= self.previous_keys:
@@ -41,10 +41,10 @@ class Record:
 
 
 class ChangeRing:
-    """The latest changes, without gaps: revision r lies in slot r modulo size.
+    """The latest changes without gaps: revision r is in slot r modulo size.
 
     Args:
-        revision: Where history begins; what came before is gone. At least 1, so that 0 can mean none.
+        revision: The revision before the first change. At least 1, so that 0 can mean none.
     """
 
     def __init__(self, revision: int, size: int = DEFAULT_RING_SIZE) -> None:
@@ -58,7 +58,7 @@ class ChangeRing:
         self._slots[self.revision % len(self._slots)] = record
 
     def since(self, revision: int, wanted: frozenset[Key]) -> ChangeBatch | None:
-        """What a watcher of these keys missed after `revision`, as much as one answer holds; None when not known."""
+        """Return the changes after `revision` for a watcher of these keys, up to one response; None if they are not known."""
         oldest = max(self._first, self.revision - len(self._slots))
         if not oldest <= revision <= self.revision:
             return None
@@ -75,7 +75,7 @@ class ChangeRing:
 
 
 def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[ChangeBatch]:
-    """All agents as batches; at least one, because an empty snapshot says something too."""
+    """Return all agents in batches. An empty snapshot is one batch too."""
     first = True
     piece: list[AgentChange] = []
     room = MAX_PAGE_BYTES
@@ -89,4 +89,4 @@ def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[Ch
 
 
 def _weight(agent: RegisteredAgent) -> int:
-    return len(agent.encoded_card) + 64  # 64: revisions, two times and framing, generously
+    return len(agent.encoded_card) + 64  # 64: an upper bound for revisions, two times and framing

@@ -1,25 +1,23 @@
-"""The directory: agent cards under leases, found by what they say about themselves. No disk and no network live here.
+"""The directory: agent cards under leases in memory, without disk and network.
 
-Theory of operation. Everything an agent can be found by is a key (`keys_of`). A list walks the rarest key among those
-asked for, from the token's position, and keeps what has the other keys too: it costs what the rarest key costs, and no
-sorting.
+Theory of operation. Everything that an agent can be found by is a key (`keys_of`). A list iterates over the rarest requested key
+from the token's position and filters by the other keys, so its cost is that of the rarest key, without sorting.
 
-URLs are compared in their canonical form (`canonical_url`). A name belongs to the principal that registered it first (`names`), so
-that all agents of one name are instances of one service; a lookup by name finds the instance that was registered last among
-those that are not draining, and a draining one where there is no other.
+URLs are compared in their canonical form (`canonical_url`). A name belongs to the principal that registered it first (`names`),
+so all agents with one name are instances of one service. A lookup by name returns the instance that was registered last and is
+not draining, or a draining one if there is no other.
 
-Leases are due times on a heap. A renewal moves the entry's due time only; the heap learns of it when the old time comes
-up. An agent whose lease is over is invisible at once, whether or not anybody has removed it yet. The load that a renewal
-reports is written into the entry and is no change; a new state is one.
+Expiry times of leases are on a heap. A renewal only changes the entry's time; the heap is corrected when the old time is reached.
+An agent whose lease has expired is invisible at once, even before it is removed. The load that a renewal reports is stored in the
+entry and is not a change; a new state is one.
 
-A change is made in three steps, so that a disk can stand between the last two: `plan_*` decides and shows nothing (but a
-name is its owner's from then on, so that two plans never give it to two principals),
-`stage` hands out revisions, `apply` makes it visible; `register`, `deregister` and `expire` do all three at once. Between
-planning and applying there must be no other change for the same URL, and what is staged must be applied before anything
-else is. A directory starts at the microseconds of its clock: no revision of an earlier life can be mistaken for one of
-its own, and a watcher that comes back with an old one gets a snapshot.
+A change has three steps, so that it can be written to disk before the last one: `plan_*` decides (and reserves the name, so that
+    two plans never assign it to two principals), `stage` assigns revisions, `apply` makes it visible. `register`, `deregister`
+    and `expire` do all three at once. Between planning and applying there must be no other change for the same URL, and staged
+    changes must be applied in order. Revisions start at the microseconds of the clock, so that a watcher with a revision of an
+    earlier process gets a snapshot.
 
-One event loop owns a directory; nothing here is thread-safe, and nothing but `watch` waits.
+One event loop owns a directory. It is not thread-safe, and only `watch` waits.
 """
 
 import asyncio
@@ -63,10 +61,10 @@ from protolink_grpc.wire.registry import (
 )
 
 DEFAULT_MAX_AGENTS = 10_000
-"""Agents that one principal may have registered at a time: far more than a fleet, few enough to hold in memory."""
+"""Maximum number of registered agents of one principal: far more than a fleet has, few enough for memory."""
 
 MAX_CLOCK_DRIFT_S = 1.0
-"""How far the system's clock may move against the lease clock before the times that readers see follow it."""
+"""How far the system's clock may drift from the lease clock before displayed times are corrected, in seconds."""
 
 _ALL = AgentFilter()
 _AS_BEFORE = InstanceStatus()
@@ -76,12 +74,11 @@ class AgentDirectory:
     """Agents in memory.
 
     Args:
-        clock: Seconds since the epoch; for times that are shown. None means the system's.
-        lease_clock: Seconds since whenever, never going back; for leases. None means the system's monotonic clock, or
-            `clock` where one is given.
-        ring_size: Changes kept for watchers that come back or fall behind.
-        name_hold_s: How long a name stays its owner's after its last registration, seconds.
-        max_agents: Agents that one principal may have registered at a time.
+        clock: Seconds since the epoch, for displayed times. None means the system's clock.
+        lease_clock: Monotonic seconds, for leases. None means `clock` if it is given, otherwise the system's monotonic clock.
+        ring_size: Number of changes kept for watchers that reconnect or fall behind.
+        name_hold_s: How long a name stays reserved after its last registration, in seconds.
+        max_agents: Maximum number of registered agents of one principal.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class AgentDirectory:
         self._by_lease: dict[str, Entry] = {}
         self._index = AgentIndex()
         self._heap: list[tuple[float, int, Entry]] = []
-        self._tickets = count()  # order among equal due times, so that entries need not be compared
+        self._tickets = count()  # orders equal expiry times, so that entries are never compared
         self._ring_size = ring_size
         self._ring = ChangeRing(int(self._clock() * 1e6), ring_size)
         self._wakeups: set[asyncio.Event] = set()
@@ -113,7 +110,7 @@ class AgentDirectory:
 
     @property
     def revision(self) -> int:
-        """Revision of the latest visible change."""
+        """The revision of the latest visible change."""
         return self._ring.revision
 
     def __len__(self) -> int:
@@ -129,33 +126,33 @@ class AgentDirectory:
         lease_id: str = "",
         instance_id: str = "",
     ) -> Registration:
-        """Add or replace the card under its URL. Raises like `plan_registration`."""
+        """Add or replace the card under its URL. Raises as `plan_registration`."""
         mutation = self.plan_registration(card, principal, lease_ttl_s, lease_id, instance_id=instance_id)
         self.perform([mutation])
         return mutation.registration
 
     def renew(self, lease_id: str, principal: str, status: InstanceStatus = _AS_BEFORE) -> float:
-        """Keep a registration alive; the length of the lease from now, in seconds. Raises like `plan_renewal`."""
+        """Renew a lease. Returns its length from now in seconds. Raises as `plan_renewal`."""
         lease_ttl_s, mutation = self.plan_renewal(lease_id, principal, status)
         if mutation is not None:
             self.perform([mutation])
         return lease_ttl_s
 
     def deregister(self, lease_id: str, principal: str) -> bool:
-        """Remove a registration; whether there was one of this principal."""
+        """Remove a registration. Returns whether this principal had it."""
         mutation = self.plan_removal(lease_id, principal)
         if mutation is not None:
             self.perform([mutation])
         return mutation is not None
 
     def expire(self, now: float | None = None) -> int:
-        """Remove what is due and count it; costs nothing for what is not."""
+        """Remove expired registrations and return their number."""
         mutations = self.plan_expiry(self.now() if now is None else now)
         self.perform(mutations)
         return len(mutations)
 
     def next_expiry(self) -> float | None:
-        """When, by the lease clock, `expire` will have something to do; None while there is nothing to wait for."""
+        """The next time of the lease clock at which `expire` may have something to remove, or None."""
         while self._heap:
             due_at, _, entry = self._heap[0]
             if self._by_url.get(entry.url) is not entry:
@@ -169,18 +166,18 @@ class AgentDirectory:
     # Reading
 
     def get(self, name_or_url: str) -> RegisteredAgent:
-        """The agent at a URL, or of a name.
+        """Return the agent with a URL or a name.
 
-        Of several instances with one name, the one that was registered last and is not draining; a draining one where all are.
+        If several instances have the name, this is the one registered last that is not draining, or a draining one if all are.
 
         Raises:
-            InvalidArgumentError: Nothing was asked for.
-            AgentNotFoundError: There is none; the message has the nearest name.
+            InvalidArgumentError: The text is empty.
+            AgentNotFoundError: There is none. The message suggests the most similar name.
         """
         if not name_or_url:
             raise InvalidArgumentError("must not be empty", field="name")
         now = self.now()
-        if "://" in name_or_url:  # no name contains that
+        if "://" in name_or_url:  # names do not contain `://`
             entry = self._by_url.get(comparable_url(name_or_url))
             found = [entry] if entry is not None and entry.due_at > now else []
         else:
@@ -190,10 +187,10 @@ class AgentDirectory:
         raise self._not_found(name_or_url)
 
     def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
-        """Matching agents by name and URL. A page may be shorter than asked for when its cards are large.
+        """Return one page of the matching agents by name and URL. A page with large cards may be shorter than requested.
 
         Raises:
-            InvalidArgumentError: `page_size` outside 0 to 1,000, or a token that is none or not of this filter.
+            InvalidArgumentError: `page_size` is outside 0 to 1,000, or the token is invalid or belongs to another filter.
         """
         keys = wanted.keys
         now = self.now()
@@ -212,18 +209,17 @@ class AgentDirectory:
         return Page(tuple(map(self._view, found)), "", self.revision)
 
     def changes_since(self, revision: int, wanted: AgentFilter = _ALL) -> ChangeBatch | None:
-        """What happened after a revision, as much as one answer holds; None when only a snapshot can tell."""
+        """Return the changes after a revision, up to one response; None if a snapshot is needed."""
         return self._ring.since(revision, wanted.keys)
 
     async def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
-        """Changes after a revision, then as they come, until the directory is closed.
+        """Yield the changes after a revision, then new ones, until the directory is closed.
 
-        A watcher that knows nothing, or that falls out of the ring, gets a snapshot. It may take its time: nobody waits
-        for it. For changes that the filter hides, a position alone is yielded, before the last one that the reader has falls out of
-        the ring.
+        A watcher without a known revision gets a snapshot. A slow watcher delays nobody. If the filter hides changes, a position
+        alone is yielded before the watcher's last position falls out of the ring.
 
         Raises:
-            InvalidArgumentError: A negative revision.
+            InvalidArgumentError: The revision is negative.
         """
         if after_revision < 0:
             raise InvalidArgumentError("must not be negative", field="after_revision")
@@ -266,19 +262,19 @@ class AgentDirectory:
         is_admin: bool = False,
         max_lease_ttl_s: float = MAX_LEASE_TTL_S,
     ) -> Mutation:
-        """Decide about a card; a lease that it replaces lives on for its full length meanwhile.
+        """Plan the registration of a card. A lease that it replaces is extended to its full length meanwhile.
 
-        The same principal replaces its own card, and so does a caller that knows the lease. Unauthenticated callers are one
-        principal. A lease that is given, alive and of this URL is kept, otherwise a new one is granted. The name is the principal's
-        from now on, whatever becomes of the plan.
+        A principal may replace its own card, and a caller that knows the lease may replace any. Unauthenticated callers are one
+        principal. A given lease is kept if it is valid and belongs to this URL; otherwise a new one is granted. The name is
+        reserved for the principal from now on, even if the plan is not carried out.
 
         Args:
-            instance_id: Identifies the start of the agent; empty where it does not say.
-            is_admin: The principal may take names and URLs over from others.
+            instance_id: Identifies the agent's process; empty if unknown.
+            is_admin: Whether the principal may take over names and URLs of others.
 
         Raises:
-            InvalidArgumentError: A card or length of lease that the contract does not allow; names the path.
-            AgentConflictError: The name is another principal's, or the URL is, under a lease that is alive.
+            InvalidArgumentError: The contract does not allow the card or the length of the lease; names the path.
+            AgentConflictError: The name, or the URL with a valid lease, belongs to another principal.
             ResourceExhaustedError: The principal has too many agents.
         """
         if not MIN_LEASE_TTL_S <= lease_ttl_s <= max_lease_ttl_s:
@@ -312,15 +308,15 @@ class AgentDirectory:
         self.names.claim(card.name, principal)
         if alive is None:
             return Mutation(AgentChangeKind.UP, entry, before)
-        alive.due_at = self.now() + alive.stored.lease_ttl_s  # or it could run out before the change is applied
+        alive.due_at = self.now() + alive.stored.lease_ttl_s  # otherwise it could expire before the change is applied
         visible = not alive.stored.is_shown_as(entry.stored)
         return Mutation(AgentChangeKind.UP, entry, before, visible, durable=alive.stored != entry.stored)
 
     def plan_renewal(self, lease_id: str, principal: str, status: InstanceStatus) -> tuple[float, Mutation | None]:
-        """Renew a lease and note the load, at once; the length of the lease from now in seconds, and the change of state, if any.
+        """Renew a lease and store the load immediately. Returns its length in seconds, and the change of state if there is one.
 
         Raises:
-            LeaseNotFoundError: Unknown, run out, or another principal's.
+            LeaseNotFoundError: The lease is unknown or expired, or belongs to another principal.
         """
         entry = self._held(lease_id, principal)
         if entry is None:
@@ -334,7 +330,7 @@ class AgentDirectory:
         return stored.lease_ttl_s, Mutation(AgentChangeKind.UP, changed, entry)
 
     def plan_evictions(self, name: str, owner: str | None) -> Sequence[Mutation]:
-        """Decide about the agents of a name that are not its owner's; None means all of them."""
+        """Plan the removal of a name's agents that do not belong to the owner; None means all of them."""
         key = name_key(name)
         return [
             Mutation(AgentChangeKind.DOWN, entry, entry)
@@ -343,15 +339,15 @@ class AgentDirectory:
         ]
 
     def plan_removal(self, lease_id: str, principal: str) -> Mutation | None:
-        """Decide about a good-bye; None when there is nobody to leave."""
+        """Plan a deregistration. Returns None if there is no registration."""
         entry = self._held(lease_id, principal)
         return None if entry is None else Mutation(AgentChangeKind.DOWN, entry, entry)
 
     def plan_expiry(self, now: float, busy: Container[str] = ()) -> Sequence[Mutation]:
-        """Decide about what is due, once: an entry that is planned is not planned again, unless `reschedule` is called.
+        """Plan the removal of expired registrations. An entry is planned only once, unless `reschedule` is called.
 
         Args:
-            busy: URLs with a change under way; they are left out, and come up again when that change is applied.
+            busy: URLs with a pending change. They are left out until that change is applied.
         """
         found: list[Mutation] = []
         while self._heap and self._heap[0][0] <= now:
@@ -370,13 +366,13 @@ class AgentDirectory:
         self.apply(mutations)
 
     def name_records(self, mutations: Iterable[Mutation]) -> Sequence[NameRecord]:
-        """What a file must know about the names in these changes, as of now."""
+        """Return the current records of the names in these changes, for the file."""
         entries = [entry for each in mutations for entry in (each.before, each.entry) if entry is not None]
         found = (self.names.record(entry.position[0], entry.stored.principal) for entry in entries)
         return list({each.key: each for each in found if each is not None}.values())
 
     def stage(self, mutations: Iterable[Mutation]) -> int:
-        """Hand out the revisions that follow; the last one."""
+        """Assign the next revisions. Returns the last one."""
         revision = self.revision
         for mutation in mutations:
             if mutation.visible:
@@ -401,15 +397,15 @@ class AgentDirectory:
         self._wake()
 
     def reschedule(self) -> None:
-        """Put every lease on the heap anew: after planned changes were dropped, or when the heap is mostly stale."""
+        """Rebuild the heap of leases: after planned changes were dropped, or if most of the heap is outdated."""
         self._heap = [(entry.due_at, next(self._tickets), entry) for entry in self._by_url.values()]
         heapq.heapify(self._heap)
 
     def load(self, agents: Iterable[StoredAgent], revision: int, names: Iterable[NameRecord] = ()) -> None:
-        """Fill a directory that nobody has used, each agent under a fresh lease.
+        """Fill an unused directory, with a new lease for each agent.
 
         Args:
-            revision: The last one given out; the directory goes on behind it.
+            revision: The last assigned revision; the directory continues after it.
 
         Raises:
             StoreError: A card cannot be read.
@@ -425,9 +421,9 @@ class AgentDirectory:
     # Inside
 
     def _check_owner(self, card: AgentCard, principal: str, alive: Entry | None, keeps_lease: bool) -> None:
-        """Raises AgentConflictError where the URL or the name of a card is another principal's.
+        """Raise AgentConflictError if the URL or the name of a card belongs to another principal.
 
-        A lease is a secret of its agent: a caller that knows it is that agent, under another principal now.
+        A lease is a secret of its agent: a caller that knows it is that agent with another principal.
         """
         if alive is not None and alive.stored.principal != principal and not keeps_lease:
             raise AgentConflictError(f"{card.url} is registered to another principal", url=card.url)
@@ -435,7 +431,7 @@ class AgentDirectory:
             self.names.check(card.name, principal)
 
     def _entry(self, stored: StoredAgent) -> Entry:
-        """The card goes through its bytes: judged by the contract, and shared with nobody."""
+        """Create an entry. The card is decoded from its bytes, so that it is validated and not shared."""
         card = card_from_bytes(stored.card)
         return Entry(stored, card, keys_of(card), (card.name, stored.url), self.now() + stored.lease_ttl_s)
 
@@ -457,7 +453,7 @@ class AgentDirectory:
 
     def _schedule(self, entry: Entry) -> None:
         heapq.heappush(self._heap, (entry.due_at, next(self._tickets), entry))
-        if len(self._heap) > 2 * len(self._by_url) + 1_024:  # 1,024: small heaps need no care
+        if len(self._heap) > 2 * len(self._by_url) + 1_024:  # 1,024: small heaps are not rebuilt
             self.reschedule()
 
     def _held(self, lease_id: str, principal: str) -> Entry | None:
@@ -467,7 +463,7 @@ class AgentDirectory:
         return entry
 
     def _time_of(self, moment: float) -> float:
-        """Seconds since the epoch of a moment of the lease clock; the same answer each time, unless somebody sets the clock."""
+        """Convert a time of the lease clock to seconds since the epoch. The result only changes if the system's clock is set."""
         epoch = self._clock() - self.now()
         if abs(epoch - self._epoch) > MAX_CLOCK_DRIFT_S:
             self._epoch = epoch
@@ -518,6 +514,6 @@ class AgentDirectory:
 
 
 def _preference(entry: Entry) -> tuple[bool, float, int]:
-    """Which instance of a name is found: the greatest."""
+    """The sort key of a name's instances: the greatest one is returned by lookups."""
     stored = entry.stored
     return stored.state != InstanceState.DRAINING, stored.register_time, stored.revision

@@ -1,4 +1,4 @@
-"""What the directory keeps of an agent, and what it plans to do with it. Nothing here decides anything."""
+"""The values of the directory: entries and planned changes."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class StoredAgent:
-    """What must survive a restart. Lease times and load need not: the next heartbeat tells them."""
+    """The durable part of an entry. Lease times and load are not part of it: the next heartbeat restores them."""
 
     url: str
     card: bytes = field(repr=False)
@@ -31,7 +31,7 @@ class StoredAgent:
     state: InstanceState = InstanceState.UP
 
     def is_shown_as(self, other: "StoredAgent") -> bool:
-        """Whether readers see the same of both, the revision left aside."""
+        """Whether both look the same to readers, except for the revision."""
         return (self.card, self.principal, self.instance_id, self.state) == (
             other.card,
             other.principal,
@@ -42,10 +42,10 @@ class StoredAgent:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """An agent under its lease. Keys and position are those of the card as it came, whatever a reader does to it.
+    """An agent with its lease. Keys and position are those of the registered card.
 
     Args:
-        running, queued: Its load, as the latest heartbeat said.
+        running, queued: Its load according to the latest heartbeat.
     """
 
     stored: StoredAgent
@@ -67,9 +67,9 @@ class Mutation:
 
     Args:
         entry: The entry to add or, unless the kind is UP, to remove.
-        before: What is under the URL now.
-        visible: Whether readers can tell the difference; only such a change has a revision of its own.
-        durable: Whether a restart could tell the difference.
+        before: The current entry of the URL.
+        visible: Whether the change is visible to readers; only then it has a revision.
+        durable: Whether the change must survive a restart.
     """
 
     kind: AgentChangeKind

@@ -1,4 +1,4 @@
-"""Which agents can be found by which key: sorted postings. Cards, leases and times are the directory's business."""
+"""An index from keys to agents: sorted posting lists."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
@@ -7,15 +7,15 @@ from difflib import get_close_matches
 from protolink_grpc.wire.registry import Key
 
 Position = tuple[str, str]
-"""Place of an agent in every list: name, then URL."""
+"""Sort position of an agent: name, then URL."""
 
-# Enough to see a whole small registry, few enough to compare in about a millisecond.
+# Enough to contain a whole small registry, few enough to compare in about a millisecond.
 _HINT_WINDOW = 50
 _HINT_LENGTH = 128
 
 
 class AgentIndex:
-    """Postings per key, and one of all agents; each is a sorted list of positions."""
+    """A sorted list of positions for each key, and one of all agents."""
 
     def __init__(self) -> None:
         self._all: list[Position] = []
@@ -25,7 +25,7 @@ class AgentIndex:
         return len(self._all)
 
     def add(self, position: Position, keys: Iterable[Key]) -> None:
-        """Enter an agent that is not there."""
+        """Add an agent that is not in the index."""
         insort(self._all, position)
         for key in keys:
             insort(self._postings.setdefault(key, []), position)
@@ -40,16 +40,16 @@ class AgentIndex:
                 del self._postings[key]
 
     def candidates(self, keys: frozenset[Key], after: Position | None = None) -> Iterator[Position]:
-        """Positions behind `after`, ascending, of the rarest key: every agent with all keys is among them.
+        """Yield the positions after `after`, ascending, of the rarest key. They include every agent with all keys.
 
-        The index must not change before the last one is taken.
+        The index must not change during the iteration.
         """
         posting = min((self._postings.get(key, []) for key in keys), key=len, default=self._all)
         start = bisect_right(posting, after) if after is not None else 0
         return (posting[index] for index in range(start, len(posting)))
 
     def nearest_name(self, name: str) -> str:
-        """A name that may have been meant, or nothing; looks at alphabetical neighbours only."""
+        """The most similar name among the alphabetical neighbors, or None."""
         middle = bisect_left(self._all, (name, ""))
         window = self._all[max(0, middle - _HINT_WINDOW) : middle + _HINT_WINDOW]
         found = get_close_matches(name[:_HINT_LENGTH], dict.fromkeys(each for each, _ in window), n=1)

@@ -1,8 +1,8 @@
-"""Who owns which name: the principal that registered it first, for longer than its registrations last. No card is kept here.
+"""The owners of names: the principal that registered a name first.
 
-A name belongs to its owner while one of its registrations is there, and for `hold_s` after the last one. Names are compared by
-`name_key`: a spelling that differs in case only, or in the width of its letters, belongs to the same owner. Letters of other
-alphabets that look alike are other names.
+A name belongs to its owner while the owner has a registration with it, and for `hold_s` after the last one. Names are compared by
+`name_key`: spellings that differ only in case or in the width of letters have the same owner. Similar letters of other alphabets
+are different names.
 """
 
 import unicodedata
@@ -13,20 +13,23 @@ from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.errors import AgentConflictError, InvalidArgumentError
 
 DEFAULT_NAME_HOLD_S = 7 * 86_400.0
-"""How long a name stays its owner's after its last registration: longer than a weekend's outage."""
+"""How long a name stays reserved after its last registration, in seconds: longer than an outage over a weekend."""
 
 MAX_HELD_NAMES = 10_000
-"""Names without a registration that are held for one principal; more than these, and the one unused for longest is free."""
+"""Maximum number of names without a registration that are reserved for one principal.
+
+Beyond it, the least recently used one is freed.
+"""
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories of characters that a reader cannot see: two names could look the same."""
+"""Unicode categories of invisible characters, with which two names could look the same."""
 
 
 def check_name(name: str, *, field: str) -> None:
-    """Refuse a name that could pass for another one, or for a URL.
+    """Check that a name cannot be mistaken for another one or for a URL.
 
     Raises:
-        InvalidArgumentError: Invisible characters, blanks at an end, or `://` in it; names `field`.
+        InvalidArgumentError: It contains invisible characters, leading or trailing blanks, or `://`; names `field`.
     """
     if any(unicodedata.category(character) in _INVISIBLE for character in name):
         raise InvalidArgumentError("must contain no control characters and no invisible ones", field=field)
@@ -37,18 +40,18 @@ def check_name(name: str, *, field: str) -> None:
 
 
 def name_key(name: str) -> str:
-    """What is compared of a name to tell whose it is: compatibility forms and case are folded."""
+    """The form of a name by which owners are compared: compatibility characters and case are folded."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return unicodedata.normalize("NFKC", folded)
 
 
 @dataclass(frozen=True, slots=True)
 class NameRecord:
-    """What must survive a restart of the registry.
+    """The durable record of a name.
 
     Args:
         key: `name_key` of the name.
-        seen_time: When it was last known to be registered, seconds since the epoch.
+        seen_time: The last time at which it was registered, seconds since the epoch.
     """
 
     key: str
@@ -67,9 +70,9 @@ class NameOwners:
     """The owners of all names.
 
     Args:
-        hold_s: How long a name stays its owner's without a registration, seconds, at least 0. Names of unauthenticated callers are
-            not held: all of these are one owner.
-        clock: Seconds since the epoch; the hold goes on while the registry is down.
+        hold_s: How long a name stays reserved without a registration, in seconds, at least 0. Names of unauthenticated callers
+            are not reserved, because these are all one owner.
+        clock: Seconds since the epoch; the time also passes while the registry is down.
     """
 
     def __init__(self, hold_s: float, clock: Callable[[], float]) -> None:
@@ -78,18 +81,18 @@ class NameOwners:
         self.hold_s = hold_s
         self._clock = clock
         self._owners: dict[str, _Ownership] = {}
-        # Names without a registration by principal, in the order in which they lost the last one.
+        # Names without a registration by principal, in the order in which they lost their last registration.
         self._idle: dict[str, dict[str, None]] = {}
         self.freed: set[str] = set()
-        """Keys of names that have become free, for whoever keeps a file to delete and to take out of here."""
+        """Keys of freed names. The owner of a file deletes them there and removes them from this set."""
 
     def owner(self, name: str) -> str | None:
-        """The principal that the name belongs to; None where it is free."""
+        """Return the owner of the name, or None if it is free."""
         found = self._current(name_key(name))
         return None if found is None else found.principal
 
     def check(self, name: str, principal: str) -> None:
-        """Raises AgentConflictError where the name belongs to another principal; does not say to which."""
+        """Raise AgentConflictError, without the owner, if the name belongs to another principal."""
         owner = self.owner(name)
         if owner is not None and owner != principal:
             raise AgentConflictError(
@@ -99,7 +102,7 @@ class NameOwners:
             )
 
     def claim(self, name: str, principal: str) -> None:
-        """Make the principal the owner, whoever was it; the name is held from now on, registered or not."""
+        """Make the principal the owner. The name is reserved from now on, also without a registration."""
         key = name_key(name)
         found = self._current(key)
         if found is None:
@@ -118,7 +121,7 @@ class NameOwners:
             self._forget(key)
 
     def add_registration(self, name: str, principal: str) -> None:
-        """Count a registration; of a name that is free, its principal is the owner."""
+        """Count a registration. Its principal becomes the owner of a free name."""
         key = name_key(name)
         found = self._current(key)
         if found is None:
@@ -127,7 +130,7 @@ class NameOwners:
         found.registrations += 1
 
     def remove_registration(self, name: str) -> None:
-        """The opposite; after the last one the hold begins."""
+        """Count the end of a registration. After the last one, the reservation time starts."""
         key = name_key(name)
         found = self._owners[key]
         found.registrations -= 1
@@ -136,13 +139,13 @@ class NameOwners:
             self._hold(key, found)
 
     def record(self, name: str, principal: str) -> NameRecord | None:
-        """What a file must know about the name as of now; None where it is not this principal's, or not held."""
+        """Return the current record of the name for the file; None if it does not belong to this principal or is not reserved."""
         if principal == ANONYMOUS or self.owner(name) != principal:
             return None
         return NameRecord(name_key(name), principal, self._clock())
 
     def load(self, records: Iterable[NameRecord]) -> None:
-        """Fill owners that know no name yet; names whose hold is over are free."""
+        """Load the records into an empty set of owners. Names whose reservation has expired are free."""
         for record in sorted(records, key=lambda each: each.seen_time):
             found = self._owners[record.key] = _Ownership(record.principal, record.seen_time)
             self._hold(record.key, found)
@@ -162,7 +165,7 @@ class NameOwners:
             self._forget(key)
             return
         oldest = next(iter(idle))
-        self._current(oldest)  # forgets it where its hold is over
+        self._current(oldest)  # frees it if its reservation has expired
         if len(idle) > MAX_HELD_NAMES:
             self._forget(oldest)
 

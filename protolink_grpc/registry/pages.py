@@ -1,4 +1,4 @@
-"""Pages of a list, and the tokens between them. What is on a page is the directory's business."""
+"""Pages of a list, and their tokens."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ MAX_PAGE_SIZE = 1_000
 # Source of both: ListAgentsRequest.page_size in plgrpc/v1/registry_service.proto.
 
 MAX_PAGE_BYTES = 1 << 20
-"""Bound of the encoded cards of one answer, its last card not counted; with it they have less than 2 MiB.
+"""Limit of the encoded cards of one response, without its last card; with it they have less than 2 MiB.
 
 Source: the comment of ListAgents in plgrpc/v1/registry_service.proto; a quarter of what gRPC receives by default."""
 
@@ -24,7 +24,7 @@ _DIGEST_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a list. `next_page_token` is empty on the last page; watch from `revision` to stay informed."""
+    """A page of a list. `next_page_token` is empty on the last page. A watch from `revision` yields later changes."""
 
     agents: tuple[RegisteredAgent, ...]
     next_page_token: str
@@ -38,17 +38,17 @@ def checked_page_size(page_size: int) -> int:
 
 
 def token_of(position: Position, keys: Iterable[Key]) -> str:
-    """A token for what comes behind `position` in the list of these keys."""
+    """Build the token for the position after `position` in the list of these keys."""
     name, url = (part.encode() for part in position)
     raw = _digest(keys) + len(name).to_bytes(2, "big") + name + url
     return base64.urlsafe_b64encode(raw).decode("ascii")
 
 
 def position_of(token: str, keys: Iterable[Key]) -> Position | None:
-    """The inverse of `token_of`; None for no token.
+    """Return the position of a token, or None for an empty token.
 
     Raises:
-        InvalidArgumentError: Not such a token, or one of another filter.
+        InvalidArgumentError: The token is invalid or belongs to another filter.
     """
     if not token:
         return None

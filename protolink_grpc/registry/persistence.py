@@ -1,9 +1,9 @@
-"""Registrations in an SQLite file, so that a registry remembers its agents. It keeps rows; what they mean lives elsewhere.
+"""Registrations in a SQLite file.
 
-Theory of operation. The directory in memory is the truth while a registry runs; the file is read once, when it starts, and
-then only written to. Batches go to the disk in the order in which they were handed over, each whole or not at all, synced before
-`write` returns. Renewals are not written, so the file sees one write per change of a card and not one per heartbeat. The file is
-locked for its whole use: two registries with two truths would overwrite each other.
+Theory of operation. While a registry runs, its directory in memory is authoritative: the file is read once at the start and then
+only written. Batches are written in order, atomically, and synced before `write` returns. Renewals are not written, so there is
+one write per change of a card and not one per heartbeat. The file is locked while it is open, because two registries would
+overwrite each other.
 """
 
 import os
@@ -27,7 +27,7 @@ NAMES = Kind(NameRecord, name="registered_names", key=("key",))
 
 @dataclass(frozen=True, slots=True)
 class _Counter:
-    """A number that only grows."""
+    """A number that only increases."""
 
     name: str
     value: int
@@ -46,17 +46,16 @@ SCHEMA = Schema(
     owner="the registry",
     busy_owner="registry",
 )
-"""Files of earlier versions are refused: agents that run register again by themselves."""
+"""The schema. Files of earlier versions are refused, because running agents register again by themselves."""
 
 
 class SQLiteDirectoryFile:
     """One registry's file.
 
     Args:
-        path: Created where it does not exist, readable by its owner only: lease ids are secrets.
-        max_bytes: Bound of the file, rounded up to a page; 0 means as much as the disk holds.
-        lock_timeout_s: How long to wait for another registry to let go of the file: long enough for one that is just
-            closing, short enough to complain about one that is not.
+        path: Created if it does not exist, readable by its owner only, because lease ids are secrets.
+        max_bytes: Maximum size of the file, rounded up to a page; 0 means no limit.
+        lock_timeout_s: How long to wait for another registry's lock, in seconds: long enough for one that is closing.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = 0, lock_timeout_s: float = 2.0) -> None:
@@ -64,12 +63,12 @@ class SQLiteDirectoryFile:
         self._engine = Engine(Path(path), SCHEMA, name="plgrpc-registry", pragmas=pragmas)
 
     async def load(self) -> tuple[Sequence[StoredAgent], int, Sequence[NameRecord]]:
-        """Open the file; its agents, sorted by URL, the last revision given out, and the owners of names.
+        """Open the file. Returns its agents sorted by URL, the last assigned revision, and the owners of names.
 
         Raises:
-            StoreVersionError: Another version wrote it.
-            StoreReadOnlyError: It cannot be written to.
-            StoreError: It cannot be opened, another registry uses it, or it is no such file.
+            StoreVersionError: It was written by another version.
+            StoreReadOnlyError: It cannot be written.
+            StoreError: It cannot be opened, another registry uses it, or it is another kind of file.
         """
         if self._engine.is_open:
             raise StoreError("the registry's file is open already")
@@ -85,19 +84,19 @@ class SQLiteDirectoryFile:
         names: Sequence[NameRecord] = (),
         freed: Sequence[str] = (),
     ) -> None:
-        """Add or replace agents and remove URLs, all or nothing; on disk when it returns.
+        """Add or replace agents and remove URLs atomically. The changes are on disk when this returns.
 
-        A caller that is cancelled does not stop the write.
+        The write continues if the caller is canceled.
 
         Args:
-            agents: At most one per URL, none of a URL that is also gone.
-            revision: The last revision given out. A smaller one than that of an earlier write changes nothing.
+            agents: At most one per URL, and none with a URL to remove.
+            revision: The last assigned revision. A smaller one than in an earlier write is ignored.
             names: Owners to add or replace.
-            freed: Keys of names to remove, before `names` are added.
+            freed: Keys of names to remove before `names` are added.
 
         Raises:
-            StoreFullError: No room.
-            StoreReadOnlyError: The file cannot be written to.
+            StoreFullError: The disk or the file is full.
+            StoreReadOnlyError: The file cannot be written.
             StoreError: Any other failure of the disk, or the file is not open.
         """
 
@@ -116,7 +115,7 @@ class SQLiteDirectoryFile:
         await self._engine.write(batch)
 
     async def aclose(self) -> None:
-        """Finish what was handed over and close the file. Closing twice does nothing."""
+        """Finish pending writes and close the file. Closing twice does nothing."""
         await self._engine.close()
 
 

@@ -1,11 +1,11 @@
-"""What every edge of the registry calls: the directory, made durable where there is a file, and rid of lapsed leases.
+"""The registry's service, which all edges call: the directory with an optional file and the expiry of leases.
 
-Theory of operation. Without a file a change is planned, staged and applied at once. With a file it is planned and queued;
-one task takes whatever is queued, stages it, writes it as one transaction and applies it when it is on disk. So a change
-is acknowledged and seen after its commit, in the order of revisions, and callers that come while the disk is busy share
-the next commit. A URL has one change under way at most; the next caller for it waits and then plans anew.
+Theory of operation. Without a file a change is planned, staged and applied at once. With a file it is planned and queued. One
+asyncio task takes all queued changes, stages them, writes them in one transaction and applies them after the commit. A change is
+therefore acknowledged and visible after its commit, in the order of revisions, and concurrent callers share a commit. A URL has
+at most one pending change; the next caller for it waits and then plans again.
 
-Reads never wait for the disk, and renewals only where they change the state.
+Reads never wait for the disk. Renewals wait only if they change the state.
 """
 
 import asyncio
@@ -39,22 +39,22 @@ _ALL = AgentFilter()
 _AS_BEFORE = InstanceStatus()
 
 EXPIRY_PAUSE_S = 0.1
-"""Shortest pause between two looks at the leases: thousands of them, spread over time, are then handled in tens.
+"""Minimum interval between two checks for expired leases, so that many expiries are handled together.
 
-Only the news of an expiry can be late by this; no reader sees an agent whose lease is over.
+Only the change event of an expiry is delayed by this; no reader sees an agent whose lease has expired.
 """
 
 
 SILENT_LEASE_S, MAX_SILENT_LEASE_S = 86_400.0, 366 * 86_400.0
-"""Lease of an agent that is not expected to renew it: a ProtoLink agent sends no heartbeats by default. A day, a year at most."""
+"""Lease of a ProtoLink agent, which sends no heartbeats by default: one day, and its maximum of one year, in seconds."""
 
 OwnerOf = Callable[[Principal], str]
-"""Who owns what an authenticated caller registers: its name, unless an operator says otherwise, for instance one of its scopes."""
+"""Returns the owner of an authenticated caller's registrations: its name by default, or for instance one of its scopes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registrant:
-    """A caller as the registry sees it: whose its registrations are, and whether it may take over what is others'."""
+    """A caller: the owner of its registrations, and whether it may take over those of others."""
 
     owner: str
     is_admin: bool = False
@@ -64,10 +64,10 @@ class RegistryService:
     """A registry without a network. It owns the directory and the file from `start` to `aclose`.
 
     Args:
-        directory: Must be unused where there is a file.
-        file: Where registrations survive a restart; None means that agents register again by themselves.
-        owner_of: None means the caller's name.
-        admin_scope: Callers with this scope take over and release names of others; None means that no caller does.
+        directory: Must be unused if there is a file.
+        file: Stores registrations across restarts; None means that agents register again by themselves.
+        owner_of: Returns the owner of a caller's registrations; None means the caller's name.
+        admin_scope: Callers with this scope may take over and release names of others; None means that no caller may.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RegistryService:
         owner_of: OwnerOf | None = None,
         admin_scope: str | None = None,
     ) -> None:
-        # An empty directory is false: its length is the number of its agents.
+        # `is None`, because an empty directory is false.
         self._directory = directory if directory is not None else AgentDirectory()
         self._file = file
         self._owner_of = owner_of
@@ -91,7 +91,7 @@ class RegistryService:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Read the file and begin to watch the leases. Raises what the file's `load` and the directory's `load` do."""
+        """Read the file and start to check the leases. Raises as `load` of the file and of the directory."""
         if self._file is not None:
             try:
                 agents, revision, names = await self._file.load()
@@ -103,7 +103,7 @@ class RegistryService:
         self._tasks.append(asyncio.create_task(self._expire_due(), name="registry-expiry"))
 
     async def aclose(self) -> None:
-        """End the watches, finish queued changes, close the file. Leases are left as they are."""
+        """End the watches, finish queued changes and close the file. Leases are not changed."""
         self._closing = True
         self._directory.close()
         self._queued.set()
@@ -121,10 +121,10 @@ class RegistryService:
         await self.aclose()
 
     def registrant(self, principal: Principal) -> Registrant:
-        """What an identified caller is here.
+        """Return the owner and the rights of an identified caller.
 
         Raises:
-            InvalidArgumentError: The operator's hook names no owner.
+            InvalidArgumentError: `owner_of` returned no owner.
         """
         is_admin = self._admin_scope is not None and self._admin_scope in principal.scopes
         if self._owner_of is None:
@@ -145,9 +145,9 @@ class RegistryService:
         is_admin: bool = False,
         max_lease_ttl_s: float = MAX_LEASE_TTL_S,
     ) -> Registration:
-        """Add or replace the card under its URL. Of a name that an administrator takes over, the agents of others are removed.
+        """Add or replace the card under its URL. If an administrator takes over a name, its other agents are removed.
 
-        Raises like `AgentDirectory.plan_registration` and `_carry_out`.
+        Raises as `AgentDirectory.plan_registration` and `_carry_out`.
         """
         url = canonical_url(card.url, field="card.url")
         while (pending := self._pending.get(url)) is not None:
@@ -172,7 +172,7 @@ class RegistryService:
     async def release_name(self, name: str) -> bool:
         """Release a name and remove its registered agents. Returns whether the name was owned.
 
-        Raises like `_carry_out`.
+        Raises as `_carry_out`.
         """
         former = self._directory.names.owner(name)
         await self._evict(name, None)
@@ -186,7 +186,7 @@ class RegistryService:
         return former is not None
 
     async def _evict(self, name: str, owner: str | None) -> None:
-        """Remove the agents of a name that are not its owner's, those included that are being registered now."""
+        """Remove the agents of a name that do not belong to its owner, including those with a pending registration."""
         if self._pending:
             await asyncio.wait([*self._pending.values()])
         while mutations := self._directory.plan_evictions(name, owner):
@@ -197,9 +197,9 @@ class RegistryService:
                 await asyncio.wait([pending])
 
     async def renew(self, lease_id: str, *, principal: str = "", status: InstanceStatus = _AS_BEFORE) -> float:
-        """Keep a registration alive; the length of the lease from now, in seconds.
+        """Renew a lease. Returns its length from now in seconds.
 
-        Raises LeaseNotFoundError, and like `_carry_out` where the state changes; the lease is then renewed all the same.
+        Raises LeaseNotFoundError, and as `_carry_out` if the state changes; the lease is renewed in this case too.
         """
         while True:
             lease_ttl_s, mutation = self._directory.plan_renewal(lease_id, principal, status)
@@ -212,11 +212,11 @@ class RegistryService:
             await asyncio.wait([pending])
 
     async def deregister(self, lease_id: str, *, principal: str = "", is_admin: bool = False) -> bool:
-        """Remove a registration; whether there was one of this principal.
+        """Remove a registration. Returns whether this principal had it.
 
         Its name stays reserved for its owner. An administrator's name is released with its last registration.
 
-        Raises like `_carry_out`.
+        Raises as `_carry_out`.
         """
         while (mutation := self._directory.plan_removal(lease_id, principal)) is not None:
             pending = self._pending.get(mutation.entry.url)
@@ -229,43 +229,45 @@ class RegistryService:
         return False
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
-        """The agent at a URL, or of a name. Raises like `AgentDirectory.get`."""
+        """Return the agent with a URL or a name. Raises as `AgentDirectory.get`."""
         return self._directory.get(name_or_url)
 
     async def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
-        """One page of the matching agents. Raises like `AgentDirectory.list`."""
+        """Return one page of the matching agents. Raises as `AgentDirectory.list`."""
         return self._directory.list(wanted, page_size, page_token)
 
     def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
-        """`AgentDirectory.watch`; whoever stops early closes the generator."""
+        """As `AgentDirectory.watch`. A caller that stops early must close the generator."""
         return self._directory.watch(wanted, after_revision)
 
     async def _carry_out(self, mutation: Mutation) -> None:
-        """Make a planned change visible, after its commit where a restart could tell the difference.
+        """Make a planned change visible, after its commit if it must survive a restart.
 
-        Cancelling the caller does not take the change back.
+        The change is carried out even if the caller is canceled.
 
         Raises:
-            UnavailableError: There is a file, and the service does not run.
-            StoreError: The file could not take the change, and it did not happen.
+            UnavailableError: There is a file, and the service is not running.
+            StoreError: The change could not be written and was not made.
         """
         if self._file is None or not mutation.durable:
             self._perform([mutation])
             return
         written = self._enqueue(mutation)
-        await asyncio.wait([written])  # unlike awaiting it, this leaves the future alone when the caller is cancelled
+        await asyncio.wait([written])  # unlike awaiting it, this does not cancel the future with the caller
         written.result()
 
     def _perform(self, mutations: Sequence[Mutation]) -> None:
         self._directory.perform(mutations)
         if self._file is None:
-            self._directory.names.freed.clear()  # no file has to know
+            self._directory.names.freed.clear()  # nothing to write
 
     def _enqueue(self, mutation: Mutation) -> asyncio.Future[None]:
         if self._closing or not self._tasks:
             raise UnavailableError("the registry is not running")
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        written.add_done_callback(asyncio.Future.exception)  # a failure nobody waits for any more is no news
+        written.add_done_callback(
+            asyncio.Future.exception
+        )  # retrieve the exception, because the caller may have been canceled
         self._pending[mutation.entry.url] = written
         self._queue.append((mutation, written))
         self._queued.set()
@@ -290,10 +292,10 @@ class RegistryService:
             names = self._directory.name_records(mutations)
             await file.write(ups, gone, revision, names=names, freed=freed)
             self._directory.names.freed.difference_update(freed)
-        except Exception as error:  # whatever it is, the callers must hear of it and the next batch must be tried
+        except Exception as error:  # every error is reported to the callers, and the next batch is attempted
             log.warning("the registry could not write %d changes: %s", len(batch), error)
             failure = error
-            # A full disk keeps no agent alive. Should its row come back after a restart, its lease runs out again.
+            # An expiry is applied even if the disk is full. If the row is still there after a restart, its lease expires again.
             mutations = [each for each in mutations if each.kind is AgentChangeKind.EXPIRED]
             self._directory.stage(mutations)
         self._directory.apply(mutations)
@@ -315,7 +317,7 @@ class RegistryService:
                 async with asyncio.timeout(pause):
                     await self._leased.wait()
             except TimeoutError:
-                pass  # time to look
+                pass  # it is time to check the leases
             if not self._closing:
                 self._expire()
 
