@@ -7,6 +7,7 @@ An agent is a card, tools, a handler and a place to listen. It starts in the for
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from protolink_grpc.agent.config import (
@@ -47,6 +48,8 @@ from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.state import State, Storage
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
+from protolink_grpc.tools.toolbox import as_tool
+from protolink_grpc.wire.cards import card_to_bytes, check_card_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -281,11 +284,20 @@ class Agent(AgentLifecycle):
         return register(name) if callable(name) else register
 
     def add_tool(self, tool: BaseTool | Callable[..., Any]) -> Tool:
-        """Register a tool; one of the same name is replaced, and so is its skill on the card."""
-        added = self._toolbox.add(tool)
+        """Register a tool; one of the same name is replaced, and so is its skill on the card.
+
+        Raises:
+            InvalidArgumentError: The agent runs, and its card would become larger than 1 MiB as encoded; nothing is added then.
+        """
+        added = as_tool(tool)
+        card = self.card
         if self._advertise:
-            self.card.skills = [skill for skill in self.card.skills if skill.id != added.name] + [added.skill()]
-        self.card.capabilities.tool_calling = True
+            skills = [skill for skill in card.skills if skill.id != added.name] + [added.skill()]
+            if self.is_running:
+                check_card_size(len(card_to_bytes(replace(card, skills=skills))))
+            card.skills = skills
+        self._toolbox.add(added)
+        card.capabilities.tool_calling = True
         return added
 
     @property

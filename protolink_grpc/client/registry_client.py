@@ -5,6 +5,7 @@ whether it is a ProtoLink 0.8.3 registry, which is called over ProtoLink's proto
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -287,12 +288,12 @@ class RegistryClient:
             registered: Set while the card is registered.
 
         Raises:
-            InvalidArgumentError, AgentConflictError: The registry refused the card at the first attempt. Later refusals are logged
-                and retried.
+            InvalidArgumentError, AgentConflictError: The registry refused the card at the first attempt. Later refusals are
+                retried; the first of several failures is logged, and the success after them.
         """
         delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         current: AgentCard | None = None
-        who, first = "an agent", True
+        who, first, is_away = "an agent", True, False
         while True:
             try:
                 latest = card()
@@ -303,6 +304,10 @@ class RegistryClient:
                     ttl_s = await self.register(latest, lease_ttl_s=lease_ttl_s, instance_id=instance_id)
                     current = AgentCard.from_dict(latest.to_dict())
                     log.info("%s registered at %s", latest.name, self.url)
+                    is_away = False
+                if is_away:
+                    log.info("%s is registered at %s again", latest.name, self.url)
+                    is_away = False
                 if registered is not None:
                     registered.set()
                 delay.reset()
@@ -320,7 +325,11 @@ class RegistryClient:
                 if registered is not None:
                     registered.clear()
                 unexpected = None if isinstance(error, ProtolinkError) else error
-                log.warning("%s is not registered at %s, will try again: %s", who, self.url, error, exc_info=unexpected)
+                # One record per outage of the registry, and one at its end; what is unexpected is always logged.
+                level = logging.DEBUG if is_away and unexpected is None else logging.WARNING
+                is_away = True
+                text = "%s is not registered at %s, will try again: %s"
+                log.log(level, text, who, self.url, error, exc_info=unexpected)
                 await asyncio.sleep(delay.next_s())
             first = False
 

@@ -43,7 +43,7 @@ class Toolbox:
 
         A tool of another kind is wrapped: its arguments, limit and result are checked like those of a function.
         """
-        taken = tool if isinstance(tool, Tool) else _made(tool)
+        taken = as_tool(tool)
         self._tools[taken.name] = taken
         return taken
 
@@ -86,7 +86,10 @@ class Toolbox:
         )
 
 
-def _made(tool: BaseTool | Callable[..., Any]) -> Tool:
+def as_tool(tool: BaseTool | Callable[..., Any]) -> Tool:
+    """Return a Tool as it is, and make one from a function or from a tool of another kind."""
+    if isinstance(tool, Tool):
+        return tool
     # A class has all the attributes that its objects have, and is no tool.
     if inspect.isclass(tool) or not isinstance(tool, BaseTool):
         return Tool.from_callable(tool)

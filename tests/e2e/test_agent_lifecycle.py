@@ -33,6 +33,7 @@ from protolink_grpc import (
     SQLiteStore,
     Task,
     TaskState,
+    Tool,
     UnavailableError,
     UnimplementedError,
 )
@@ -128,6 +129,15 @@ async def test_an_agent_whose_card_is_too_large_does_not_start_and_says_how_larg
     with pytest.raises(InvalidArgumentError, match=says):  # before the store is opened
         await agent.serve()
     assert not agent.is_running
+
+
+async def test_a_running_agent_refuses_a_tool_with_which_its_card_would_be_too_large() -> None:
+    async with Agent(AgentCard("large", "d", "runtime://large-tool")) as agent:
+        tool = Tool.from_callable(lambda: "done", name="huge", description="v" * (1 << 20))
+        with pytest.raises(InvalidArgumentError, match="a card has at most 1,048,576"):
+            agent.add_tool(tool)
+
+        assert (agent.card.skills, agent.tools, agent.card.capabilities.tool_calling) == ([], {}, False)
 
 
 async def test_a_port_of_another_program_is_taken_too(channel: object) -> None:
