@@ -44,19 +44,19 @@ from protolink_grpc.runtime.tasks import Tasks, not_found_error
 
 @dataclass(slots=True)
 class Submission:
-    """What a caller contributes to a task.
+    """A request to start or to continue a task.
 
     Args:
-        task_id: The task; empty lets the service choose the id of a new one.
-        target: Whether that task is to be created, to be continued, or either.
-        expected_sequence: What the last sequence of a task that is continued has to be; 0 means any.
-        messages: New messages; those whose id the log knows are left out.
-        request_id: The same id from the same principal is the same request.
-        encoded: The messages as bytes, where an edge has them; see `TaskSubmitted`.
-        scopes: What the caller's credentials allow, as the edge has found out.
+        task_id: Id of the task; empty lets the service choose the id of a new one.
+        target: Whether the task is to be created, to be continued, or either.
+        expected_sequence: Required last sequence of a task that is continued; 0 means any.
+        messages: New messages; messages whose ids are in the log are left out.
+        request_id: Idempotency key: the same id from the same principal is the same request.
+        encoded: The messages as bytes, if the edge has them; see `TaskSubmitted`.
+        scopes: Scopes of the caller's credentials.
         waiting_runs: Runs, of any agent, that wait for the end of this turn; entries of `net.tracing`. Set by the service.
-        created_at: When the caller has made the task, ISO 8601; empty means now.
-        state: Where the task stands, as its caller says. A new task must not be terminal; of one that exists, the log knows better.
+        created_at: Time at which the caller created the task, ISO 8601; empty means now.
+        state: State of the caller's copy of the task. A new task must not be terminal; for an existing task the log decides.
     """
 
     messages: list[Message] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Submission:
 
     @property
     def size(self) -> int:
-        """About how many bytes it has: those of its encoded messages where they are at hand, else of its texts and contents."""
+        """Approximate size in bytes: of the encoded messages if there are any, else of the texts and contents."""
         found = sum(map(len, self.encoded)) if self.encoded else content_size(self.messages)
         if self.artifacts or self.metadata or self.flow_state:
             found += content_size([self.artifacts, self.metadata, self.flow_state])
@@ -98,7 +98,7 @@ class Submission:
         self.context = context
 
     def check_target(self) -> None:
-        """Pass when the target, the id and the expected sequence go together. Raises InvalidArgumentError."""
+        """Check that target, id and expected sequence fit together. Raises InvalidArgumentError."""
         if not self.task_id and self.target is TaskTarget.CONTINUE:
             raise InvalidArgumentError("must name the task to continue", field="input.task_id")
         if self.expected_sequence and self.target is TaskTarget.CREATE:
@@ -107,13 +107,13 @@ class Submission:
             raise InvalidArgumentError("must not be negative", field="input.expected_sequence")
 
     def check_sequence(self, task_id: str, last: int) -> None:
-        """Pass when the task ends where the caller expects it. Raises SequenceConflictError."""
+        """Check that the log ends with the expected sequence. Raises SequenceConflictError."""
         if self.expected_sequence and self.expected_sequence != last:
             raise unexpected_end_error(task_id, self.expected_sequence, last)
 
     @classmethod
     def of(cls, task: Task, *, request_id: str = "") -> "Submission":
-        """Return the submission for `task`; the server alone decides its history."""
+        """Return the submission of a caller's task. Its history is left out: the log decides it."""
         return cls(
             messages=task.messages,
             artifacts=task.artifacts,
@@ -128,15 +128,15 @@ class Submission:
         )
 
     def run_id_for(self, fold: TaskFold) -> str:
-        """The name that the caller gives to the run; empty where it gives none, or that of an earlier run of the task."""
+        """Return the run id that the caller has chosen; empty if there is none or an earlier run of the task has it."""
         context = self.context
         return context.run_id if context is not None and context.run_id not in fold.run_ids else ""
 
     def opening(self, task_id: str, principal: str) -> TaskSubmitted:
-        """The first event of the task that this submission creates.
+        """Return the first event of the task that this submission creates.
 
         Raises:
-            InvalidArgumentError: An `output_schema` cannot be used, or a limit or a permission is none; names it.
+            InvalidArgumentError: An `output_schema`, a limit or a permission is invalid; names the field.
         """
         check_loose_budget(self.metadata)
         for index, message in enumerate(self.messages):
@@ -154,7 +154,7 @@ class Submission:
         if context is not None:
             context = context.with_loose_keys(free)
             if context.permissions:
-                # The run sees them as a later run reads them from the log.
+                # Normalized, so that the first run and later runs, which read the log, see the same values.
                 rules = check_permissions(context.permissions, "input.options.permissions")
                 context = replace(context, permissions=permissions_json(*rules))
             if not context.session_id:
@@ -162,7 +162,7 @@ class Submission:
         return TaskSubmitted(task, principal, self.request_id, session_id, context, self.encoded)
 
     def additions(self, fold: TaskFold) -> list[Fact]:
-        """What this submission adds to a task that exists; what the log knows already is left out. Raises like `opening`."""
+        """Return what this submission adds to an existing task, as facts. Raises as `opening`."""
         added = [index for index, each in enumerate(self.messages) if each.id not in fold.message_ids]
         for index in added:
             _check_output_schemas(self.messages[index], index)
@@ -401,12 +401,12 @@ class Admission:
 
 
 def check_cycle(context: RunContext, agent_name: str) -> None:
-    """Refuse delegated work that this agent has handled before, else two agents could delegate to each other for ever.
+    """Refuse delegated work that this agent has handled before: two agents could delegate to each other forever.
 
-    Work is delegated where its context names a parent run. A root context may name any agents: nobody has delegated it.
+    Work is delegated if its context has a parent run. A root context may contain any agent names.
 
     Raises:
-        DelegationCycleError: The agent is in the context's chain, in whatever case.
+        DelegationCycleError: The agent's name is in the context's chain, compared without case.
     """
     chain = context.agent_chain
     if context.parent_run_id and agent_name.casefold() in (each.casefold() for each in chain):
@@ -416,8 +416,8 @@ def check_cycle(context: RunContext, agent_name: str) -> None:
 
 
 def content_size(value: object) -> int:
-    """About how many bytes a value of messages, artifacts or JSON has encoded. Costs its number of items, not its bytes."""
-    found: int = 0
+    """Return the approximate encoded size of messages, artifacts or JSON. Takes time by the number of items, not by the bytes."""
+    size: int = 0
     rest: list[Any] = [value]
     while rest:
         each = rest.pop()
@@ -425,8 +425,8 @@ def content_size(value: object) -> int:
         if items is not None:
             rest += items(each)
         else:
-            found += len(each) if isinstance(each, str | bytes) else ITEM_BYTES
-    return found
+            size += len(each) if isinstance(each, str | bytes) else ITEM_BYTES
+    return size
 
 
 _ITEMS_OF: dict[type, Callable[[Any], Iterable[Any]]] = {
@@ -445,19 +445,19 @@ _ITEMS_OF: dict[type, Callable[[Any], Iterable[Any]]] = {
     ToolOutput: lambda output: (output.result, output.error),
     FileContent: lambda file: (file.data, file.uri) if file.payload is None else (file.payload,),
 }
-"""What else there is to count of a value of that type."""
+"""Returns the parts of a value that are counted, by type."""
 
 ITEM_BYTES = 8
-"""What a number, or anything else that is small, counts."""
+"""Size that is counted for a number or another small value."""
 
 
 def _check_output_schemas(message: Message, index: int) -> None:
-    for place, part in enumerate(message.parts):
+    for number, part in enumerate(message.parts):
         if part.type == "infer" and isinstance(part.content, dict) and "output_schema" in part.content:
             try:
                 OutputCheck.of(part.content["output_schema"])
             except InvalidArgumentError as error:
-                raise error.within(f"input.messages[{index}].parts[{place}]") from None
+                raise error.within(f"input.messages[{index}].parts[{number}]") from None
 
 
 def _changed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

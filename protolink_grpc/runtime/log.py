@@ -47,7 +47,7 @@ log = get_logger(__name__)
 
 
 class AppendLock:
-    """Mutual exclusion, first come, first served. Used as
+    """A fair lock (first come, first served). Used as
 
         if not lock.try_acquire():
             await lock.acquire()
@@ -56,7 +56,7 @@ class AppendLock:
         finally:
             lock.release()
 
-    `try_acquire` awaits nothing, so that taking a free lock takes a sixth of the time that `async with asyncio.Lock()` takes.
+    `try_acquire` is not a coroutine, so a free lock is taken in a sixth of the time of `async with asyncio.Lock()`.
     """
 
     __slots__ = ("_is_held", "_waiters")
@@ -66,14 +66,14 @@ class AppendLock:
         self._waiters: deque[asyncio.Future[None]] | None = None
 
     def try_acquire(self) -> bool:
-        """Take the lock if it is free; returns whether it was."""
+        """Take the lock if it is free. Returns whether it was taken."""
         if self._is_held:
             return False
         self._is_held = True
         return True
 
     async def acquire(self) -> None:
-        """Take the lock as soon as it is free. Canceling leaves it to the next task that waits."""
+        """Wait for the lock and take it. A canceled wait passes the lock on to the next waiter."""
         if self.try_acquire():
             return
         if self._waiters is None:
@@ -98,10 +98,10 @@ class AppendLock:
 
 
 Fact = Payload | RunEvent
-"""What can be recorded: a payload of its usual type, or an event that brings more of its envelope."""
+"""What can be recorded: a payload, or an event with further fields of its envelope."""
 
 MAX_EVENT_BYTES = (4 << 20) - 4096
-"""Bound of one encoded event: a response that carries it alone stays below what gRPC receives by default (4 MiB)."""
+"""Maximum size of one encoded event: a response with this event alone stays below gRPC's default limit of 4 MiB."""
 
 RETRIES = 8
 """Attempts of one append when other processes keep appending first."""
@@ -128,7 +128,7 @@ class Appended:
 AppendObserver = Callable[[Appended], None]
 """Called on the event loop with each append of this process, after its commit and in the order of each log; it must not block.
 
-What it raises is logged and changes nothing. This is where telemetry attaches.
+Its exceptions are logged and have no other effect. Telemetry is attached here.
 """
 
 
@@ -137,8 +137,9 @@ class LiveTask:
 
     Attributes:
         epoch: The epoch under which this process may append; 0 before the task exists.
-        running: A run of this process works on the task: it holds its epoch, and never takes up a later one.
-        size: Encoded bytes of the events that the fold has taken in.
+        worker: Id of the worker that owns the task.
+        running: A run of this process works on the task. It keeps its epoch: a later one means that the task was taken.
+        size: Encoded bytes of the events in the fold.
     """
 
     __slots__ = (
@@ -181,10 +182,10 @@ class LiveTask:
         return self._store
 
     async def refresh(self) -> None:
-        """Take in what other processes have appended.
+        """Apply the events that other processes have appended.
 
         Raises:
-            LeaseLostError: One of them has taken the task from a run of this process.
+            LeaseLostError: Another process has taken the task from a run of this process.
             StoreError: The store cannot be read.
         """
         if not self._lock.try_acquire():
@@ -195,18 +196,16 @@ class LiveTask:
             self._lock.release()
 
     async def at_rest(self) -> None:
-        """Wait for the append under way, if there is one: what a reader of the log has seen is then in the fold."""
+        """Wait for the current append, if there is one. Then all events that readers have seen are in the fold."""
         if not self._lock.try_acquire():
             await self._lock.acquire()
         self._lock.release()
 
     async def decision(self, request_id: str) -> ApprovalDecision:
-        """The answer to an approval, as soon as it is in the log, whichever process puts it there.
-
-        Canceling leaves nothing behind.
+        """Wait until the answer to an approval is in the log, and return it. Any process may append it.
 
         Raises:
-            ApprovalNotFoundError: The task never asked for it, or ended first.
+            ApprovalNotFoundError: The approval was not requested, or the task ended first.
             LeaseLostError: Another process has taken the task from a run of this process.
             StoreError: The store cannot be read.
         """
@@ -242,21 +241,21 @@ class LiveTask:
         """Append facts, all or none, and return after the commit.
 
         Args:
-            run_id: Run that they belong to; empty means the latest.
-            request_id: Remembered with the task's principal in the same step.
-            claim: Take the task over for this process.
-            expected: Sequence with which the log has to end; 0 means any.
+            run_id: Run of the facts; empty means the latest run.
+            request_id: Stored with the task's principal in the same transaction.
+            claim: Make this process the owner of the task.
+            expected: Required last sequence of the log before the facts; 0 means any.
 
         Returns:
-            None when they were recorded; where the request id is known already, its record.
+            None if the facts were recorded; the record of the earlier request if the request id is already stored.
 
         Raises:
-            InvalidTransitionError: A status among them is not reachable; for a finished task, any fact; one of them answers an
-                approval that does not wait: it was never asked for, or has its answer.
+            InvalidTransitionError: A status is not reachable from the current one, the task has ended, or a fact answers an
+                approval that is not pending.
             LeaseLostError: Another process has taken the task.
             SequenceConflictError: The log does not end with `expected`.
-            MessageTooLargeError: One of them is larger than an event may be.
-            StoreError: The store refused; nothing was recorded.
+            MessageTooLargeError: A fact is larger than `MAX_EVENT_BYTES`.
+            StoreError: The store failed; nothing was recorded.
         """
         if not self._lock.try_acquire():
             await self._lock.acquire()
@@ -297,7 +296,7 @@ class LiveTask:
             else:
                 payload, kind, envelope, action_id = fact, "", b"", ""
             written = payload
-            # One look-up by class, because most facts of a long log, reports of progress above all, are of another kind.
+            # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
                 match payload:
                     case TaskStatusChanged(new_state=target):
@@ -356,7 +355,7 @@ class LiveTask:
         for observe in self._observers:
             try:
                 observe(appended)
-            except Exception:  # whatever it is: the facts are in the log, and the run goes on
+            except Exception:  # of any kind: the facts are in the log, and the run continues
                 log.exception("an observer of task %s failed", self.fold.task_id)
 
     def _encoder_of(self, run_id: str) -> EventEncoder:
@@ -370,7 +369,7 @@ class LiveTask:
 
 
 def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConflictError:
-    """The error of a caller who expects another last event than the log has."""
+    """Return the error for a request that expects another last sequence than the log has."""
     return SequenceConflictError(
         f"the last sequence of task {task_id} is {last}, not {expected}: read the task, then decide",
         task_id=task_id,
@@ -389,7 +388,7 @@ def _unpacked(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes, st
 
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:
     target = payload.new_state
-    # A run that takes over from a lost one stays in working: an attempt begins, the state does not change.
+    # A run that continues a lost one begins an attempt, and the state stays working.
     if target not in TRANSITIONS.get(state, frozenset()) and not (
         payload.attempt and state == target == TaskState.WORKING
     ):
@@ -399,7 +398,7 @@ def _check(state: TaskState, payload: TaskStatusChanged) -> None:
 
 
 def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
-    """An approval as it is asked for, with its whole action: what the log only refers to."""
+    """Return the encoded approval with its whole action. The log only has a reference to the action."""
     asked = required.request
     request = replace(asked, task_id=task_id, run_id=asked.run_id or run_id, created_at=iso_from_micros(micros))
     return approval_to_pb(Approval(request, fingerprint=required.etag)).SerializeToString()
@@ -408,11 +407,11 @@ def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: in
 def approval_rows(
     fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int, run_id: str = ""
 ) -> list[ApprovalRow]:
-    """What the payloads, appended at `micros`, make of the approvals that they ask for, answer or withdraw.
+    """Return the rows of the approvals that the payloads, appended at `micros`, request, answer or withdraw.
 
     Raises:
-        InvalidTransitionError: One answers what does not wait.
-        InvalidArgumentError: One asks under the id of an earlier question, or under none.
+        InvalidTransitionError: A payload answers an approval that is not pending.
+        InvalidArgumentError: A request has no id, or the id of an earlier request.
     """
     asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
     records: dict[str, bytes] = {}
@@ -464,4 +463,4 @@ _STEERING = frozenset(
         ApprovalDecided,
     }
 )
-"""Kinds of payloads that an append looks into; it only writes all others."""
+"""Kinds of payloads that an append examines; all others are only written."""

@@ -24,23 +24,23 @@ from protolink_grpc.storage.port import TaskHead
 log = get_logger(__name__)
 
 Recovery = Literal["auto", "lost", "resume"]
-"""What becomes of a run whose process died: its task fails and says so, or another run goes on with it.
+"""What happens to a task whose process died: "lost" fails it, "resume" continues it with another run.
 
-"auto" goes on where that repeats nothing: with the agent's own handler of tool calls and inference, which finds in the log what was
-done. A handler of the user's begins anew, so its task fails unless "resume" is asked for. A run that waited for an approval goes on
-in each case: nothing was under way.
+"auto" resumes if no work is repeated: with the agent's own handler of tool calls and inference, which reads finished work from the
+log. A handler of the application would start again from the beginning, so its task fails. A run that waited for an approval is
+resumed in each case.
 """
 
 MAX_RESTARTS = 10
-"""Runs of a task that may die in a row with nothing done that the next one builds on, however much they reported."""
+"""Maximum number of runs of a task that may die in a row without a result that the next run can use."""
 
 
 SUSPECT = "suspect"
-"""In the place of the worker of tasks that are to be resumed alone: no worker's id."""
+"""Value of the worker field of tasks that are to be resumed one at a time. No worker has this id."""
 
 
 def awake_s() -> float:
-    """Seconds on a clock that never steps back; on Linux it counts the time in which the machine was suspended, too."""
+    """Return the seconds of a clock that never steps back. On Linux it includes the time while the machine was suspended."""
     return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
@@ -48,13 +48,13 @@ _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Lease:
-    """Until when no other process may take the tasks that run here, as far as this process can tell.
+    """The time until which no other process may take over the tasks that run here, as far as this process can know.
 
-    A process that was paused (SIGSTOP, a suspended machine) wakes up with a lease that may have lapsed. Two clocks tell: the wall
-    clock, by which the others judge, and one that goes on while the machine sleeps and never steps back.
+    The lease of a process that was paused (SIGSTOP, a suspended machine) may have expired. Two clocks are compared: the wall clock,
+    which the other processes use, and a clock that includes suspended time and never steps back.
 
     Args:
-        bounded: Other processes share the store. Where none do, the lease is always held.
+        bounded: Other processes share the store. Otherwise the lease never expires.
     """
 
     __slots__ = ("_awake_s", "_wall_s")
@@ -66,7 +66,7 @@ class Lease:
         return time.time() < self._wall_s and awake_s() < self._awake_s
 
     def term(self, ttl_s: float) -> tuple[float, float]:
-        """The ends, by both clocks, of a lease of `ttl_s` seconds that begins now."""
+        """Return the ends, on both clocks, of a lease of `ttl_s` seconds that begins now."""
         return time.time() + ttl_s, awake_s() + ttl_s
 
     @property
@@ -74,7 +74,7 @@ class Lease:
         return self._wall_s > 0
 
     def extend(self, term: tuple[float, float]) -> None:
-        """Hold it until the ends that `term` gave, before the renewal was written."""
+        """Extend the lease to the ends that `term` returned before the renewal was written."""
         if self._wall_s != float("inf"):
             self._wall_s, self._awake_s = term
 
@@ -82,9 +82,9 @@ class Lease:
 class OrphanRecovery:
     """The heartbeat of one service, and the recovery of tasks whose process is gone.
 
-    A run may be what ended its process, by a crash or by blocking the event loop until it was killed. So a recovered run whose
-    process dies again, before the run has made progress, is a suspect. Where nothing else ran in that process its task fails. Where
-    others did, the suspects are resumed one at a time, and the one whose process dies then fails.
+    A run can be the cause of its process's death: by a crash, or by blocking the event loop until the process is killed. So a
+    recovered run whose process dies again before it made progress is a suspect. If no other task ran in that process, its
+    task fails. Otherwise the suspects are resumed one at a time, and a suspect whose process dies again fails.
 
     Args:
         lease: The lease of this process.
@@ -114,10 +114,10 @@ class OrphanRecovery:
         self._max_resumes = max(1, max_resumes_without_progress)
         self._resumes = resumes
         self._suspect: Run | None = None
-        self._trusted_s = 0.0  # until then, others count as alive
+        self._trusted_s = 0.0  # until then, other processes are assumed to be alive
 
     async def run(self) -> None:
-        """Until canceled, three times per lease."""
+        """Send heartbeats and recover tasks, three times per lease, until canceled."""
         while True:
             await self._pause(self._lease_ttl_s / 3)
             try:
@@ -127,11 +127,11 @@ class OrphanRecovery:
                     await self.recover()
             except StoreError as error:
                 log.warning("upkeep of %s failed, will try again: %s", self._tasks.agent_name, error)
-            except Exception:  # whatever it is: without heartbeats, others take over all our tasks
+            except Exception:  # of any kind: without heartbeats, other processes take over all tasks of this one
                 log.exception("upkeep of %s failed, will try again", self._tasks.agent_name)
 
     async def _pause(self, pause_s: float) -> None:
-        """Wait; not longer than the suspect under way, for others wait for its end."""
+        """Wait, at most until the end of the suspect that runs: others wait for it."""
         if self._suspect is None or self._suspect.has_ended:
             await asyncio.sleep(pause_s)
         else:
@@ -143,14 +143,14 @@ class OrphanRecovery:
         await self._tasks.store.heartbeat(ttl_s)
         if not self._lease.is_held():
             if self._lease.was_held:
-                # A locked store, say, may have kept the others from renewing their leases, too: they get the time to do so now.
+                # The cause, such as a locked store, may have affected the other processes, too: give them time to renew.
                 self._trusted_s = awake_s() + ttl_s
-            # From here on no other process takes our tasks. The store says which tasks were taken before.
+            # From here on no other process takes tasks of this one. The store shows which tasks were taken before.
             await self._tasks.confirm_runs()
         self._lease.extend(term)
 
     async def recover(self) -> None:
-        """Settle or resume tasks that are submitted or working while their worker is dead."""
+        """End or resume the submitted and working tasks whose worker is dead."""
         orphans = await self._tasks.store.orphans(self._tasks.agent_name)
         active = set(self._tasks.active_task_ids) if orphans else set()
         working = Counter(head.worker for head in orphans if head.state is TaskState.WORKING)
@@ -165,14 +165,14 @@ class OrphanRecovery:
                     suspects.append(suspect)
             except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
                 continue  # another process was faster, or the task ended
-            except Exception as error:  # a damaged log, say: the others are taken over all the same
+            except Exception as error:  # for example a damaged log: the other tasks are still recovered
                 log.error("task %s: cannot be taken over, will try again: %r", head.task_id, error)
                 continue
         if suspects:
             await self._try_one(suspects)
 
     async def _take_over(self, head: TaskHead, *, alone: bool) -> LiveTask | None:
-        """End or resume a task without a worker, or return it as a suspect; `alone`: nothing else ran in its process."""
+        """End or resume a task without a worker, or return it as a suspect. `alone`: no other task ran in its process."""
         live = await self._tasks.read(head)
         if live.epoch != head.epoch:
             raise LeaseLostError("another worker runs this task", task_id=head.task_id)
@@ -182,7 +182,7 @@ class OrphanRecovery:
         elif not (self._resumes or fold.state is TaskState.SUBMITTED or fold.suspended):
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
-            # Left by an orderly stop, which says nothing about the run.
+            # An orderly stop left the task, so the run did not crash its process.
             log.info("task %s: was left by an orderly stop, another run goes on", head.task_id)
             self._admission.resume(live, "continued" if fold.state is TaskState.WORKING else "recovered")
         elif (beyond := fold.stalled - self._max_resumes) >= 0:
@@ -193,14 +193,14 @@ class OrphanRecovery:
         elif fold.restarted >= MAX_RESTARTS:
             await self._fail(live, f"{fold.restarted + 1} processes in a row ended while this task ran")
         else:
-            # A submitted task was never begun, and one that waits for an answer has nothing under way.
+            # A submitted task has not begun, and a task that waits for an answer is doing nothing.
             log.info("task %s: its process is gone, another run goes on", head.task_id)
             self._admission.resume(live, "recovered")
         return None
 
     async def _try_one(self, suspects: list[LiveTask]) -> None:
-        """Resume the first of them, unless another suspect is under way; the others wait for a later look."""
-        # Written before any of them runs: should this process end as well, none is taken for the only one that ran in another.
+        """Resume the first suspect unless another one is running; the others wait for a later call of `recover`."""
+        # Written before any of them runs: if this process dies too, the next one still knows them as suspects.
         await self._tasks.store.release([live.fold.task_id for live in suspects], to=SUSPECT)
         current = self._suspect
         if current is None or current.has_ended or not current.live.fold.stalled:
@@ -213,12 +213,12 @@ class OrphanRecovery:
         await live.record([lost_status(live.fold.state, why)], claim=True)
 
     async def _settle_unrecorded(self) -> None:
-        """Write ends that could not be written when they came, now that the store may be well again."""
+        """Retry to record the ends that could not be recorded when their runs ended."""
         for task_id, run in list(self.unrecorded.items()):
             try:
                 await self._settle(run)
             except (LeaseLostError, InvalidTransitionError):
-                pass  # another process has it, or it has ended meanwhile
+                pass  # another process has taken the task, or it has ended
             except Exception as error:  # as in `recover`
                 log.error("task %s: its end cannot be recorded, will try again: %r", task_id, error)
                 continue
@@ -227,7 +227,7 @@ class OrphanRecovery:
     @staticmethod
     async def _settle(run: Run) -> None:
         live = run.live
-        live.running = True  # it keeps to its epoch: what another process has taken meanwhile is not ended
+        live.running = True  # keeps the epoch of the run: a task that another process has taken is not ended
         try:
             end = run.unwritten or [lost_status(live.fold.state, "the end of the run could not be recorded")]
             await live.record(end, run_id=run.run_id)
@@ -236,11 +236,11 @@ class OrphanRecovery:
 
 
 def this_worker() -> Worker:
-    """The same value throughout a process, another one in each process."""
+    """Return the identity of this process. It is constant within the process."""
     return _worker_of(os.getpid())
 
 
 @cache
-def _worker_of(pid: int) -> Worker:  # the key keeps a forked process from using the name of its parent
+def _worker_of(pid: int) -> Worker:  # keyed by pid: a forked process must not use the identity of its parent
     # The end of a UUIDv7 is random.
     return Worker(new_uuid()[-12:], __version__, socket.gethostname())

@@ -56,22 +56,24 @@ class Limits:
     A request that would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a retry hint.
 
     Args:
-        max_concurrency: Runs that work at the same time; at least 1. What the agent's card says about it is advertised only.
-        max_queue: Runs beyond these that may wait, for their turn or for an approval.
-        max_task_bytes: Encoded bytes of the tasks that work and wait, together. Their objects in memory take two to three times
+        max_concurrency: Maximum number of runs that work at the same time; at least 1. The value in the agent's card is only
+            shown to callers.
+        max_queue: Maximum number of further runs that wait for a slot or for an approval.
+        max_task_bytes: Maximum encoded bytes of all tasks that work or wait. Their objects in memory take two to three times
             as much.
-        principal_share: Part of `max_queue`, `max_task_bytes`, `warm_bytes` and `max_live_text_bytes` that one principal may take;
-            more than 0, at most 1. All anonymous callers are one principal: where there are no others, 1.0 gives them all.
-        warm_tasks: Tasks that wait for input and are kept in memory, so that their next turn need not read their log.
-        warm_bytes: Encoded bytes of these tasks, together. The ones used least recently go first.
-        max_live_text_bytes: Bytes of the texts that models are producing, together; what goes beyond is not shown live.
-        batch_events: Events in one batch of a watch at most.
-        cancel_wait_s: How long a cancel waits for the run to end before it answers with the task as it is.
-        lease_ttl_s: How long this process may be silent before others take over its tasks.
-        max_resumes_without_progress: How often in a row a run is resumed whose process died while the run made no progress; then
-            its task fails, for it may be what ends the process. Orderly stops do not count. At least 1.
-        blocked_loop_s: How long the event loop may be blocked before the stack of its thread is logged, once; 0 never looks.
-        delta_interval_s: Time between two batches of live text to one reader at least; the first piece is sent at once.
+        principal_share: Part of `max_queue`, `max_task_bytes`, `warm_bytes` and `max_live_text_bytes` that one principal may use;
+            more than 0, at most 1. All anonymous callers are one principal: use 1.0 if there are no other callers.
+        warm_tasks: Maximum number of tasks kept in memory without a run: tasks that wait for input, so that their next turn does
+            not read their log, and tasks that ended while a caller streamed them, until that caller reads them.
+        warm_bytes: Maximum encoded bytes of these tasks. The least recently used ones are dropped first.
+        max_live_text_bytes: Maximum bytes of all texts that models are producing; text beyond is not shown live.
+        batch_events: Maximum number of events in one batch of a watch.
+        cancel_wait_s: How long a cancel waits for the end of the run before it returns the task as it is.
+        lease_ttl_s: How long the lease of this process is valid without a renewal; then other processes take over its tasks.
+        max_resumes_without_progress: How often in a row a run is resumed if its process died before the run made progress; then
+            its task fails, because the run may be what crashes the process. Orderly stops do not count. At least 1.
+        blocked_loop_s: How long the event loop may be blocked before the stack of its thread is logged, once; 0 disables this.
+        delta_interval_s: Minimum time between two batches of live text to one reader; the first piece is sent at once.
 
     Raises:
         InvalidArgumentError: A bound is out of range; names the field.
@@ -458,7 +460,7 @@ class TaskService:
         return self._watching.batches(find_start, StopAt.INTERRUPTED, deltas=deltas)
 
     def _keep_for_reader(self, run: Run) -> None:
-        """Keep the task in memory beyond its end: whoever reads the stream to its end usually gets the task then."""
+        """Keep the task in memory after its end: a caller usually gets the task after the last event of its stream."""
         run.is_streamed = True
         if run.has_ended and run.live.fold.is_terminal:
             self._tasks.warm.keep(run.live)
@@ -649,4 +651,4 @@ class TaskService:
 
 
 UNBEGUN = frozenset({TaskState.SUBMITTED})
-"""States of tasks without a worker that every start recovers; a service that resumes recovers WORKING as well."""
+"""States in which every start recovers a task without a worker; a service that resumes also recovers WORKING ones."""

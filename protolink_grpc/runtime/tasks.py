@@ -159,9 +159,9 @@ class WarmTasks:
     recently used of all.
 
     Args:
-        tasks: How many at most.
-        max_bytes: Encoded bytes of these tasks together.
-        principal_share: Part of both bounds that one principal may take.
+        tasks: Maximum number of tasks.
+        max_bytes: Maximum encoded bytes of these tasks.
+        principal_share: Part of both bounds that one principal may use.
     """
 
     def __init__(self, tasks: int, max_bytes: int, principal_share: float = 1.0) -> None:
@@ -171,14 +171,14 @@ class WarmTasks:
 
     @property
     def size(self) -> int:
-        """Encoded bytes of all of them, as they were when they were kept."""
+        """Encoded bytes of all tasks, measured when each was added."""
         return self._all.size
 
     def get(self, task_id: str) -> LiveTask | None:
         return self._all.tasks.get(task_id)
 
     def keep(self, live: LiveTask) -> None:
-        """Keep a task, the most recently used one now. One that is larger than its principal's share is not kept."""
+        """Add a task as the most recently used one. A task that is larger than its principal's share is not kept."""
         task_id, principal = live.fold.task_id, live.fold.principal
         self.forget(task_id)
         own = self._of.get(principal)
@@ -205,7 +205,7 @@ class WarmTasks:
 
 
 class _Bounded:
-    """Tasks in the order in which they were kept, with the bytes that each had then: it may grow meanwhile."""
+    """Tasks in the order of their addition, with the size that each had then, because a task may grow later."""
 
     def __init__(self, most: int, max_bytes: int) -> None:
         self.tasks: OrderedDict[str, LiveTask] = OrderedDict()
