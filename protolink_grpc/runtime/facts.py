@@ -38,7 +38,7 @@ from protolink_grpc.runtime.log import Fact, LiveTask
 from protolink_grpc.wire.events import event_from_frame
 
 GROUP = 256
-"""Facts that a handler may report before they are written: a batch of a watch, so that a live reader gets full ones."""
+"""Maximum number of emitted facts that wait to be written: one batch of a watch, so that live readers get full batches."""
 
 FLOW_PROMPT = "prompt"
 """Key of `Task.flow_state` that holds a flow's prompt for the current step."""
@@ -50,12 +50,12 @@ class Reporting:
     Facts are appended in groups. While the store writes one group, the handler fills the next.
 
     Attributes:
-        failed_action: Why the last action of this run that did not succeed failed; None where all succeeded.
-        last_output: The last artifact, or message of an agent, that the handler has published; None before the first.
+        failed_action: The failure of the last action that failed; None if none has failed.
+        last_output: The last artifact or agent message that the handler has published; None before the first.
         texts: The store of live text; None after the end of the run.
     """
 
-    # Defaults of the class, so that a run which reports nothing sets none of them.
+    # Class-level defaults: an attribute that a run never sets costs nothing.
     last_output: Message | Artifact | None = None
     failed_action: Failure | None = None
     texts: LiveTexts | None = None
@@ -63,7 +63,7 @@ class Reporting:
     _flushing: asyncio.Task[None] | None = None
     _scheduled: asyncio.Handle | None = None
     _failure: BaseException | None = None
-    # Set when an append has taken what was emitted; made when a handler first waits for that.
+    # Set when an append has taken the emitted facts; created when a handler first waits for that.
     _taken: asyncio.Event | None = None
 
     def __init__(self, live: LiveTask, run_id: str, principal: str) -> None:
@@ -78,11 +78,11 @@ class Reporting:
 
     @property
     def has_unrecorded(self) -> bool:
-        """Whether something was emitted that `flush` has to wait for, or has failed."""
+        """True if emitted facts are not recorded yet, or could not be recorded."""
         return bool(self._pending or self._recording or self._failure is not None or self._flushing is not None)
 
     async def progress(self, percent: float | None, message: str = "") -> None:
-        """Say how far the work is: percent from 0 to 100, or None where that is unknown.
+        """Report progress: percent from 0 to 100, or None if it is unknown.
 
         Raises:
             InvalidArgumentError: Another value; names `progress`.
@@ -90,29 +90,29 @@ class Reporting:
         await self.emit(TaskProgress(percent, message))
 
     async def artifact(self, artifact: Artifact, *, append: bool = False, last_chunk: bool = False) -> None:
-        """Publish an artifact now; with `append`, further parts of one with the same id."""
+        """Publish an artifact. With `append`, its parts are added to the artifact with the same id."""
         await self.emit(TaskArtifactUpdated(copy_artifact(artifact), append, last_chunk))
 
     def has_artifact(self, artifact_id: str) -> bool:
-        """Whether an artifact of that id is in the log; what was emitted is there after `flush`."""
+        """Return whether an artifact with this id is in the log. Emitted artifacts are in the log after `flush`."""
         return self.live.fold.artifact(artifact_id) is not None
 
     def has_message(self, message_id: str) -> bool:
-        """Whether a message of that id is in the log."""
+        """Return whether a message with this id is in the log."""
         return message_id in self.live.fold.message_ids
 
     async def message(self, message: Message) -> None:
-        """Publish a message now."""
+        """Publish a message."""
         await self.emit(TaskMessagesAdded((copy_message(message),)))
 
     async def emit(self, item: Any) -> None:
-        """Record a fact soon: at the next turn of the loop, together with what else is emitted until then.
+        """Record a fact in the next iteration of the event loop, together with all facts emitted until then.
 
         Args:
-            item: A payload of `models.events`, a RunEvent, a Message, an Artifact, or a dict for a kind of the application.
+            item: A payload of `models.events`, a RunEvent, a Message, an Artifact, or a dict for an event of the application.
 
         Raises:
-            InvalidArgumentError: Something else, or a fact that only the run itself may record.
+            InvalidArgumentError: Another type, or a fact that only the run itself may record.
             StoreError: An earlier fact could not be recorded.
         """
         fact = fact_from(item)
@@ -142,9 +142,9 @@ class Reporting:
         self.failed_action = payload.failure or self.failed_action
 
     async def _hand_over(self) -> None:
-        """Have what was emitted written, and return when the handler may emit the next group: while the store writes the first.
+        """Begin to write the emitted facts. Return when the handler may emit the next group, while the store writes this one.
 
-        Always lets the loop turn: a handler that never awaits would starve the readers of what it reports.
+        Always yields to the event loop: a handler that never awaits would block the readers of its reports.
         """
         self._flush_soon()
         while len(self._pending) >= GROUP and self._failure is None:
@@ -187,19 +187,19 @@ class Reporting:
             finally:
                 self._recording -= len(facts)
         if self._recording:
-            # Another task of this run has taken what we emitted along.
+            # An append of another asyncio task of this run includes these facts.
             await self.live.at_rest()
             if self._failure is not None:
                 raise self._failure
 
     def has_recorded(self, event: RunEvent) -> bool:
-        """Whether the event is one of this task's log, as `recorded_during` yields them."""
+        """Return whether the event is from this task's log, as `recorded_during` yields them."""
         return event.sequence is not None and event.task_id == self.task_id
 
     async def recorded_during(self, work: "asyncio.Task[Any]") -> AsyncGenerator[RunEvent, None]:
         """Yield the events that are recorded until `work`, a part of this run, has ended: each once, in the order of the log.
 
-        Closing the generator cancels `work` and waits for its end. What `work` raises is raised after the last event.
+        Closing the generator cancels `work` and waits for its end. An exception of `work` is raised after the last event.
 
         Raises:
             StoreError: The log cannot be read, or a fact could not be recorded.
@@ -229,32 +229,32 @@ class Reporting:
                 await asyncio.wait(pending)
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
-        """Show the next piece of a model's text to readers that asked for deltas: live, volatile, and without waiting for them.
+        """Send the next piece of a model's text to the readers of deltas, without waiting for them. Deltas are not stored.
 
-        The call's LlmCallStarted comes first. A further one, for another try, makes what was shown void, and the text begins at 0
-        again. LlmCallCompleted ends it, and so does the end of the run, after which pieces go nowhere. Lone surrogates, which UTF-8
-        cannot hold, are shown as `?`.
+        Emit the call's LlmCallStarted first. Another LlmCallStarted, for a retry, discards the text so far: it begins at offset 0
+        again. LlmCallCompleted and the end of the run end the text; later pieces are ignored. Lone surrogates, which UTF-8 cannot
+        encode, are replaced by `?`.
 
         Args:
-            offset: Where the text so far ends, in bytes of UTF-8; 0 begins it.
+            offset: Length of the text so far, in bytes of UTF-8; 0 begins a text.
 
         Raises:
-            InvalidArgumentError: It ends elsewhere.
+            InvalidArgumentError: The text so far has another length.
         """
         if self.texts is not None:
-            # What was emitted is recorded in this order: a reader with this sequence has it all.
+            # Emitted facts are recorded in this order: a reader at this sequence has all of them.
             after = self.live.fold.sequence + self._recording + len(self._pending)
             self.texts.write(
                 self.task_id, call_id, offset, text, after=after, principal=self.principal, run_id=self.run_id
             )
 
     def end_delta(self, call_id: str) -> None:
-        """Free the text of a call; emitting its LlmCallCompleted, or a further LlmCallStarted, does it too."""
+        """Delete the live text of a call. Emitting its LlmCallCompleted, or another LlmCallStarted, does the same."""
         if self.texts is not None:
             self.texts.end(self.task_id, call_id)
 
     def unrecorded(self) -> list[Fact]:
-        """What was emitted and is not recorded yet; it is the caller's to record from now on."""
+        """Return and remove the emitted facts that are not recorded yet. The caller must record them."""
         facts, self._pending = self._pending, []
         return facts
 
@@ -267,18 +267,18 @@ _NOTES: dict[Any, Callable[[Reporting, Any], None]] = {
     LlmCallFailed: Reporting._note_call,
     ActionEnded: Reporting._note_action,
 }
-"""What a run notes of the kinds that its handler emits; a look-up by class, because a handler may emit many thousands."""
+"""What a run does for emitted payloads, by class: one lookup, because a handler may emit many thousands."""
 
 
 def fact_from(item: Any) -> Fact:
-    """What a handler emits, as a fact.
+    """Return an emitted item as a fact.
 
     Raises:
-        InvalidArgumentError: Nothing that can be recorded; says what can.
+        InvalidArgumentError: The item cannot be recorded; the message lists what can.
     """
     payload = item.payload if isinstance(item, RunEvent) else item
     match payload:
-        # First, because it is what handlers emit by the thousands.
+        # First, because handlers emit thousands of these.
         case TaskProgress():
             payload.check()
             made: Fact = item
@@ -310,7 +310,7 @@ def fact_from(item: Any) -> Fact:
 
 
 def _without_flow_prompt(event: RunEvent) -> RunEvent:
-    """An event of another task, without a flow prompt: in the log of this task it would count as the agent's own."""
+    """Return an event of another task without its flow prompt, which would count as the agent's own in this task's log."""
     patch = event.payload
     if not isinstance(patch, TaskPatched) or FLOW_PROMPT not in patch.flow_state:
         return event
@@ -328,23 +328,23 @@ class Given:
 
 
 def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last: bool = False) -> list[Fact]:
-    """The facts by which `task`, as a handler left it, goes beyond the log.
+    """Return the differences between a handler's task and the log, as facts.
 
-    Costs what was added, not what was there before. Messages that are in the log already stay as they are.
+    The time depends on what was added, not on the length of the log. Messages that are already in the log stay unchanged.
 
     Args:
-        given: What the handler got. Only its own lists are known to hold what the log holds. Any other list, for instance
-            the lazy one of a peer's answer, is compared item by item. In the same way, a missing metadata key was removed
-            where `task` is the given one; any other task only adds. Its flow prompt stays out of the log: it may be a peer's
-            task, and the log says who set a prompt.
-        last: The task ends with these facts, and its fold with it: messages need not be copied for later turns.
+        given: The task that the handler received. Its own lists are known to begin with the items of the log. Any other list,
+            such as the lazy list of a peer's response, is compared item by item. A metadata key that is missing was removed if
+            `task` is the given task; any other task only adds keys, and its flow prompt is left out, because the log must show
+            who set a prompt and the task may be a peer's.
+        last: The task ends with these facts, so messages need not be copied for later turns.
     """
     added = _added_messages(fold, task.messages, None if given is None else given.messages)
     messages = tuple(added) if last else tuple(copy_message(message) for message in added)
-    said: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
+    spoken: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
     new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
-    facts = said + made if isinstance(task.get_last_item(), Artifact) else made + said
+    facts = spoken + made if isinstance(task.get_last_item(), Artifact) else made + spoken
     free = own_metadata(stored_metadata(task))
     is_given = given is not None and given.task is task
     metadata = _patch(fold.metadata, free, removing=is_given)
@@ -357,7 +357,7 @@ def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last
 
 
 def find_last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
-    """The last artifact or message among the facts, those of users left out: they are what the task was given."""
+    """Return the last artifact or agent message among the facts; None if there is none. Messages of users are input."""
     for fact in reversed(facts):
         if isinstance(fact, TaskArtifactUpdated):
             return fact.artifact
@@ -368,7 +368,7 @@ def find_last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
 
 
 def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
-    # Elements of the given list that were there before are the log's own; what follows them was added by the handler.
+    # The first elements of the given list are the log's own; the handler added those after them.
     first = messages.first_added if isinstance(messages, CopyOnRead) and messages.extends(given) else 0
     for index in range(first, len(messages)):
         if messages[index].id not in fold.message_ids:
@@ -401,11 +401,11 @@ def closing_status(
     usage: BudgetUsage | None = None,
     action: Failure | None = None,
 ) -> TaskStatusChanged:
-    """The status that a handler's answer ends the run with: its own state, or the state that its output implies.
+    """Return the status that ends a run: the state of the handler's task, or the state that its output implies.
 
     Args:
-        output: The last message or artifact of the run; None where it made none.
-        action: Why the last action of the run that failed did so: it is known better than the output says it.
+        output: The last message or artifact of the run; None if there is none.
+        action: The failure of the last action that failed; has more details than the output.
     """
     target = task.state
     if target not in TERMINAL and target not in INTERRUPTED:
@@ -422,7 +422,7 @@ def closing_status(
 
 
 def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure | None]:
-    """The state that follows from the parts of an output, and its failure if it has one: an error comes before a question."""
+    """Return the state that the parts of an output imply, and its failure if it has one. An error outranks a question."""
     asks: TaskState | None = None
     for part in output.parts if output is not None else ():
         content: Any = part.content
@@ -434,8 +434,8 @@ def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure
                 if error:
                     return TaskState.FAILED, _failure_of(error)
             case "status":
-                said = content.get("state") if isinstance(content, dict) else None
-                asks = asks or (_ASKING.get(said) if isinstance(said, str) else None)
+                state = content.get("state") if isinstance(content, dict) else None
+                asks = asks or (_ASKING.get(state) if isinstance(state, str) else None)
     return asks or TaskState.COMPLETED, None
 
 
@@ -448,14 +448,14 @@ def _failure_of(error: Any) -> Failure:
 
 
 _ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
-"""States of a status part that ask the caller for something; any other is a note and says nothing about the task."""
+"""States of a status part that request input from the caller. Other states do not change the state of the task."""
 
 
 def lost_status(state: TaskState, why: str) -> TaskStatusChanged:
-    """The status of a task whose run did not end by itself."""
+    """Return the status of a task whose run was lost."""
     return TaskStatusChanged(state, TaskState.FAILED, Failure.of(RUN_LOST, f"run lost: {why}"))
 
 
 def canceled_status(state: TaskState, request: CancelRequested) -> TaskStatusChanged:
-    """The status of a task whose cancellation was requested."""
+    """Return the status of a task whose cancellation was requested."""
     return TaskStatusChanged(state, TaskState.CANCELED, cancel_reason=request.reason)

@@ -1,7 +1,7 @@
-"""What earlier runs of a turn have done: the part of the log that a new run needs in order to go on where they stopped.
+"""The journal: what earlier runs of a turn have done, read from the log, so that a recovering run can continue their work.
 
-A run that takes over does the same work again, from the start; but whatever is in the journal is not done a second time: a model's
-answer is taken from there, and so is the outcome of an action. Only a recovered run reads one; all others begin with nothing.
+A recovering run starts again from the beginning of the turn. It takes responses of models and outcomes of actions from the journal
+instead of repeating the calls. Only a recovering run reads a journal.
 """
 
 from collections.abc import Iterable
@@ -37,20 +37,20 @@ from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame
 
 UNCERTAIN = "uncertain"
-"""Where a request's metadata says that it asks whether an action that was cut off may be repeated."""
+"""Metadata key of an approval request that asks whether an interrupted action may be repeated."""
 
 
 @dataclass(slots=True)
 class ActionRecord:
-    """How far an action has come.
+    """The recorded progress of an action.
 
     Args:
-        action: As it was prepared, before any edit.
-        requests: The questions asked about it that still count, oldest first. That an action may be repeated counts once.
-        answers: What was answered, by request id.
-        started: How often it began; an action that began and has no end is uncertain.
-        arguments: What it was last begun with.
-        ended: How it ended.
+        action: The action as it was prepared, before any edit.
+        requests: Its approval requests that are still valid, oldest first. A request to repeat the action is valid for one start.
+        answers: The answers, by request id.
+        started: How often it was started. An action that was started and has no end is uncertain.
+        arguments: Arguments of its last start.
+        ended: Its end; None if there is none.
     """
 
     action: RunAction
@@ -63,12 +63,12 @@ class ActionRecord:
 
 
 class Journal:
-    """Answers of models by call id, actions by position, and what all that used up.
+    """Responses of models by call id, actions by position, and the budget that they used.
 
     Attributes:
-        item: What the turn is about: the latest of the messages and artifacts that it began with.
-        made: Ids of those that its runs have published since.
-        warned: Limits of the budget whose warning is in the log.
+        item: The input of the turn: the latest of the messages and artifacts that it began with.
+        made: Ids of the messages and artifacts that the turn's runs have published.
+        warned: Names of budget limits whose warning is in the log.
     """
 
     __slots__ = (
@@ -108,7 +108,7 @@ class Journal:
 
     @classmethod
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
-        """The journal of the turn that `fold` is in."""
+        """Read the journal of the current turn of a task."""
         journal, references, after = cls(fold.usage), References(), fold.turn_sequence
         while frames := await store.read(fold.task_id, after, 1024):
             journal.take(references.whole(event_from_frame(frame)) for frame in frames)
@@ -117,14 +117,14 @@ class Journal:
 
     @property
     def usage(self) -> BudgetUsage | None:
-        """Of the whole task: what earlier turns recorded, and what the runs of this one spent until they were cut off."""
+        """Usage of the whole task: as recorded by earlier turns, plus that of this turn's runs until they were interrupted."""
         worked = self._worked + self._under_way()
         if not worked:
             return self._spent
         return (self._spent or BudgetUsage()).plus(BudgetUsage(runtime_seconds=worked / 1e6))
 
     def take(self, events: Iterable[RunEvent]) -> None:
-        """Take in the next events, in the order of the log."""
+        """Apply the next events, in the order of the log."""
         for event in events:
             micros = micros_from_iso(event.timestamp)
             self._take(event, micros)
@@ -164,7 +164,7 @@ class Journal:
                 self._opening.artifacts.append(each)
 
     def _take_call(self, event: RunEvent) -> None:
-        """Calls of models. A step is over with its answer; one that was cut off is taken again and counts once."""
+        """Apply events of model calls. An interrupted step is repeated and counts as one step."""
         match event.payload:
             case ContextPrepared(manifest=manifest, step=step):
                 self._estimates[step] = manifest.total_estimated_tokens
@@ -208,7 +208,7 @@ class Journal:
             case ActionEnded() as ended:
                 record.ended = ended
                 if ended.usage is not None:
-                    # Delegated work takes its time while we wait: it is in ours.
+                    # The time of delegated work is already part of the waiting time of this run.
                     self._spend(replace(ended.usage, runtime_seconds=0.0, metadata={}))
 
     def _requested(self, payload: ActionRequested) -> None:
@@ -224,17 +224,17 @@ class Journal:
     def _spend(self, used: BudgetUsage) -> None:
         self._spent = used if self._spent is None else self._spent.plus(used)
 
-    # Time. Nobody works while a person thinks: that time is not the run's.
+    # Time that the run waits for a person does not count as its runtime.
 
     def _begin(self, micros: int | None) -> None:
-        """A run begins, or ends with None."""
+        """Apply the begin of a run; None is its end."""
         if self._opening is not None:
             self.item, self._opening = self._opening.get_last_item(), None
         self._worked += self._under_way()
         self._begun, self._rests = micros, []
 
     def _under_way(self) -> int:
-        """How long the run under way has worked up to the last event; what comes after is not known to be work."""
+        """Return the working time, in microseconds, of the current run until the last event."""
         if self._begun is None:
             return 0
         rests = self._rests
@@ -249,11 +249,11 @@ class Journal:
             record.answers[decision.request_id] = decision
         asked = self._waiting.pop(decision.request_id, None)
         if asked is not None and self._begun is not None:
-            # A question of an earlier run was taken up again at some time after the last event.
+            # The current run resumed the wait for a request of an earlier run at some time after the last event.
             self._rests = _joined(self._rests, asked if asked >= self._begun else self._last, micros)
 
 
 def _joined(rests: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Spans in order that do not overlap, with one more that ends last."""
+    """Return ordered spans without overlaps, with one more span that ends last."""
     apart = [span for span in rests if span[1] < start]
     return [*apart, (min([start, *(span[0] for span in rests[len(apart) :])]), end)]

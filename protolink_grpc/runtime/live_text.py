@@ -1,13 +1,13 @@
-"""Text that models are producing, shown live: where its writers put it, how far each reader is, what a cut stream has left behind.
+"""Live text: the texts that models are producing, and the position of each reader in them.
 
-Nothing of it is stored: the finished text is in the log. A call has one text; its writer appends and goes on, and every reader
-pulls from where it is, so that a slow one gets bigger pieces later and costs nobody anything. Three rules tie a text to the log:
+Live text is not stored: the complete text is in the log. A call has one text. Its writer appends and never waits; each reader pulls
+from its own position, so a slow reader gets larger pieces later. Three rules relate a text to the log:
 
-- It is shown to a reader that has the call's LlmCallStarted already.
-- A further LlmCallStarted of the same call, another try, makes the earlier text void: the call's pieces begin at offset 0 again.
-- After the call's LlmCallCompleted none of its pieces follows.
+- A reader gets the text only after the call's LlmCallStarted.
+- Another LlmCallStarted of the same call, a retry, discards the earlier text: its pieces begin at offset 0 again.
+- No piece follows the call's LlmCallCompleted.
 
-So the pieces that a reader gets after the latest LlmCallStarted, put together, are a beginning of the call's text at any time.
+So at any time, the pieces that a reader got after the latest LlmCallStarted, joined, are a prefix of the call's text.
 """
 
 import asyncio
@@ -22,24 +22,24 @@ from protolink_grpc.models.events import TextDelta
 from protolink_grpc.wire.events import delta_frame, turn_of_call
 
 SEAL = 64
-"""Pieces of a text that are put together at the latest: a text of many small ones must not weigh more than its bytes."""
+"""Number of small pieces after which they are joined: many small objects use more memory than their bytes."""
 
 MAX_PULL = 1 << 20
-"""Bytes in one batch of deltas: gRPC receives 4 MiB by default."""
+"""Maximum bytes in one batch of deltas. Source: gRPC receives 4 MiB per message by default."""
 
 NEVER = sys.maxsize
 
 
 class _Text:
-    """What one try of one call has produced so far.
+    """The text of one attempt of one call so far.
 
     Attributes:
-        number: Of this text among all of the service: another try of the same call is another text.
-        after: Sequence that a reader has seen before it sees any of it.
-        principal: Owner of its task.
-        run_id: Run that produces it.
-        length: Of what readers see, in bytes of UTF-8.
-        written: Of all that was written; more than `length` where there was no room for the rest.
+        number: Serial number among all texts of the service; each attempt of a call has another one.
+        after: Readers get the text only after the event with this sequence.
+        principal: Owner of the task.
+        run_id: Run that produces the text.
+        length: Length that readers see, in bytes of UTF-8.
+        written: Length of all that was written; greater than `length` if there was no room for the rest.
     """
 
     __slots__ = ("_ends", "_fresh", "_pieces", "after", "length", "number", "principal", "run_id", "written")
@@ -68,7 +68,7 @@ class _Text:
             self._fresh = []
 
     def piece(self, offset: int, limit: int) -> str:
-        """The text from `offset` < `length` on, at most `limit` bytes and whole characters, one at least."""
+        """Return the text from `offset` < `length`: at most `limit` bytes of whole characters, but at least one character."""
         self._seal()
         at = bisect_right(self._ends, offset)
         start = offset - self._ends[at] + len(self._pieces[at])
@@ -92,7 +92,7 @@ LONGEST_CHARACTER = 4
 
 
 def _end_of_character(raw: bytes, most: int) -> int:
-    """The last place up to `most` where a character ends."""
+    """Return the last position up to `most` at which a character ends."""
     end = min(most, len(raw))
     while 0 < end < len(raw) and raw[end] & 0xC0 == 0x80:
         end -= 1
@@ -100,12 +100,12 @@ def _end_of_character(raw: bytes, most: int) -> int:
 
 
 class LiveTexts:
-    """The texts under way in the tasks of one agent. Used from one event loop.
+    """The live texts in the tasks of one agent. Used from one event loop.
 
     Args:
-        interval_s: Time between two pulls of one reader at least, however fast text comes; the first piece is shown at once.
-        max_bytes: Bytes of all texts together; a text for which there is no more room is not shown any further.
-        principal_share: Part of them that the tasks of one principal may have.
+        interval_s: Minimum time between two pulls of one reader; the first piece is returned at once.
+        max_bytes: Maximum bytes of all texts; a text that exceeds it is not shown any further.
+        principal_share: Part of `max_bytes` that the tasks of one principal may use.
     """
 
     def __init__(self, interval_s: float = 0.025, *, max_bytes: int = 16 << 20, principal_share: float = 1.0) -> None:
@@ -126,11 +126,11 @@ class LiveTexts:
     def write(
         self, task_id: str, call_id: str, offset: int, text: str, *, after: int, principal: str = "", run_id: str = ""
     ) -> None:
-        """Append to a text; offset 0 begins it, or begins it again. Never waits.
+        """Append to a text; offset 0 begins a new one. Never waits.
 
         Args:
-            after: Sequence of the log at or behind the call's LlmCallStarted. It, the principal and the run id are looked at
-                where the text begins.
+            after: Sequence of the call's LlmCallStarted, or a later one. Like the principal and the run id it is used only at
+                offset 0.
 
         Raises:
             InvalidArgumentError: The text so far does not end at `offset`.
@@ -157,7 +157,7 @@ class LiveTexts:
                 waiting.set_result(None)
 
     def end(self, task_id: str, call_id: str) -> None:
-        """Free the text of a call; its log says the rest."""
+        """Delete the text of a call."""
         texts = self._calls.get(task_id)
         text = texts.pop(call_id, None) if texts is not None else None
         if text is not None:
@@ -166,7 +166,7 @@ class LiveTexts:
                 del self._calls[task_id]
 
     def drop(self, task_id: str) -> None:
-        """Free all texts of a task: its run has ended."""
+        """Delete all texts of a task."""
         texts = self._calls.pop(task_id, None)
         if texts:
             for text in texts.values():
@@ -185,9 +185,9 @@ class LiveTexts:
             self._size_of[text.principal] = left
 
     def passed(self, task_id: str, frames: Iterable[bytes]) -> None:
-        """Hide the live text that these events supersede (a restarted or ended call), from all readers.
+        """Hide the text that these events supersede (a restarted or ended call) from all readers.
 
-        Usually the writer has already freed it before the event was recorded.
+        Usually the writer has already deleted it before the event was recorded.
         """
         for frame in frames:
             turn = turn_of_call(frame)
@@ -196,15 +196,15 @@ class LiveTexts:
                 text.after = NEVER
 
     def of(self, task_id: str) -> dict[str, _Text]:
-        """The texts under way in a task, by call."""
+        """Return the texts of a task, by call id."""
         return self._calls.get(task_id, {})
 
     def reader(self, task_id: str) -> "TextReader":
-        """A reader that has nothing yet."""
+        """Return a new reader, at the beginning of all texts."""
         return TextReader(self, task_id)
 
     async def news(self, task_id: str, grown: "asyncio.Future[None]") -> None:
-        """Wait until a text of the task grows, or `grown` is done. Canceling leaves nothing behind."""
+        """Wait until a text of the task grows, or `grown` is done."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(task_id, set())
         waiting.add(future)
@@ -217,7 +217,7 @@ class LiveTexts:
 
 
 class TextReader:
-    """How far one watcher of a task has been sent the texts under way."""
+    """The position of one reader in the live texts of a task."""
 
     __slots__ = ("_due", "_sent", "_task_id", "_texts")
 
@@ -228,14 +228,14 @@ class TextReader:
         self._due = 0.0
 
     def passed(self, frames: Iterable[bytes]) -> None:
-        """These events go to the watcher."""
+        """Note that these events are sent to the reader."""
         self._texts.passed(self._task_id, frames)
 
     def pull(self, after: int, now: float) -> list[TextDelta]:
-        """What there is beyond this reader's position, unless it pulled a moment ago.
+        """Return the text beyond this reader's position; nothing if its last pull was less than `interval_s` ago.
 
         Args:
-            after: Sequence of the last event that the watcher has.
+            after: Sequence of the last event that the reader has.
             now: Seconds of any clock that does not step back.
         """
         if now < self._due:
@@ -249,13 +249,13 @@ class TextReader:
             self._sent[call_id] = (text.number, offset + size)
             room -= size
             if room < LONGEST_CHARACTER:
-                return found  # there may be more: it need not wait
+                return found  # there may be more text: the next pull need not wait
         if found:
             self._due = now + self._texts.interval_s
         return found
 
     def _behind(self, after: int) -> list[tuple[str, _Text, int]]:
-        """The texts that have more than this reader, and how much it has."""
+        """Return the texts with more than this reader has, each with the reader's offset."""
         found = []
         for call_id, text in self._texts.of(self._task_id).items():
             if text.after <= after:
@@ -266,7 +266,7 @@ class TextReader:
         return found
 
     def frames(self, after: int) -> list[bytes]:
-        """`pull`, framed."""
+        """Return the result of `pull` as frames."""
         pieces = self.pull(after, asyncio.get_running_loop().time())
         return [delta_frame(self._task_id, piece) for piece in pieces]
 

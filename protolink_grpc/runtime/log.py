@@ -381,7 +381,7 @@ def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConf
 def _unpacked(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes, str]:
     """Return the payload of an event with its type, its encoded envelope and its action id."""
     if isinstance(event.payload, TextDelta):
-        raise InvalidArgumentError("a delta is no event of the log", field="payload")
+        raise InvalidArgumentError("a delta cannot be recorded in the log", field="payload")
     payload = event.payload if event.payload is not None else {}
     return payload, event.type, encode_envelope(event), event.action_id
 
