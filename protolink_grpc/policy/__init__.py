@@ -1,4 +1,4 @@
-"""What is allowed: capabilities, budgets, redaction. Pure decisions, without I/O; whoever acts on them lives above."""
+"""Policies and budgets: decisions without I/O."""
 
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactingFilter, RedactionPolicy
 from protolink_grpc.policy.budget import BudgetEnforcer, BudgetPolicy, BudgetPolicyLike, Reservation, effective

@@ -1,12 +1,12 @@
-"""How much a run may still do: limits, what counts against them, and shares for delegated work. Nothing is reported here.
+"""Enforces the budget of a run: limits, usage, and shares for delegated work.
 
-Theory of operation. An enforcer holds, per counted measure, what was *used* and what is *held* by open reservations; both
-count against the limit. A check adds up what the run would have used with the work it is asked for; below the *alert* of
-every measure, the least number that anybody could have to hear about, it says yes at once. Only from there on the policy is
-asked. Runtime is read from a clock that stands while a pause is open. Money is known only after a model call and in the currency
-that prices it: costs in the currency of `max_cost` count against it as one more measure, all of them are reported.
+Theory of operation. For each counted measure, an enforcer has the amount *used* and the amount *held* by open reservations; both
+count against the limit. A check adds the requested work. Below the *alert* of every measure, the smallest number that could cause
+a warning or a denial, it returns at once; only from there on the policy is evaluated. Runtime is measured by a clock that stops
+during pauses. Money is known only after a model call, in the currency of its price: costs in the currency of `max_cost` count
+against it as one more measure, and all costs are reported.
 
-Everything belongs to the event loop of its run; no method may be called from another thread.
+An enforcer belongs to the event loop of its run. No method may be called from another thread.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _BUILT_IN = BudgetPolicy()
 
 @dataclass(slots=True, eq=False)
 class Reservation:
-    """A share of a budget that delegated work may use up; made by `BudgetEnforcer.reserve`, and open until settled.
+    """A share of a budget for delegated work, created by `BudgetEnforcer.reserve` and open until it is settled.
 
     Args:
         budget: The limits of the delegated work.
@@ -56,16 +56,16 @@ class Reservation:
 
     @property
     def whole(self) -> BudgetUsage:
-        """What work would have used that used all of it."""
+        """The usage of work that has used all of the share."""
         cost = self.budget.max_cost
         return _usage_of(self._held, sum_of(() if cost is None else (cost,)))
 
     def settle(self, usage: BudgetUsage | None) -> None:
-        """Give back what is left; only the first call counts.
+        """Return the rest of the share to the budget. Only the first call has an effect.
 
         Args:
-            usage: What the work used, counted in full even if it is more than the share; its runtime is not counted,
-                because we have waited meanwhile. None, when nobody knows, counts the whole share.
+            usage: The usage of the work, which is counted in full even if it exceeds the share. Its runtime is not counted,
+                because the run has waited meanwhile. None (unknown) counts the whole share.
         """
         if self._open:
             self._open = False
@@ -80,19 +80,19 @@ class _Waiter:
 
 @checks_arguments
 class BudgetEnforcer:
-    """Counts what a run does and stops it at its limits.
+    """Counts the usage of a run and stops the run at its limits.
 
-    Every check looks at every limit, returns the warnings to report (each limit warns once), and raises
-    BudgetExceededError before the work that it is asked for is counted. The decisions carry the usage as it would be with
-    that work and with what reservations hold; `usage.metadata["reserved"]` says how much of it is held.
+    Every check considers every limit, returns the warnings to report (each limit warns once), and raises BudgetExceededError
+    before the requested work is counted. The decisions contain the usage including that work and the reservations;
+    `usage.metadata["reserved"]` is the reserved part.
 
     Args:
-        budget: The limits; one of 0 forbids.
-        policy: Judges them; BudgetPolicy() by default.
-        default_steps: Steps that one inference may take where `budget` does not limit them. Delegated work is not counted
-            against it: it has a default of its own.
-        usage: What earlier attempts have used, as in `restore_usage`.
-        clock: Seconds from any origin, never going back.
+        budget: The limits. A limit of 0 forbids the work.
+        policy: Evaluates the limits; BudgetPolicy() by default.
+        default_steps: Maximum steps of one inference if `budget` has no limit. Delegated work is not counted against it, because
+            it has its own default.
+        usage: The usage of earlier attempts, as in `restore_usage`.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -128,10 +128,10 @@ class BudgetEnforcer:
     # Checks before work
 
     def check_step(self, number: int = 0) -> tuple[BudgetDecision, ...]:
-        """Before a step of inference: count it.
+        """Check and count a step of inference. Called before the step.
 
         Args:
-            number: Which of its inference it is, from 1.
+            number: Number of the step in its inference, from 1.
         """
         warnings = self._check(_ONE_STEP)
         most = self._per_inference.max_steps
@@ -141,13 +141,13 @@ class BudgetEnforcer:
         return warnings
 
     def check_next_step(self) -> tuple[BudgetDecision, ...]:
-        """Whether one more step would be allowed; nothing is counted."""
+        """Check whether one more step would be allowed, without counting it."""
         return self._check(_ONE_STEP)
 
     def check_llm_call(self, input_tokens: int) -> tuple[BudgetDecision, ...]:
-        """Before each call of a model and each repetition of it: count the call and its estimated input.
+        """Check and count a model call with its estimated input. Called before each attempt.
 
-        A call that could not bring a single output token, or not cost anything, is refused as well.
+        The call is also refused if no output tokens or no money are left.
         """
         _check_amount(input_tokens, "input_tokens")
         output, cost = (1 if self._left(each) == 0 else 0 for each in (_OUTPUT_TOKENS, _COST))
@@ -157,27 +157,27 @@ class BudgetEnforcer:
         return warnings
 
     def check_tool_call(self) -> tuple[BudgetDecision, ...]:
-        """Before a tool runs: count the call."""
+        """Check and count a tool call. Called before the tool runs."""
         warnings = self._check(_ONE_TOOL_CALL)
         self._used[_TOOL_CALLS] += 1
         return warnings
 
     def check_runtime(self) -> tuple[BudgetDecision, ...]:
-        """Whether anything may go on; nothing is counted."""
+        """Check all limits without counting anything."""
         return self._check(_NOTHING)
 
-    # What is known only after the work
+    # Usage that is known only after the work
 
     def record_output_tokens(self, amount: int) -> tuple[BudgetDecision, ...]:
-        """Count what a model has answered, then raise if that is over the limit."""
+        """Count the output of a model, then raise if it exceeds the limit."""
         _check_amount(amount, "output_tokens")
         self._used[_OUTPUT_TOKENS] += amount
         return self._check(_NOTHING)
 
     def correct_input_tokens(self, estimated: int, actual: int) -> tuple[BudgetDecision, ...]:
-        """Put the provider's count in the place of our estimate.
+        """Replace the estimate by the provider's count.
 
-        Never raises BudgetExceededError: the answer is paid for, and the next check stops the run.
+        Never raises BudgetExceededError, because the answer is paid for. The next check stops the run.
         """
         _check_amount(actual, "input_tokens")
         self._used[_INPUT_TOKENS] = max(self._used[_INPUT_TOKENS] - estimated + actual, 0)
@@ -190,9 +190,9 @@ class BudgetEnforcer:
     def record_cost(
         self, cost: Cost | None, *, cached_input_tokens: int = 0, reasoning_tokens: int = 0
     ) -> tuple[BudgetDecision, ...]:
-        """Count what a model call cost, None where that is not known, and which of its tokens were cached or used to reason.
+        """Count the cost of a model call (None if unknown) and its cached and reasoning tokens.
 
-        Never raises BudgetExceededError: the answer is paid for, and the next check stops the run.
+        Never raises BudgetExceededError, because the answer is paid for. The next check stops the run.
         """
         self._cached_input_tokens += cached_input_tokens
         self._reasoning_tokens += reasoning_tokens
@@ -216,13 +216,13 @@ class BudgetEnforcer:
 
     @property
     def usage(self) -> BudgetUsage:
-        """What was used up to now; what reservations hold is not in it."""
+        """The current usage, without reservations."""
         return self._reading(self._used, self._costs, plain(self._metadata))
 
     def _reading(self, counts: Iterable[int], costs: tuple[Cost, ...], metadata: dict[str, Any]) -> BudgetUsage:
         return replace(
             _usage_of(counts, costs),
-            runtime_seconds=round(self._elapsed(), 6),  # as the log says it
+            runtime_seconds=round(self._elapsed(), 6),  # as in the log
             metadata=metadata,
             cached_input_tokens=self._cached_input_tokens,
             reasoning_tokens=self._reasoning_tokens,
@@ -239,7 +239,7 @@ class BudgetEnforcer:
         return None if limit is None else max(limit - self._elapsed(), 0.0)
 
     def remainder(self) -> RunBudget:
-        """What is neither used nor held."""
+        """What is neither used nor reserved."""
         left = [self._left(index) for index in range(len(_MEASURED))]
         return self._budget_of(left, self.remaining_seconds, self._budget.metadata, self._currency)
 
@@ -256,16 +256,16 @@ class BudgetEnforcer:
         )
 
     def evaluate(self) -> BudgetDecision:
-        """What the policy says about the usage as it is, reservations included."""
+        """The policy's decision about the current usage, including reservations."""
         return self._policy.evaluate(self._budget, self._usage_with(_NOTHING))
 
     # Time and earlier attempts
 
     def restore_usage(self, usage: BudgetUsage, *, warned: Iterable[str] = ()) -> None:
-        """Go on from what earlier attempts have used; it takes the place of what was counted here.
+        """Continue with the usage of earlier attempts, which replaces the current one.
 
         Args:
-            warned: Names of limits whose warning was reported already.
+            warned: Names of the limits whose warning has been reported.
         """
         self._costs = sum_of(usage.costs)
         self._used = _amounts_of(usage, self._currency)
@@ -279,7 +279,7 @@ class BudgetEnforcer:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While any such block is open, no time passes for max_runtime_seconds."""
+        """Stop the clock of max_runtime_seconds while such a block is open."""
         if self._pauses == 0:
             self._ran = self._elapsed()
         self._pauses += 1
@@ -292,16 +292,16 @@ class BudgetEnforcer:
     # Shares for delegated work
 
     async def reserve(self, wanted: RunBudget | None = None) -> Reservation:
-        """Set aside a share: of each limit what is wanted, at most what is left; no limit wanted takes all that is left.
+        """Reserve a share: for each limit the wanted amount, at most the rest; without a wanted amount the whole rest.
 
-        While others hold all that is left of a limit, this waits until one of them is settled, first come first served;
-        canceling the wait leaves nothing behind. A limit that is used up gives a share of 0, for work may need none of it.
-        Seconds are not divided: each share has those that remain. The caller bounds the wait, by `remaining_seconds` say.
-        A share of money is in the currency of our own `max_cost`; what is wanted in another one counts where we have no limit.
+        While other reservations hold the whole rest of a limit, this waits in line until one of them is settled. A limit that is
+        used up results in a share of 0, because the work may not need it. Seconds are not divided: each share has all remaining
+        ones. The caller limits the wait, for instance to `remaining_seconds`. A share of money is in the currency of this
+        budget's `max_cost`; a wanted amount in another currency applies only without such a limit.
 
         Raises:
-            BudgetExceededError: The work could not even begin: nothing is left of the steps, of the time, or neither a
-                call of a model nor one of a tool, and nobody holds any.
+            BudgetExceededError: The work could not start: no steps, no time, or neither model calls nor tool calls are left, and
+                none are reserved.
         """
         asked = wanted if wanted is not None else RunBudget()
         granted = None if self._waiters else self._grant(asked)
@@ -316,7 +316,7 @@ class BudgetEnforcer:
             raise
 
     def _grant(self, asked: RunBudget) -> Reservation | None:
-        """The share, or None while it is worth waiting."""
+        """Return the share, or None if the caller should wait."""
         wanted, left = _limits_of(asked), [self._left(index) for index in range(len(_MEASURED))]
         currency = self._currency or ("" if asked.max_cost is None else asked.max_cost.currency)
         if asked.max_cost is not None and asked.max_cost.currency != currency:
@@ -352,13 +352,13 @@ class BudgetEnforcer:
         self._serve_waiters()
 
     def _serve_waiters(self) -> None:
-        """Answer those who wait, oldest first, as far as it goes."""
+        """Grant waiting reservations, oldest first, as far as possible."""
         while self._waiters:
             waiter = self._waiters[0]
             if not waiter.granted.done():  # done: canceled
                 try:
                     granted = self._grant(waiter.wanted)
-                except BudgetExceededError as error:  # it belongs to the one who asked
+                except BudgetExceededError as error:  # the error is raised to the waiting caller
                     waiter.granted.set_exception(error)
                 else:
                     if granted is None:
@@ -367,7 +367,7 @@ class BudgetEnforcer:
             self._waiters.popleft()
 
     def _withdraw(self, waiter: _Waiter) -> None:
-        """Its caller was canceled, perhaps just after the answer. While it waits in the line it is passed over."""
+        """Withdraw a reservation whose caller was canceled, even if it has just been granted."""
         answered = waiter.granted
         if answered.done() and not answered.cancelled() and answered.exception() is None:
             answered.result().settle(BudgetUsage())
@@ -378,7 +378,7 @@ class BudgetEnforcer:
         for index, amount in enumerate(amounts):
             counts[index] += amount
 
-    # Judging
+    # Decisions
 
     def _check(self, asked: _Amounts) -> tuple[BudgetDecision, ...]:
         for used, held, more, alert in zip(self._used, self._held, asked, self._alerts, strict=True):
@@ -390,7 +390,7 @@ class BudgetEnforcer:
         return self._news(self._opinions(asked))
 
     def _news(self, found: tuple[BudgetDecision, ...]) -> tuple[BudgetDecision, ...]:
-        """What nobody was warned of yet; raises BudgetExceededError for what stops the work."""
+        """Return the new warnings. Raises BudgetExceededError for a denial."""
         _raise_if_stopped(found)
         new = [each for each in found if each.effect == BudgetEffect.WARN and each.limit_name not in self._warned]
         if new:
@@ -415,8 +415,10 @@ class BudgetEnforcer:
         return self._reading(whole, costs, plain(self._metadata) | ({"reserved": reserved} if reserved else {}))
 
     def _set_alerts(self) -> None:
-        """Recompute the numbers below which nobody needs to be asked: the next warning or denial of each limit."""
-        if type(self._policy) is not BudgetPolicy:  # what others think of can only be known by asking
+        """Recompute the alerts: the next warning or denial of each limit."""
+        if (
+            type(self._policy) is not BudgetPolicy
+        ):  # the decisions of an application's policy are unknown without evaluating it
             self._alerts: list[float] = [-math.inf] * len(_MEASURED)
             self._runtime_alert = -math.inf
             return
@@ -456,7 +458,7 @@ def _alert(limit: int | None, ratio: float) -> float:
     if limit is None:
         return math.inf
     over = limit + 1
-    # At least 1: nothing warns while nothing is used, so a limit of 0 needs no look before it is passed.
+    # At least 1: without usage there are no warnings, so a limit of 0 matters only when it is exceeded.
     return max(min(ratio * limit, over), 1) if limit else over
 
 

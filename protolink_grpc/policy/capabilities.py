@@ -1,6 +1,6 @@
-"""Whether an action may run: rules about the capabilities it needs, the run's permissions, the stricter of the two.
+"""Decides whether an action may run: by the agent's rules and the run's permissions, of which the stricter one applies.
 
-Nobody is asked for an approval here and nothing is recorded; `decide` is what the runtime calls.
+The runtime calls `decide`. This module requests no approvals and records nothing.
 """
 
 import uuid
@@ -34,20 +34,20 @@ from protolink_grpc.models.rules import (
 log = get_logger(__name__)
 
 RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
-"""An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`; rules of a policy may demand
-`scopes`, too."""
+"""An effect (True allows, False denies), or an object with `effect`, `editable` and `expires_s`; rules of a policy may also have
+`scopes`."""
 
 POLICY_SOURCE, CONTEXT_SOURCE = "policy", "context"
-"""What `metadata["sources"]` of a decision names: the agent's policy, the run's context."""
+"""The values of `metadata["sources"]` of a decision: the agent's policy, the run's context."""
 
 
 class Policy(Protocol):
-    """Decides about actions; an application's own may look at all of an action, not just at its capabilities."""
+    """Decides about actions. An application's own policy can use all fields of an action, not only its capabilities."""
 
     async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
-        """Judge `action`. Both arguments are copies.
+        """Decide about `action`. Both arguments are copies.
 
-        For `require_approval`, `metadata` may say `editable` (the approver may change the arguments) and `expires_s`.
+        For `require_approval`, `metadata` may contain `editable` (the approver may change the arguments) and `expires_s`.
         """
         ...
 
@@ -56,17 +56,18 @@ class Policy(Protocol):
 class CapabilityPolicy:
     """Rules by capability name: `records.write`, `records.*` for all names below it, `*` for all.
 
-    The closest rule speaks for each capability that an action needs (the name, then the longest namespace, then `*`, then
-    the default), the strictest of them for the action. An action that needs none is allowed; a canceled run may do nothing.
-    A rule with `scopes`, say `{"effect": "allow", "scopes": ["pay"]}`, denies where the caller of the run lacks one of them.
+    The most specific rule applies to each capability of an action (the name, then the longest namespace, then `*`, then the
+    default), and the strictest of these rules applies to the action. An action without capabilities is allowed. A canceled run
+    may do nothing. A rule with `scopes`, for instance `{"effect": "allow", "scopes": ["pay"]}`, denies if the caller of the run
+    does not have all of them.
 
     Args:
-        rules: Capability or wildcard -> effect. Words are read without regard to case and to `-` or `_`.
-        default_effect: What holds where no rule speaks.
+        rules: Capability or wildcard -> effect. Effects are read ignoring case and the difference between `-` and `_`.
+        default_effect: The effect for capabilities without a rule.
         name: `policy_name` of the decisions.
 
     Raises:
-        InvalidArgumentError: A rule that cannot be read; names it.
+        InvalidArgumentError: A rule is invalid; names it.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ def _rule_name(name: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _PolicyRule:
-    """A rule and the scopes that it demands. Only a policy's own: permissions travel on, to where the caller is another one."""
+    """A rule with required scopes. Permissions have no scopes, because they are passed on to agents with another caller."""
 
     rule: Rule
     scopes: frozenset[str] = frozenset()
@@ -136,7 +137,7 @@ class _PolicyRule:
 
 
 def _strict_rule(value: object, field: str) -> _PolicyRule:
-    """A rule whose author can be told about misspelled keys, unlike the sender of permissions."""
+    """Parse a policy's rule. Unlike in permissions, unknown keys are errors."""
     scopes: frozenset[str] = frozenset()
     if isinstance(value, Mapping):
         scopes = _read_scopes(value, field)
@@ -156,7 +157,7 @@ def _read_scopes(value: Mapping[str, Any], field: str) -> frozenset[str]:
     return frozenset(map(str, scopes))
 
 
-# Verdicts on single capabilities, and the decision that they add up to
+# Decisions about single capabilities, and their combination
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +210,10 @@ def _canceled(policy_name: str) -> PolicyDecision:
 
 
 def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> PolicyDecision | None:
-    """What the permissions of a run say about `action`; None when they say nothing.
+    """The effect of a run's permissions on `action`, or None if they have no rule for it.
 
-    They map names as in CapabilityPolicy to rules, at the top or under `capabilities`, or both; `default` is for the
-    names that none speaks for. A value that is an object of the application, such as `{"paths": [...]}`, grants and is no
-    rule; a word that is no effect denies.
+    They map names as in CapabilityPolicy to rules, at the top level, under `capabilities`, or both. `default` applies to all
+    other names. An object of the application, such as `{"paths": [...]}`, allows and is not a rule. An unknown effect denies.
     """
     if not permissions or not action.capabilities:
         return None
@@ -233,16 +233,16 @@ _ALLOW, _DENY = Rule(PolicyEffect.ALLOW), Rule(PolicyEffect.DENY)
 
 
 def narrow(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
-    """Permissions under which every action fares as under the stricter of `a` and `b`.
+    """Combine permissions, so that for every action the stricter of `a` and `b` applies.
 
-    Where both name something in the application's own words, keys of `a` win: pass what is granted first, what is asked
-    for second.
+    Of two application objects under one name, the keys of `a` take precedence: pass the granted permissions first, then the
+    requested.
     """
     ours, our_default = read_permissions(a)
     theirs, their_default = read_permissions(b)
     found: dict[str, Permission | None] = {}
     for name in (*ours, *(each for each in theirs if each not in ours)):
-        # A wildcard is looked up like a name: what is closest to it is closest to all names that only it speaks for.
+        # A wildcard is looked up like a name: its most specific rule is also that of all names to which only the wildcard applies.
         one, other = find(ours, name), find(theirs, name)
         found[name] = both(one[1] if one else our_default, other[1] if other else their_default)
     return permissions_json(
@@ -254,13 +254,13 @@ def narrow(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def decide(policy: Policy | None, action: RunAction, context: RunContext) -> PolicyDecision:
-    """The stricter of what `policy` and the permissions of `context` say; `metadata["sources"]` names which decided.
+    """Return the stricter of the decisions of `policy` and of the permissions of `context`.
 
-    Without a policy everything is allowed that the permissions allow. A policy that raises denies. A canceled run may do
-    nothing, whatever the policy says.
+    `metadata["sources"]` of the decision names those that it is based on. Without a policy, the permissions decide alone. A
+    policy that raises denies. A canceled run may do nothing.
 
     Raises:
-        TypeError: The policy answered something else than a well-formed PolicyDecision.
+        TypeError: The policy returned something other than a valid PolicyDecision.
     """
     if context.canceled:
         return _canceled(_policy_name(policy))
@@ -279,7 +279,9 @@ def _policy_name(policy: Policy | None) -> str:
 
 
 async def _ask(policy: Policy, action: RunAction, context: RunContext) -> PolicyDecision:
-    if type(policy) is CapabilityPolicy:  # ours: it keeps and changes nothing, so it needs no copies
+    if (
+        type(policy) is CapabilityPolicy
+    ):  # this package's own policy does not change or keep its arguments, so it needs no copies
         return await policy.evaluate(action, context)
     name = _policy_name(policy)
     copies = _copy(action), context.copy()
@@ -313,7 +315,7 @@ def _checked(answer: object, name: str) -> PolicyDecision:
 
 
 def _terms_of(metadata: Mapping[str, Any], name: str) -> Rule:
-    """How a decision wants to be approved."""
+    """The approval terms of a decision."""
     editable = metadata.get("editable", False)
     if not isinstance(editable, bool):
         raise TypeError(f"`editable` of the policy {name} must be true or false")

@@ -1,4 +1,4 @@
-"""What the limits of a run mean: when one is near or passed, and which of two is the stricter. Nothing is counted here."""
+"""The evaluation of limits: when one is near or exceeded, and which of two is stricter. This module does not count."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,15 +11,15 @@ from protolink_grpc.models.cost import MICROS, Cost, amount_text, micros_in
 from protolink_grpc.models.json_value import plain
 
 MEASURES = ("steps", "llm_calls", "tool_calls", "runtime_seconds", "input_tokens", "output_tokens")
-"""Fields of BudgetUsage in the order in which limits are looked at; the limit of each is `max_` + its name. After them comes
+"""Fields of BudgetUsage in the order in which limits are evaluated. The limit of each is `max_` + its name. After them comes
 `max_cost`."""
 
 
 class BudgetPolicyLike(Protocol):
-    """What an application may bring instead of BudgetPolicy; every effect but allow and warn stops the work."""
+    """An application's replacement for BudgetPolicy. Every effect except allow and warn stops the work."""
 
     def evaluate(self, budget: RunBudget, usage: BudgetUsage) -> BudgetDecision:
-        """Judge `usage`, which includes the work that is asked for and what delegated work holds."""
+        """Decide about `usage`, which includes the requested work and reservations."""
         ...
 
 
@@ -29,7 +29,7 @@ class BudgetPolicy:
     """Deny above a limit, warn near it.
 
     Args:
-        warning_ratio: Share of a limit from which on to warn, above 0; above 1 it never warns.
+        warning_ratio: Fraction of a limit at which to warn, above 0; above 1 it never warns.
     """
 
     warning_ratio: float = 0.8
@@ -39,12 +39,12 @@ class BudgetPolicy:
             raise InvalidArgumentError("must be a number above 0", field="warning_ratio")
 
     def evaluate(self, budget: RunBudget, usage: BudgetUsage) -> BudgetDecision:
-        """The first limit that denies, else the first that warns, else allow; in the order of RunBudget's fields."""
+        """Return the first denial, otherwise the first warning, otherwise allow; in the order of RunBudget's fields."""
         found = self.decisions(budget, usage)
         return found[0] if found else BudgetDecision(effect=BudgetEffect.ALLOW, usage=usage)
 
     def decisions(self, budget: RunBudget, usage: BudgetUsage) -> tuple[BudgetDecision, ...]:
-        """One decision per limit that is passed or near: denials before warnings, each in the order of RunBudget."""
+        """Return one decision per limit that is near or exceeded: denials, then warnings, in the order of RunBudget's fields."""
         over: list[BudgetDecision] = []
         near: list[BudgetDecision] = []
         for measure in MEASURES:
@@ -66,11 +66,11 @@ class BudgetPolicy:
     def _judge_cost(
         self, limit: Cost, usage: BudgetUsage, over: list[BudgetDecision], near: list[BudgetDecision]
     ) -> None:
-        """Costs in other currencies than the limit's do not count."""
+        """Evaluate the cost. Costs in other currencies than the limit's are not counted."""
         micros = micros_in(usage.costs, limit.currency)
         numbers, found = ("max_cost", micros / MICROS, limit.units), f"max_cost: {amount_text(micros)} {limit.currency}"
         if micros > limit.micros:
-            # A call whose price is not known yet is asked for as the least that one could cost.
+            # A requested call, whose price is unknown, counts as the smallest amount.
             is_next = micros - limit.micros == 1
             message = (
                 f"max_cost: the limit of {limit} is reached" if is_next else f"{found} is over the limit of {limit}"
@@ -81,9 +81,9 @@ class BudgetPolicy:
 
 
 def effective(limit: RunBudget, asked: RunBudget) -> RunBudget:
-    """The smaller of two limits, field by field; None is no limit. Of equal metadata keys those of `limit` win.
+    """The smaller of two budgets, field by field; None means no limit. Metadata of `limit` takes precedence.
 
-    So does its `max_cost` where the two are in different currencies: they cannot be compared.
+    If the two `max_cost` are in different currencies, that of `limit` applies.
     """
     least = {f"max_{each}": smaller(getattr(limit, f"max_{each}"), getattr(asked, f"max_{each}")) for each in MEASURES}
     cost = smaller_cost(limit.max_cost, asked.max_cost)
@@ -91,14 +91,14 @@ def effective(limit: RunBudget, asked: RunBudget) -> RunBudget:
 
 
 def smaller_cost(one: Cost | None, other: Cost | None) -> Cost | None:
-    """The smaller of two amounts, where None is larger than any; `one` where they are in different currencies."""
+    """The smaller of two amounts; None means no limit. If the currencies differ, this is `one`."""
     if one is None or other is None:
         return other if one is None else one
     return other if other.currency == one.currency and other.micros < one.micros else one
 
 
 def smaller(one: Any, other: Any) -> Any:
-    """The smaller of two numbers, where None is larger than any."""
+    """The smaller of two numbers; None means no limit."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
