@@ -64,7 +64,7 @@ def test_messages_without_ids_are_known_by_what_they_say() -> None:
 def test_the_scopes_of_a_caller_are_those_of_its_credentials() -> None:
     context = {"run_id": "r", "principal": "root", "scopes": ["everything"]}
     submission = submission_of(asked(body(metadata={"run_context": context})))
-    submission.known_as("ann")
+    submission.set_caller("ann")
     assert submission.context is not None
     assert (submission.context.principal, submission.context.scopes) == ("ann", ("pay",))
 

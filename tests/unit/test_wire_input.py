@@ -128,5 +128,5 @@ def test_what_a_caller_says_about_a_cancellation_is_not_recorded() -> None:
     task = Task("t", messages=[Message.user("x")])
     RunContext("run", created_at=NOON).cancel("enough").attach_to_task(task)
     submission = Submission.of(task)
-    submission.known_as("ann")
+    submission.set_caller("ann")
     assert submission.context == RunContext("run", created_at=NOON)
