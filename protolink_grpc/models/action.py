@@ -103,6 +103,7 @@ class ApprovalRequest(JsonForm):
         task_id: The waiting task.
         expires_at: ISO 8601 UTC; from this time on the request counts as denied. None means that it does not expire.
         editable: The answer may replace the arguments.
+        uncertain: An earlier run began the action, and its outcome is not known: to approve means to run it again.
     """
 
     action: RunAction
@@ -114,10 +115,7 @@ class ApprovalRequest(JsonForm):
     task_id: str = ""
     expires_at: Time | None = None
     editable: bool = False
-
-
-EXPIRED_KEY = "expired"
-"""Metadata key of a decision that denies a request because it expired."""
+    uncertain: bool = field(default=False, metadata=ONLY_IF_SET)
 
 
 class ApprovalState(OpenEnum):
@@ -139,6 +137,7 @@ class ApprovalDecision(JsonForm):
     Args:
         edited_arguments: Replacement of the requested arguments; None leaves them unchanged, {} runs without arguments.
         fingerprint: `Approval.etag` as shown to the approver. Empty means that it is not compared.
+        expired: No answer arrived in time. Only the runtime sets it.
     """
 
     approved: bool
@@ -149,13 +148,14 @@ class ApprovalDecision(JsonForm):
     decided_at: Time = field(default_factory=utc_now)
     edited_arguments: dict[str, Any] | None = None
     fingerprint: str = ""
+    expired: bool = field(default=False, metadata=ONLY_IF_SET)
 
     @property
     def state(self) -> ApprovalState:
-        """State of the approval after this answer: approved, denied, or expired for a denial marked with `EXPIRED_KEY`."""
+        """State of the approval after this answer: approved, denied, or expired for a denial because of the time."""
         if self.approved:
             return ApprovalState.APPROVED
-        return ApprovalState.EXPIRED if self.metadata.get(EXPIRED_KEY) else ApprovalState.DENIED
+        return ApprovalState.EXPIRED if self.expired else ApprovalState.DENIED
 
 
 @dataclass(frozen=True, slots=True)

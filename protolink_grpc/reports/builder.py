@@ -193,9 +193,7 @@ class ReportBuilder:
             decision.request_id, ReportedApproval(decision.request_id, event.action_id, event.run_id)
         )
         approval.decision, approval.decided_at = decision, event.timestamp
-        approval.state = "approved" if decision.approved else "denied"
-        if decision.metadata.get("expired"):
-            approval.state = "expired"
+        approval.state = decision.state.value
         if approval.asked_at:
             approval.waited_micros = _between(approval.asked_at, event.timestamp)
         self._show(decision.request_id, event)

@@ -36,9 +36,6 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame
 
-UNCERTAIN = "uncertain"
-"""Metadata key of an approval request that asks whether an interrupted action may be repeated."""
-
 
 @dataclass(slots=True)
 class ActionRecord:
@@ -204,7 +201,7 @@ class Journal:
             case ActionStarted(arguments=arguments):
                 record.started += 1
                 record.arguments = arguments
-                record.requests = [each for each in record.requests if not each.metadata.get(UNCERTAIN)]
+                record.requests = [each for each in record.requests if not each.uncertain]
             case ActionEnded() as ended:
                 record.ended = ended
                 if ended.usage is not None:

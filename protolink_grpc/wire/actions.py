@@ -60,6 +60,7 @@ APPROVAL_DECISION: Final = Codec(
     decided_at="decide_time",
     request_id=LeftOut("The approval that it is in names itself."),
     fingerprint=LeftOut("It is compared when the answer arrives."),
+    expired=LeftOut("The state of the approval says it."),
 )
 
 APPROVAL_REQUEST: Final = Codec(
@@ -98,7 +99,12 @@ def approval_from_pb(pb: approval_pb2.Approval, field: str = "approval") -> Appr
     """
     request, decision = APPROVAL_REQUEST.from_pb(pb, field), None
     if pb.HasField("decision"):
-        decision = APPROVAL_DECISION.from_pb(pb.decision, f"{field}.decision", request_id=request.request_id)
+        decision = APPROVAL_DECISION.from_pb(
+            pb.decision,
+            f"{field}.decision",
+            request_id=request.request_id,
+            expired=pb.state == approval_pb2.APPROVAL_STATE_EXPIRED,
+        )
     return Approval(request, APPROVAL_STATES.read(pb.state), decision, pb.etag or request.action.fingerprint)
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, assert_never
 
 from google.protobuf.message import DecodeError
-from plgrpc.v1 import context_pb2, policy_pb2, task_pb2, usage_pb2
+from plgrpc.v1 import approval_pb2, context_pb2, policy_pb2, task_pb2, usage_pb2
 from plgrpc.v1 import event_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
@@ -644,6 +644,7 @@ def _required_to_pb(payload: ev.ApprovalRequired) -> pb.ApprovalRequired:
         approval_id=request.request_id,
         etag=payload.etag or request.action.fingerprint,
         edit=EDITS[request.editable],
+        uncertain=request.uncertain,
         expire_time=timestamp_to_pb(request.expires_at) if request.expires_at else None,
         metadata_json=json_object_to_pb(request.metadata),
     )
@@ -668,6 +669,7 @@ def _required_from_pb(event: pb.RunEvent) -> ev.ApprovalRequired:
             else None
         ),
         editable=required.edit == policy_pb2.APPROVAL_EDIT_ARGUMENTS,
+        uncertain=required.uncertain,
     )
     return ev.ApprovalRequired(request, required.etag, abridged=True)
 
@@ -782,7 +784,10 @@ def _action_payload_from_pb(event: pb.RunEvent, kind: str) -> ev.Payload:
             decided = event.approval_decided
             _require(decided.approval_id, "approval_decided.approval_id")
             decision = APPROVAL_DECISION.from_pb(
-                decided.decision, "approval_decided.decision", request_id=decided.approval_id
+                decided.decision,
+                "approval_decided.decision",
+                request_id=decided.approval_id,
+                expired=decided.state == approval_pb2.APPROVAL_STATE_EXPIRED,
             )
             return ev.ApprovalDecided(decision, decided.request_id)
         case "action_started":

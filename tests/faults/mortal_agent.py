@@ -163,7 +163,7 @@ async def person(client: AgentClient, folder: Path) -> None:
     async for approval in client.watch_approvals():
         request, action = approval.request, approval.request.action
         if approval.state is ApprovalState.PENDING:
-            uncertain = bool(request.metadata.get("uncertain"))
+            uncertain = request.uncertain
             happened = f"{action.name} {action.action_id}" in lines(folder / "ran")
             note(folder / "asked", f"{'uncertain' if uncertain else 'new'} {action.name}")
             await client.respond_approval(None, approval, not (uncertain and happened))

@@ -50,19 +50,16 @@ def fold() -> TaskFold:
 
 
 @pytest.mark.parametrize(
-    ("approved", "metadata", "state"),
+    ("approved", "expired", "state"),
     [
-        (True, {}, ApprovalState.APPROVED),
-        (False, {}, ApprovalState.DENIED),
-        (False, {"expired": True}, ApprovalState.EXPIRED),
-        (False, {"expired": False}, ApprovalState.DENIED),
-        (True, {"expired": True}, ApprovalState.APPROVED),  # time never says yes
+        (True, False, ApprovalState.APPROVED),
+        (False, False, ApprovalState.DENIED),
+        (False, True, ApprovalState.EXPIRED),
+        (True, True, ApprovalState.APPROVED),  # time never says yes
     ],
 )
-def test_an_answer_says_where_it_leaves_the_question(
-    approved: bool, metadata: dict[str, Any], state: ApprovalState
-) -> None:
-    assert ApprovalDecision(approved, "r", metadata=metadata).state is state
+def test_an_answer_says_where_it_leaves_the_question(approved: bool, expired: bool, state: ApprovalState) -> None:
+    assert ApprovalDecision(approved, "r", expired=expired).state is state
 
 
 def test_an_approval_survives_its_json_form() -> None:

@@ -139,7 +139,7 @@ def test_an_approval_is_a_record_with_how_long_it_waited() -> None:
     ("decision", "state"),
     [
         (ApprovalDecision(False, "q1"), "denied"),
-        (ApprovalDecision(False, "q1", metadata={"expired": True}), "expired"),
+        (ApprovalDecision(False, "q1", expired=True), "expired"),
         (None, "pending"),
     ],
 )

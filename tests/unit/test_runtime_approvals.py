@@ -233,7 +233,8 @@ async def test_of_answers_that_race_exactly_one_counts(opened: Open) -> None:
 async def test_nobody_can_say_that_time_has_answered(opened: Open) -> None:
     service = await opened()
     await ask(service, "one")
-    approval, _ = await respond(service, answer("r-one", False, metadata={"expired": True, "via": "phone"}), "ada")
+    said = replace(answer("r-one", False, metadata={"via": "phone"}), expired=True)
+    approval, _ = await respond(service, said, "ada")
     assert approval.state is ApprovalState.DENIED
     assert approval.decision is not None
     assert approval.decision.metadata == {"via": "phone"}

@@ -176,7 +176,7 @@ async def test_what_a_person_denies_does_not_run_and_says_why() -> None:
 
 async def test_an_answer_that_time_gave_counts_as_no() -> None:
     def late(request: ApprovalRequest) -> ApprovalDecision:
-        return ApprovalDecision(False, request.request_id, "nobody answered in time", metadata={"expired": True})
+        return ApprovalDecision(False, request.request_id, "nobody answered in time", expired=True)
 
     shop, action_context = Shop(), ActionContext(late)
     with pytest.raises(ActionDeniedError, match="nobody answered in time"):
@@ -877,7 +877,7 @@ async def test_an_uncertain_call_is_repeated_only_when_somebody_says_so() -> Non
     assert (action_context.types, shop.sold) == ([*ASKED, *RAN], [3, 3])
     ((request, committed),) = action_context.asked
     assert committed == 1
-    assert request.metadata["uncertain"] is True
+    assert request.uncertain is True
     assert "approve to run it again" in request.metadata["reason"]
 
 
@@ -989,7 +989,7 @@ async def test_however_often_a_process_dies_a_call_runs_twice_only_where_it_may(
     logs: list[list[RunEvent]] = []
 
     def asked(request: ApprovalRequest) -> ApprovalDecision:
-        return no(request) if request.metadata.get("uncertain") else answer(request)
+        return no(request) if request.uncertain else answer(request)
 
     def scene_of(dies_at: int) -> ActionContext:
         action_context = ActionContext(asked, journal=journal_of(*logs), budget=RunBudget(max_tool_calls=1))

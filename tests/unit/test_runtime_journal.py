@@ -80,8 +80,8 @@ def timed(*facts: tuple[float, Any]) -> Journal:
     return journal
 
 
-def question(request_id: str, name: str = "buy", **metadata: Any) -> RunEvent:
-    return of(name, ApprovalRequired(ApprovalRequest(action(name), VERDICT, request_id=request_id, metadata=metadata)))
+def question(request_id: str, name: str = "buy", **more: Any) -> RunEvent:
+    return of(name, ApprovalRequired(ApprovalRequest(action(name), VERDICT, request_id=request_id, **more)))
 
 
 def answer(request_id: str, approved: bool = True) -> ApprovalDecided:

@@ -115,6 +115,8 @@ def _approval(
     request: ApprovalRequest, state: ApprovalState, decision: ApprovalDecision | None, fingerprint: str
 ) -> Approval:
     answer = None if decision is None else _recorded(decision, request.request_id)
+    if answer is not None:
+        answer = dataclasses.replace(answer, expired=state is ApprovalState.EXPIRED)
     return Approval(request, state, answer, fingerprint)
 
 
@@ -139,7 +141,9 @@ FULL_ACTION = RunAction(
     call_id="call",
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files.delete",), {"rule": 2})
-FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON, True)
+FULL_REQUEST = ApprovalRequest(
+    FULL_ACTION, FULL_VERDICT, "run", "request", NOON, {"urgent": True}, "task", NOON, True, True
+)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", {"via": "cli"}, NOON, {"path": "/data/b"}, "0" * 64)
 FULL_APPROVAL = Approval(FULL_REQUEST, ApprovalState.APPROVED, _recorded(FULL_ANSWER, "request"), "1" * 64)
 
@@ -169,7 +173,7 @@ PAIRS = {
         approval_decisions.map(_given),
         _answer_to_pb,
         _answer_from_pb,
-        frozenset({"decided_by"}),
+        frozenset({"decided_by", "expired"}),
     ),
     "approval": Pair(FULL_APPROVAL, approvals, wire.approval_to_pb, wire.approval_from_pb),
 }

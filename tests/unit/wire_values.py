@@ -247,7 +247,16 @@ policy_decisions = st.builds(
     PolicyDecision, st.sampled_from(PolicyEffect), texts, texts, st.lists(texts, max_size=2).map(tuple), objects
 )
 approval_requests = st.builds(
-    ApprovalRequest, actions, policy_decisions, maybe_names, spoken_names, times, objects, texts, st.none() | times
+    ApprovalRequest,
+    actions,
+    policy_decisions,
+    maybe_names,
+    spoken_names,
+    times,
+    objects,
+    texts,
+    st.none() | times,
+    *[st.booleans()] * 2,
 )
 approval_decisions = st.builds(
     ApprovalDecision, st.booleans(), spoken_names, texts, texts, objects, times, st.none() | objects
@@ -449,7 +458,7 @@ FULL_ACTION = RunAction(
     "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON, "call"
 )
 FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
-FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True)
+FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS)
 FULL_TOOL = ToolDescription(
     *("name", "title", "what it does", FACTS, FACTS, "acme.v1.In", "acme.v1.Out", True, True, True, True),

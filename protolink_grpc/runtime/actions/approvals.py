@@ -26,7 +26,6 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import (
-    EXPIRED_KEY,
     Approval,
     ApprovalDecision,
     ApprovalRequest,
@@ -354,8 +353,7 @@ class ApprovalService:
         if decision.approved and not decision.fingerprint and not any_etag:
             raise InvalidArgumentError("must be that of the approval as it was shown", field=ETAG)
         self._check(decision, known.approval)
-        metadata = {key: value for key, value in decision.metadata.items() if key != EXPIRED_KEY}
-        answer = replace(decision, decided_by=principal, decided_at=iso_from_micros(now), metadata=metadata)
+        answer = replace(decision, decided_by=principal, decided_at=iso_from_micros(now), expired=False)
         done = await self._record(known, answer, request_id)
         known = await self._find(decision.request_id, principal)
         return (self._shown(known.approval), False) if done else self._answered(known, decision, principal, request_id)
@@ -501,7 +499,7 @@ def _is_async(handler: ApprovalHandler) -> bool:
 
 def expired(request: ApprovalRequest) -> ApprovalDecision:
     """Return the denial for a request that has expired."""
-    return ApprovalDecision(False, request.request_id, EXPIRED, metadata={"expired": True})
+    return ApprovalDecision(False, request.request_id, EXPIRED, expired=True)
 
 
 def said_about(decision: ApprovalDecision) -> str:

@@ -55,10 +55,13 @@ from protolink_grpc.models.payload import copied
 from protolink_grpc.models.tool_result import recorded_error
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
-from protolink_grpc.runtime.journal import UNCERTAIN, ActionRecord
+from protolink_grpc.runtime.journal import ActionRecord
 
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
+
+UNCERTAIN_REASON = "it was under way when the process that ran it ended; approve to run it again"
+"""What an approver is told about an action with an unknown outcome."""
 
 
 class ActionContext(Protocol):
@@ -262,9 +265,8 @@ class ActionExecution:
         """
         if begun is not None and begun != self.action.arguments:
             await self._edit(begun, None)
-        reason = "it was under way when the process that ran it ended; approve to run it again"
         try:
-            answer = await self._ask(decision, {UNCERTAIN: True, "reason": reason})
+            answer = await self._ask(decision, uncertain=True)
         except ApprovalRequiredError as error:
             raise self._uncertain("nobody can be asked") from error
         if not answer.approved:
@@ -282,7 +284,7 @@ class ActionExecution:
     async def _approve(self, decision: PolicyDecision) -> None:
         asked = self.action.fingerprint
         try:
-            answer = self.approval = await self._ask(decision, {})
+            answer = self.approval = await self._ask(decision)
         except ApprovalRequiredError as error:
             await self._refused(error)
             raise
@@ -311,15 +313,15 @@ class ActionExecution:
         if again.effect is PolicyEffect.DENY:
             await self._denied(again, answer, again.reason or "policy denies the edited arguments")
 
-    async def _ask(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalDecision:
+    async def _ask(self, decision: PolicyDecision, *, uncertain: bool = False) -> ApprovalDecision:
         """The answer to the question about this action: an earlier run's, or one that is asked now."""
-        request = self._open_question(uncertain=bool(metadata))
+        request = self._open_question(uncertain=uncertain)
         if request is not None and self.record is not None:
             answer = self.record.answers.get(request.request_id)
             if answer is not None:
                 return answer
         if request is None:
-            request = self._question(decision, metadata)
+            request = self._question(decision, uncertain)
             await self._emit(ApprovalRequired(request), summary=f"approve {self._named}?")
         await self.action_context.flush()
         return await self.action_context.ask(request)
@@ -328,18 +330,19 @@ class ActionExecution:
         """The latest question of that sort about the same action: one about other arguments answers nothing."""
         is_same = self.prepared.is_same or (lambda payload: payload == self.action.payload)
         for request in reversed(self.record.requests if self.record is not None else ()):
-            if bool(request.metadata.get(UNCERTAIN)) is uncertain:
+            if request.uncertain is uncertain:
                 return request if is_same(request.action.payload) else None
         return None
 
-    def _question(self, decision: PolicyDecision, metadata: dict[str, Any]) -> ApprovalRequest:
+    def _question(self, decision: PolicyDecision, uncertain: bool) -> ApprovalRequest:
         expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
         request = ApprovalRequest(
             self.action,
             decision,
             run_id=self.action_context.context.run_id,
             task_id=self.action_context.task_id,
-            metadata=metadata,
+            metadata={"reason": UNCERTAIN_REASON} if uncertain else {},
+            uncertain=uncertain,
             editable=bool(decision.metadata.get("editable")) and self.prepared.edited is not None,
         )
         if expires_s is None:

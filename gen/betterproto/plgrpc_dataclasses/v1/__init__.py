@@ -2110,7 +2110,7 @@ default_message_pool.register_message("plgrpc.v1", "ApiKeySecurity", ApiKeySecur
 class Approval(betterproto2.Message):
     """
     Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
-    Next free number: 13.
+    Next free number: 14.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2176,6 +2176,11 @@ class Approval(betterproto2.Message):
     metadata_json: "str" = betterproto2.field(12, betterproto2.TYPE_STRING)
     """
     Further facts, a JSON object. Empty means none.
+    """
+
+    uncertain: "bool" = betterproto2.field(13, betterproto2.TYPE_BOOL)
+    """
+    Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
     """
 
 
@@ -2265,7 +2270,7 @@ class ApprovalRequired(betterproto2.Message):
 
     The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
     written again; ListApprovals returns them with the approval.
-    Next free number: 6.
+    Next free number: 7.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -2293,6 +2298,11 @@ class ApprovalRequired(betterproto2.Message):
     metadata_json: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
     Further facts, a JSON object. Set by the server. Empty means none.
+    """
+
+    uncertain: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
+    """
+    Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
     """
 
 

@@ -143,7 +143,7 @@ func (ApprovalVerdict) EnumDescriptor() ([]byte, []int) {
 }
 
 // Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
-// Next free number: 13.
+// Next free number: 14.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the approval. Format: UUIDv7.
@@ -170,7 +170,9 @@ type Approval struct {
 	// The decision. Unset while pending, and if the run ended before a decision was made.
 	Decision *ApprovalDecision `protobuf:"bytes,11,opt,name=decision,proto3" json:"decision,omitempty"`
 	// Further facts, a JSON object. Empty means none.
-	MetadataJson  string `protobuf:"bytes,12,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	MetadataJson string `protobuf:"bytes,12,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	// Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+	Uncertain     bool `protobuf:"varint,13,opt,name=uncertain,proto3" json:"uncertain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +291,13 @@ func (x *Approval) GetMetadataJson() string {
 	return ""
 }
 
+func (x *Approval) GetUncertain() bool {
+	if x != nil {
+		return x.Uncertain
+	}
+	return false
+}
+
 // ApprovalDecision is the recorded decision about an approval. All fields are set by the server, from the approver's request.
 // Next free number: 7.
 type ApprovalDecision struct {
@@ -385,7 +394,7 @@ var File_plgrpc_v1_approval_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x18plgrpc/v1/approval.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\"\x96\x04\n" +
+	"\x18plgrpc/v1/approval.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\"\xb4\x04\n" +
 	"\bApproval\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x12\n" +
@@ -402,7 +411,8 @@ const file_plgrpc_v1_approval_proto_rawDesc = "" +
 	"\x04edit\x18\n" +
 	" \x01(\x0e2\x17.plgrpc.v1.ApprovalEditR\x04edit\x127\n" +
 	"\bdecision\x18\v \x01(\v2\x1b.plgrpc.v1.ApprovalDecisionR\bdecision\x12#\n" +
-	"\rmetadata_json\x18\f \x01(\tR\fmetadataJson\"\xa0\x02\n" +
+	"\rmetadata_json\x18\f \x01(\tR\fmetadataJson\x12\x1c\n" +
+	"\tuncertain\x18\r \x01(\bR\tuncertain\"\xa0\x02\n" +
 	"\x10ApprovalDecision\x124\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1a.plgrpc.v1.ApprovalVerdictR\averdict\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1d\n" +

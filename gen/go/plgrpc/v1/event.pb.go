@@ -1596,7 +1596,7 @@ func (x *ActionPolicyEvaluated) GetDecision() *PolicyDecision {
 //
 // The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
 // written again; ListApprovals returns them with the approval.
-// Next free number: 6.
+// Next free number: 7.
 type ApprovalRequired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the approval. Set by the server. Format: UUIDv7.
@@ -1608,7 +1608,9 @@ type ApprovalRequired struct {
 	// Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	// Further facts, a JSON object. Set by the server. Empty means none.
-	MetadataJson  string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	MetadataJson string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	// Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+	Uncertain     bool `protobuf:"varint,6,opt,name=uncertain,proto3" json:"uncertain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1676,6 +1678,13 @@ func (x *ApprovalRequired) GetMetadataJson() string {
 		return x.MetadataJson
 	}
 	return ""
+}
+
+func (x *ApprovalRequired) GetUncertain() bool {
+	if x != nil {
+		return x.Uncertain
+	}
+	return false
 }
 
 // ApprovalDecided records the end of an approval. Type `approval.decided`.
@@ -2741,7 +2750,7 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x14.plgrpc.v1.RunActionR\x06action\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\tR\bpositionJ\x04\b\x02\x10\x03R\rdelegation_id\"N\n" +
 	"\x15ActionPolicyEvaluated\x125\n" +
-	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.PolicyDecisionR\bdecision\"\xd6\x01\n" +
+	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.PolicyDecisionR\bdecision\"\xf4\x01\n" +
 	"\x10ApprovalRequired\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12\x12\n" +
@@ -2749,7 +2758,8 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x04edit\x18\x03 \x01(\x0e2\x17.plgrpc.v1.ApprovalEditR\x04edit\x12;\n" +
 	"\vexpire_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\x12#\n" +
-	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\"\xba\x01\n" +
+	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\x12\x1c\n" +
+	"\tuncertain\x18\x06 \x01(\bR\tuncertain\"\xba\x01\n" +
 	"\x0fApprovalDecided\x12\x1f\n" +
 	"\vapproval_id\x18\x01 \x01(\tR\n" +
 	"approvalId\x12.\n" +

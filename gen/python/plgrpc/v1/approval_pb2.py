@@ -28,7 +28,7 @@ from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18plgrpc/v1/approval.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\"\xa0\x03\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12\x0f\n\x07task_id\x18\x04 \x01(\t\x12\x0e\n\x06run_id\x18\x05 \x01(\t\x12$\n\x06\x61\x63tion\x18\x06 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x32\n\x0fpolicy_decision\x18\x07 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x04\x65\x64it\x18\n \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12-\n\x08\x64\x65\x63ision\x18\x0b \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\x12\x15\n\rmetadata_json\x18\x0c \x01(\t\"\xd9\x01\n\x10\x41pprovalDecision\x12+\n\x07verdict\x18\x01 \x01(\x0e\x32\x1a.plgrpc.v1.ApprovalVerdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndecided_by\x18\x03 \x01(\t\x12/\n\x0b\x64\x65\x63ide_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x10\x65\x64ited_arguments\x18\x05 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x15\n\rmetadata_json\x18\x06 \x01(\t*\xbd\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_APPROVED\x10\x02\x12\x19\n\x15\x41PPROVAL_STATE_DENIED\x10\x03\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x05*l\n\x0f\x41pprovalVerdict\x12 \n\x1c\x41PPROVAL_VERDICT_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41PPROVAL_VERDICT_APPROVE\x10\x01\x12\x19\n\x15\x41PPROVAL_VERDICT_DENY\x10\x02\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18plgrpc/v1/approval.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\"\xb3\x03\n\x08\x41pproval\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12\x0f\n\x07task_id\x18\x04 \x01(\t\x12\x0e\n\x06run_id\x18\x05 \x01(\t\x12$\n\x06\x61\x63tion\x18\x06 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x32\n\x0fpolicy_decision\x18\x07 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\x12/\n\x0b\x63reate_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x04\x65\x64it\x18\n \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12-\n\x08\x64\x65\x63ision\x18\x0b \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\x12\x15\n\rmetadata_json\x18\x0c \x01(\t\x12\x11\n\tuncertain\x18\r \x01(\x08\"\xd9\x01\n\x10\x41pprovalDecision\x12+\n\x07verdict\x18\x01 \x01(\x0e\x32\x1a.plgrpc.v1.ApprovalVerdict\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndecided_by\x18\x03 \x01(\t\x12/\n\x0b\x64\x65\x63ide_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x10\x65\x64ited_arguments\x18\x05 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x15\n\rmetadata_json\x18\x06 \x01(\t*\xbd\x01\n\rApprovalState\x12\x1e\n\x1a\x41PPROVAL_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_STATE_PENDING\x10\x01\x12\x1b\n\x17\x41PPROVAL_STATE_APPROVED\x10\x02\x12\x19\n\x15\x41PPROVAL_STATE_DENIED\x10\x03\x12\x1a\n\x16\x41PPROVAL_STATE_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_STATE_WITHDRAWN\x10\x05*l\n\x0f\x41pprovalVerdict\x12 \n\x1c\x41PPROVAL_VERDICT_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41PPROVAL_VERDICT_APPROVE\x10\x01\x12\x19\n\x15\x41PPROVAL_VERDICT_DENY\x10\x02\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.approval_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_APPROVALSTATE']._serialized_start=785
-  _globals['_APPROVALSTATE']._serialized_end=974
-  _globals['_APPROVALVERDICT']._serialized_start=976
-  _globals['_APPROVALVERDICT']._serialized_end=1084
+  _globals['_APPROVALSTATE']._serialized_start=804
+  _globals['_APPROVALSTATE']._serialized_end=993
+  _globals['_APPROVALVERDICT']._serialized_start=995
+  _globals['_APPROVALVERDICT']._serialized_end=1103
   _globals['_APPROVAL']._serialized_start=146
-  _globals['_APPROVAL']._serialized_end=562
-  _globals['_APPROVALDECISION']._serialized_start=565
-  _globals['_APPROVALDECISION']._serialized_end=782
+  _globals['_APPROVAL']._serialized_end=581
+  _globals['_APPROVALDECISION']._serialized_start=584
+  _globals['_APPROVALDECISION']._serialized_end=801
 # @@protoc_insertion_point(module_scope)

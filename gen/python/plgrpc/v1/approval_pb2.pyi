@@ -84,7 +84,7 @@ Global___ApprovalVerdict: _TypeAlias = ApprovalVerdict  # noqa: Y015
 @_typing.final
 class Approval(_message.Message):
     """Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
-    Next free number: 13.
+    Next free number: 14.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -101,6 +101,7 @@ class Approval(_message.Message):
     EDIT_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
+    UNCERTAIN_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """Identifies the approval. Format: UUIDv7."""
     etag: _builtins.str
@@ -117,6 +118,8 @@ class Approval(_message.Message):
     """Whether the decision may change the arguments."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Empty means none."""
+    uncertain: _builtins.bool
+    """Whether an earlier run began the action and its outcome is not known: to approve means to run it again."""
     @_builtins.property
     def action(self) -> _action_pb2.RunAction:
         """Action that waits for the decision, with its whole payload. Secrets can be redacted."""
@@ -152,10 +155,11 @@ class Approval(_message.Message):
         edit: _policy_pb2.ApprovalEdit.ValueType = ...,
         decision: Global___ApprovalDecision | None = ...,
         metadata_json: _builtins.str = ...,
+        uncertain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "create_time", b"create_time", "decision", b"decision", "expire_time", b"expire_time", "policy_decision", b"policy_decision"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "approval_id", b"approval_id", "create_time", b"create_time", "decision", b"decision", "edit", b"edit", "etag", b"etag", "expire_time", b"expire_time", "metadata_json", b"metadata_json", "policy_decision", b"policy_decision", "run_id", b"run_id", "state", b"state", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "approval_id", b"approval_id", "create_time", b"create_time", "decision", b"decision", "edit", b"edit", "etag", b"etag", "expire_time", b"expire_time", "metadata_json", b"metadata_json", "policy_decision", b"policy_decision", "run_id", b"run_id", "state", b"state", "task_id", b"task_id", "uncertain", b"uncertain"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -787,7 +787,7 @@ class ApprovalRequired(_message.Message):
 
     The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
     written again; ListApprovals returns them with the approval.
-    Next free number: 6.
+    Next free number: 7.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -797,6 +797,7 @@ class ApprovalRequired(_message.Message):
     EDIT_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
+    UNCERTAIN_FIELD_NUMBER: _builtins.int
     approval_id: _builtins.str
     """Identifies the approval. Set by the server. Format: UUIDv7."""
     etag: _builtins.str
@@ -805,6 +806,8 @@ class ApprovalRequired(_message.Message):
     """Whether the decision may change the arguments. Set by the policy."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
+    uncertain: _builtins.bool
+    """Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """Time at which an undecided approval expires and counts as denied, UTC. Set by the server. Unset means never."""
@@ -817,10 +820,11 @@ class ApprovalRequired(_message.Message):
         edit: _policy_pb2.ApprovalEdit.ValueType = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
         metadata_json: _builtins.str = ...,
+        uncertain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "edit", b"edit", "etag", b"etag", "expire_time", b"expire_time", "metadata_json", b"metadata_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_id", b"approval_id", "edit", b"edit", "etag", b"etag", "expire_time", b"expire_time", "metadata_json", b"metadata_json", "uncertain", b"uncertain"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1351,7 +1351,7 @@ impl ApiKeyLocation {
     }
 }
 /// Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
-/// Next free number: 13.
+/// Next free number: 14.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Approval {
     /// Identifies the approval. Format: UUIDv7.
@@ -1391,6 +1391,9 @@ pub struct Approval {
     /// Further facts, a JSON object. Empty means none.
     #[prost(string, tag="12")]
     pub metadata_json: ::prost::alloc::string::String,
+    /// Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+    #[prost(bool, tag="13")]
+    pub uncertain: bool,
 }
 /// ApprovalDecision is the recorded decision about an approval. All fields are set by the server, from the approver's request.
 /// Next free number: 7.
@@ -1807,7 +1810,7 @@ pub struct ActionPolicyEvaluated {
 ///
 /// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
 /// written again; ListApprovals returns them with the approval.
-/// Next free number: 6.
+/// Next free number: 7.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ApprovalRequired {
     /// Identifies the approval. Set by the server. Format: UUIDv7.
@@ -1825,6 +1828,9 @@ pub struct ApprovalRequired {
     /// Further facts, a JSON object. Set by the server. Empty means none.
     #[prost(string, tag="5")]
     pub metadata_json: ::prost::alloc::string::String,
+    /// Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+    #[prost(bool, tag="6")]
+    pub uncertain: bool,
 }
 /// ApprovalDecided records the end of an approval. Type `approval.decided`.
 /// Next free number: 5.

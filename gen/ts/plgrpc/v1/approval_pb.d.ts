@@ -18,7 +18,7 @@ export declare const file_plgrpc_v1_approval: GenFile;
 
 /**
  * Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
- * Next free number: 13.
+ * Next free number: 14.
  *
  * @generated from message plgrpc.v1.Approval
  */
@@ -107,6 +107,13 @@ export declare type Approval = Message<"plgrpc.v1.Approval"> & {
    * @generated from field: string metadata_json = 12;
    */
   metadataJson: string;
+
+  /**
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+   *
+   * @generated from field: bool uncertain = 13;
+   */
+  uncertain: boolean;
 };
 
 /**

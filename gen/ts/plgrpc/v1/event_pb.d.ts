@@ -752,7 +752,7 @@ export declare const ActionPolicyEvaluatedSchema: GenMessage<ActionPolicyEvaluat
  *
  * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
  * written again; ListApprovals returns them with the approval.
- * Next free number: 6.
+ * Next free number: 7.
  *
  * @generated from message plgrpc.v1.ApprovalRequired
  */
@@ -791,6 +791,13 @@ export declare type ApprovalRequired = Message<"plgrpc.v1.ApprovalRequired"> & {
    * @generated from field: string metadata_json = 5;
    */
   metadataJson: string;
+
+  /**
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+   *
+   * @generated from field: bool uncertain = 6;
+   */
+  uncertain: boolean;
 };
 
 /**

@@ -8,7 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
- * Next free number: 13.
+ * Next free number: 14.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Approval}
@@ -535,6 +535,21 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int UNCERTAIN_FIELD_NUMBER = 13;
+  private boolean uncertain_ = false;
+  /**
+   * <pre>
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+   * </pre>
+   *
+   * <code>bool uncertain = 13;</code>
+   * @return The uncertain.
+   */
+  @java.lang.Override
+  public boolean getUncertain() {
+    return uncertain_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -584,6 +599,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 12, metadataJson_);
+    }
+    if (uncertain_ != false) {
+      output.writeBool(13, uncertain_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -637,6 +655,10 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(12, metadataJson_);
     }
+    if (uncertain_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(13, uncertain_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -689,6 +711,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
+    if (getUncertain()
+        != other.getUncertain()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -734,6 +758,9 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
+    hash = (37 * hash) + UNCERTAIN_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getUncertain());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -834,7 +861,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Approval is a request for a decision whether an action may run, together with the decision. All fields are set by the server.
-   * Next free number: 13.
+   * Next free number: 14.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Approval}
@@ -912,6 +939,7 @@ private static final long serialVersionUID = 0L;
         decisionBuilder_ = null;
       }
       metadataJson_ = "";
+      uncertain_ = false;
       return this;
     }
 
@@ -997,6 +1025,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000800) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
+      if (((from_bitField0_ & 0x00001000) != 0)) {
+        result.uncertain_ = uncertain_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -1057,6 +1088,9 @@ private static final long serialVersionUID = 0L;
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000800;
         onChanged();
+      }
+      if (other.getUncertain() != false) {
+        setUncertain(other.getUncertain());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -1154,6 +1188,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000800;
               break;
             } // case 98
+            case 104: {
+              uncertain_ = input.readBool();
+              bitField0_ |= 0x00001000;
+              break;
+            } // case 104
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2559,6 +2598,50 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
       bitField0_ |= 0x00000800;
+      onChanged();
+      return this;
+    }
+
+    private boolean uncertain_ ;
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+     * </pre>
+     *
+     * <code>bool uncertain = 13;</code>
+     * @return The uncertain.
+     */
+    @java.lang.Override
+    public boolean getUncertain() {
+      return uncertain_;
+    }
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+     * </pre>
+     *
+     * <code>bool uncertain = 13;</code>
+     * @param value The uncertain to set.
+     * @return This builder for chaining.
+     */
+    public Builder setUncertain(boolean value) {
+
+      uncertain_ = value;
+      bitField0_ |= 0x00001000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+     * </pre>
+     *
+     * <code>bool uncertain = 13;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearUncertain() {
+      bitField0_ = (bitField0_ & ~0x00001000);
+      uncertain_ = false;
       onChanged();
       return this;
     }

@@ -284,4 +284,14 @@ public interface ApprovalOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
+
+  /**
+   * <pre>
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again.
+   * </pre>
+   *
+   * <code>bool uncertain = 13;</code>
+   * @return The uncertain.
+   */
+  boolean getUncertain();
 }

@@ -48,7 +48,7 @@ public final class ApprovalOuterClass {
       "\n\030plgrpc/v1/approval.proto\022\tplgrpc.v1\032\037g" +
       "oogle/protobuf/timestamp.proto\032\026plgrpc/v" +
       "1/action.proto\032\027plgrpc/v1/payload.proto\032" +
-      "\026plgrpc/v1/policy.proto\"\240\003\n\010Approval\022\023\n\013" +
+      "\026plgrpc/v1/policy.proto\"\263\003\n\010Approval\022\023\n\013" +
       "approval_id\030\001 \001(\t\022\014\n\004etag\030\002 \001(\t\022\'\n\005state" +
       "\030\003 \001(\0162\030.plgrpc.v1.ApprovalState\022\017\n\007task" +
       "_id\030\004 \001(\t\022\016\n\006run_id\030\005 \001(\t\022$\n\006action\030\006 \001(" +
@@ -59,22 +59,23 @@ public final class ApprovalOuterClass {
       "buf.Timestamp\022%\n\004edit\030\n \001(\0162\027.plgrpc.v1." +
       "ApprovalEdit\022-\n\010decision\030\013 \001(\0132\033.plgrpc." +
       "v1.ApprovalDecision\022\025\n\rmetadata_json\030\014 \001" +
-      "(\t\"\331\001\n\020ApprovalDecision\022+\n\007verdict\030\001 \001(\016" +
-      "2\032.plgrpc.v1.ApprovalVerdict\022\016\n\006reason\030\002" +
-      " \001(\t\022\022\n\ndecided_by\030\003 \001(\t\022/\n\013decide_time\030" +
-      "\004 \001(\0132\032.google.protobuf.Timestamp\022,\n\020edi" +
-      "ted_arguments\030\005 \001(\0132\022.plgrpc.v1.Payload\022" +
-      "\025\n\rmetadata_json\030\006 \001(\t*\275\001\n\rApprovalState" +
-      "\022\036\n\032APPROVAL_STATE_UNSPECIFIED\020\000\022\032\n\026APPR" +
-      "OVAL_STATE_PENDING\020\001\022\033\n\027APPROVAL_STATE_A" +
-      "PPROVED\020\002\022\031\n\025APPROVAL_STATE_DENIED\020\003\022\032\n\026" +
-      "APPROVAL_STATE_EXPIRED\020\004\022\034\n\030APPROVAL_STA" +
-      "TE_WITHDRAWN\020\005*l\n\017ApprovalVerdict\022 \n\034APP" +
-      "ROVAL_VERDICT_UNSPECIFIED\020\000\022\034\n\030APPROVAL_" +
-      "VERDICT_APPROVE\020\001\022\031\n\025APPROVAL_VERDICT_DE" +
-      "NY\020\002Bc\n\033io.github.protolink_grpc.v1P\001ZBg" +
-      "ithub.com/protolink-grpc/protolink-grpc/" +
-      "gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "(\t\022\021\n\tuncertain\030\r \001(\010\"\331\001\n\020ApprovalDecisi" +
+      "on\022+\n\007verdict\030\001 \001(\0162\032.plgrpc.v1.Approval" +
+      "Verdict\022\016\n\006reason\030\002 \001(\t\022\022\n\ndecided_by\030\003 " +
+      "\001(\t\022/\n\013decide_time\030\004 \001(\0132\032.google.protob" +
+      "uf.Timestamp\022,\n\020edited_arguments\030\005 \001(\0132\022" +
+      ".plgrpc.v1.Payload\022\025\n\rmetadata_json\030\006 \001(" +
+      "\t*\275\001\n\rApprovalState\022\036\n\032APPROVAL_STATE_UN" +
+      "SPECIFIED\020\000\022\032\n\026APPROVAL_STATE_PENDING\020\001\022" +
+      "\033\n\027APPROVAL_STATE_APPROVED\020\002\022\031\n\025APPROVAL" +
+      "_STATE_DENIED\020\003\022\032\n\026APPROVAL_STATE_EXPIRE" +
+      "D\020\004\022\034\n\030APPROVAL_STATE_WITHDRAWN\020\005*l\n\017App" +
+      "rovalVerdict\022 \n\034APPROVAL_VERDICT_UNSPECI" +
+      "FIED\020\000\022\034\n\030APPROVAL_VERDICT_APPROVE\020\001\022\031\n\025" +
+      "APPROVAL_VERDICT_DENY\020\002Bc\n\033io.github.pro" +
+      "tolink_grpc.v1P\001ZBgithub.com/protolink-g" +
+      "rpc/protolink-grpc/gen/go/plgrpc/v1;plgr" +
+      "pcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -89,7 +90,7 @@ public final class ApprovalOuterClass {
     internal_static_plgrpc_v1_Approval_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Approval_descriptor,
-        new java.lang.String[] { "ApprovalId", "Etag", "State", "TaskId", "RunId", "Action", "PolicyDecision", "CreateTime", "ExpireTime", "Edit", "Decision", "MetadataJson", });
+        new java.lang.String[] { "ApprovalId", "Etag", "State", "TaskId", "RunId", "Action", "PolicyDecision", "CreateTime", "ExpireTime", "Edit", "Decision", "MetadataJson", "Uncertain", });
     internal_static_plgrpc_v1_ApprovalDecision_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_ApprovalDecision_fieldAccessorTable = new

@@ -11,7 +11,7 @@ package io.github.protolink_grpc.v1;
  *
  * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
  * written again; ListApprovals returns them with the approval.
- * Next free number: 6.
+ * Next free number: 7.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -261,6 +261,21 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int UNCERTAIN_FIELD_NUMBER = 6;
+  private boolean uncertain_ = false;
+  /**
+   * <pre>
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+   * </pre>
+   *
+   * <code>bool uncertain = 6;</code>
+   * @return The uncertain.
+   */
+  @java.lang.Override
+  public boolean getUncertain() {
+    return uncertain_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -290,6 +305,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, metadataJson_);
     }
+    if (uncertain_ != false) {
+      output.writeBool(6, uncertain_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -315,6 +333,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(5, metadataJson_);
+    }
+    if (uncertain_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(6, uncertain_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -343,6 +365,8 @@ private static final long serialVersionUID = 0L;
     }
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
+    if (getUncertain()
+        != other.getUncertain()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -366,6 +390,9 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
+    hash = (37 * hash) + UNCERTAIN_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getUncertain());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -469,7 +496,7 @@ private static final long serialVersionUID = 0L;
    *
    * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
    * written again; ListApprovals returns them with the approval.
-   * Next free number: 6.
+   * Next free number: 7.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -520,6 +547,7 @@ private static final long serialVersionUID = 0L;
         expireTimeBuilder_ = null;
       }
       metadataJson_ = "";
+      uncertain_ = false;
       return this;
     }
 
@@ -572,6 +600,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.uncertain_ = uncertain_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -607,6 +638,9 @@ private static final long serialVersionUID = 0L;
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000010;
         onChanged();
+      }
+      if (other.getUncertain() != false) {
+        setUncertain(other.getUncertain());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -661,6 +695,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 42
+            case 48: {
+              uncertain_ = input.readBool();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 48
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1178,6 +1217,50 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
       bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private boolean uncertain_ ;
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+     * </pre>
+     *
+     * <code>bool uncertain = 6;</code>
+     * @return The uncertain.
+     */
+    @java.lang.Override
+    public boolean getUncertain() {
+      return uncertain_;
+    }
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+     * </pre>
+     *
+     * <code>bool uncertain = 6;</code>
+     * @param value The uncertain to set.
+     * @return This builder for chaining.
+     */
+    public Builder setUncertain(boolean value) {
+
+      uncertain_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+     * </pre>
+     *
+     * <code>bool uncertain = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearUncertain() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      uncertain_ = false;
       onChanged();
       return this;
     }

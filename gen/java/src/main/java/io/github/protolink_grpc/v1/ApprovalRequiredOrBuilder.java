@@ -115,4 +115,14 @@ public interface ApprovalRequiredOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
+
+  /**
+   * <pre>
+   * Whether an earlier run began the action and its outcome is not known: to approve means to run it again. Set by the server.
+   * </pre>
+   *
+   * <code>bool uncertain = 6;</code>
+   * @return The uncertain.
+   */
+  boolean getUncertain();
 }
