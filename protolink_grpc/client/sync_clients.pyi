@@ -1,5 +1,4 @@
-"""Generated from the asynchronous clients by tests/contract/make_sync_stub.py. Do not edit."""
-# ruff: noqa: A002 -- the arguments have the names that the clients give them
+"""Generated from the asynchronous classes by tests/contract/make_sync_stub.py. Do not edit."""
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence

@@ -1,10 +1,7 @@
 """LLM: a language model as users hold it. Providers implement `generate`; everything else is the same for all of them."""
 
-import asyncio
-import functools
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +12,7 @@ from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.llms.sync_llm import SyncLLM
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
@@ -71,7 +69,7 @@ class LLM(ABC):
         return self._history
 
     @property
-    def sync(self) -> "SyncLLM":
+    def sync(self) -> SyncLLM:
         """The same verbs for code without an event loop."""
         return SyncLLM(self)
 
@@ -203,29 +201,3 @@ async def _whole(items: AsyncIterator[ModelItem]) -> ModelResponse:
     if response is None:
         raise ModelError("the model ended its answer without completing it")
     return response
-
-
-class SyncLLM:
-    """`infer`, `compact_history` and `summarize`, waited for; each call runs an event loop of its own."""
-
-    def __init__(self, llm: LLM) -> None:
-        self._llm = llm
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._llm, name, None) if not name.startswith("_") else None
-        if not inspect.iscoroutinefunction(method):
-            raise AttributeError(f"{type(self._llm).__name__}.sync has no {name}")
-        return functools.wraps(method)(lambda *args, **kwargs: self._wait(method, name, *args, **kwargs))
-
-    def _wait(self, method: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        async def once() -> Any:
-            try:
-                return await method(*args, **kwargs)
-            finally:
-                await self._llm.aclose()  # its connections belong to this loop, which ends now
-
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(once())
-        raise RuntimeError(f"an event loop is running in this thread: await {name}(...) instead of sync.{name}(...)")

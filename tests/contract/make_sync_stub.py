@@ -1,10 +1,11 @@
-"""Writes `protolink_grpc/client/sync_clients.pyi` from the asynchronous clients.
+"""Writes `protolink_grpc/client/sync_clients.pyi` and `protolink_grpc/llms/sync_llm.pyi` from the asynchronous classes.
 
 Run it as `PYTHONPATH=. python tests/contract/make_sync_stub.py`. A coroutine becomes a function with the same signature, an
 asynchronous generator a function that returns a generator.
 """
 
 import ast
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,31 +14,39 @@ from pathlib import Path
 import protolink_grpc.client.agent_client as agent_client
 import protolink_grpc.client.registry_client as registry_client
 from protolink_grpc.client import sync_clients
+from protolink_grpc.llms import base, sync_llm
 
-STUB = Path(sync_clients.__file__).with_suffix(".pyi")
-SOURCES = {
-    "SyncAgentClient": ("AgentClient", Path(agent_client.__file__)),
-    "SyncRegistryClient": ("RegistryClient", Path(registry_client.__file__)),
+CLIENTS = Path(sync_clients.__file__).with_suffix(".pyi")
+LLMS = Path(sync_llm.__file__).with_suffix(".pyi")
+STUBS = {
+    CLIENTS: {
+        "SyncAgentClient": (agent_client.AgentClient, "client"),
+        "SyncRegistryClient": (registry_client.RegistryClient, "client"),
+    },
+    LLMS: {"SyncLLM": (base.LLM, "llm")},
 }
-HEADER = '''"""Generated from the asynchronous clients by tests/contract/make_sync_stub.py. Do not edit."""
-# ruff: noqa: A002 -- the arguments have the names that the clients give them
+"""By stub: the synchronous classes, each with its asynchronous class and the argument of its constructor."""
+
+HEADER = '''"""Generated from the asynchronous classes by tests/contract/make_sync_stub.py. Do not edit."""
 
 '''
 
 
-def stub() -> str:
-    """The text of the stub, formatted."""
-    classes, imports = [], {("collections.abc", "Generator")}
-    for name, (original, path) in SOURCES.items():
-        tree = ast.parse(path.read_text())
+def stub(path: Path) -> str:
+    """The text of a stub, formatted."""
+    classes, imports = [], set()
+    for name, (kind, argument) in STUBS[path].items():
+        original, home = kind.__name__, kind.__module__
+        tree = ast.parse(Path(inspect.getfile(kind)).read_text())
         methods = [_synchronous(each) for each in _methods(tree, original)]
-        home = f"protolink_grpc.client.{path.stem}"
         used = {each.id for method in methods for each in ast.walk(method) if isinstance(each, ast.Name)} | {original}
+        if "Generator" in used:
+            imports.add(("collections.abc", "Generator"))
         imports |= {(module, each) for each, module in _origins(tree, home).items() if each in used}
         body = "\n".join(f"    {ast.unparse(method)}".replace("\n", "\n    ") for method in methods)
-        classes.append(f"class {name}:\n    def __init__(self, client: {original}) -> None: ...\n{body}\n")
+        classes.append(f"class {name}:\n    def __init__(self, {argument}: {original}) -> None: ...\n{body}\n")
     lines = [f"import {name}" if module == name else f"from {module} import {name}" for module, name in sorted(imports)]
-    return _formatted(HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))
+    return _formatted(path, HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))
 
 
 def _methods(tree: ast.Module, name: str) -> Iterator[ast.AsyncFunctionDef]:
@@ -84,13 +93,14 @@ def _origins(tree: ast.Module, home: str) -> dict[str, str]:
     return found
 
 
-def _formatted(text: str) -> str:
+def _formatted(path: Path, text: str) -> str:
     ruff = [sys.executable, "-m", "ruff"]
-    name = ["--stdin-filename", str(STUB), "-"]
+    name = ["--stdin-filename", str(path), "-"]
     for command in ([*ruff, "check", "-q", "--select", "I", "--fix", *name], [*ruff, "format", "-q", *name]):
         text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
     return text
 
 
 if __name__ == "__main__":
-    STUB.write_text(stub())
+    for each in STUBS:
+        each.write_text(stub(each))
