@@ -1,4 +1,4 @@
-"""Who may call: authenticators for servers, credentials for clients, what each caller may do. No transport is known here."""
+"""Authentication and access: authenticators for servers, credentials for clients, access rules, rate limits."""
 
 from protolink_grpc.auth.bearer import BearerTokenAuth
 from protolink_grpc.auth.credentials import APIKey, Basic, BearerToken, Credentials

@@ -1,4 +1,4 @@
-"""Bearer tokens that are JWTs: verified with a shared secret, or with the public keys of their issuer."""
+"""Bearer tokens (JWTs), verified with a shared secret or with the public keys of their issuer."""
 
 import math
 import time
@@ -13,19 +13,19 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 
 _SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Shared-secret algorithms, and how long a secret must be: as long as the hash. Source: RFC 7518, section 3.2."""
+"""Shared-secret algorithms with the minimum length of a secret in bytes: that of the hash. Source: RFC 7518, section 3.2."""
 
 MAX_REMEMBERED = 4096
-"""Tokens whose verification is remembered; then all are forgotten."""
+"""Maximum number of cached verifications; then the cache is cleared."""
 
 REMEMBERED_S = 60.0
-"""How long: then a token is verified again, so that a key that was withdrawn does not live on."""
+"""How long a verification is cached, in seconds, so that a withdrawn key is not accepted for long."""
 
 _TIMES = ("exp", "nbf", "iat")
-"""Claims that are times. Source: RFC 7519 section 4.1."""
+"""The claims that are times. Source: RFC 7519 section 4.1."""
 
 MAX_NAME_CHARS = 256
-"""Longer names are no principals: they are kept with each task."""
+"""Maximum length of a principal's name, which is stored with each task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +37,24 @@ class _Verified:
 
 @checks_arguments
 class BearerTokenAuth:
-    """Callers with a JWT in `Authorization: Bearer`. Give exactly one of `secret`, `jwks` and `jwks_url`.
+    """Authenticates callers by a JWT in `Authorization: Bearer`. Exactly one of `secret`, `jwks` and `jwks_url` is required.
 
     Args:
-        secret: Shared with the issuer. With `algorithms` HS256 (the default), HS384, HS512.
-        algorithms: One or several; those of public keys (RS, PS, ES, EdDSA) go with `jwks` and `jwks_url` only, and are all
-            allowed there by default. Which of them a token may use is never the token's choice alone: its key must fit.
-        jwks: A JWK Set, as a dict.
-        jwks_url: Where the issuer publishes its keys; https, or http on this machine. Rotated keys are found by themselves.
-        issuer: Who must have issued the token, one or several; None means anybody with the key.
-        audience: Whom the token must be for, one or several of them; None accepts only tokens that name no audience.
-        leeway: Seconds by which clocks may differ.
-        scopes_claim: Scopes as a list, or in one text with spaces between.
-        principal_claim: Becomes the name of the principal. A token without it is refused.
-        require_exp: Refuse tokens that never expire.
-        refetch_s: Least time between two looks at `jwks_url`.
+        secret: The secret shared with the issuer, for the algorithms HS256 (the default), HS384 and HS512.
+        algorithms: One or several. Public-key algorithms (RS, PS, ES, EdDSA) need `jwks` or `jwks_url`, where all are allowed by
+            default. The algorithm of a token must also fit its key.
+        jwks: A JWK Set as a dict.
+        jwks_url: URL of the issuer's keys: https, or http on this machine. Rotated keys are fetched automatically.
+        issuer: The required issuer, one or several; None accepts any.
+        audience: The required audience, one or several; None accepts only tokens without an audience.
+        leeway: Tolerated clock difference in seconds.
+        scopes_claim: Claim with the scopes, a list or a text separated by spaces.
+        principal_claim: Claim with the name of the principal. A token without it is refused.
+        require_exp: Refuse tokens without an expiry.
+        refetch_s: Minimum interval between two fetches of `jwks_url`, in seconds.
 
     Raises:
-        InvalidArgumentError: What is given cannot verify tokens safely.
+        InvalidArgumentError: The arguments do not allow a safe verification.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BearerTokenAuth:
         require_exp: bool = True,
         refetch_s: float = 30.0,
     ) -> None:
-        import jwt  # 0.1 s to load, and only servers with tokens need it
+        import jwt  # takes 0.1 s to import, and only servers with tokens need it
 
         if sum(each is not None for each in (secret, jwks, jwks_url)) != 1:
             raise InvalidArgumentError("give exactly one of secret, jwks and jwks_url", field="secret")

@@ -1,4 +1,4 @@
-"""What a client shows to those that it calls: its own credential, and nothing that could check anybody's."""
+"""The credentials of a client."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,36 +13,38 @@ from protolink_grpc.models.arguments import checks_arguments
 
 
 class Credentials(Protocol):
-    """Makes the headers that identify a client. May be asked by several calls at the same time, and from several event loops."""
+    """Builds the headers that authenticate a client. It is used concurrently and from several event loops."""
 
     async def headers(self, audience_url: str) -> Mapping[str, str]:
-        """Headers of one call, names in lower case.
+        """Return the headers of one call, with names in lower case.
 
         Args:
-            audience_url: Who will read them: at least scheme, host and port.
+            audience_url: The receiver: at least scheme, host and port.
 
         Raises:
-            InvalidArgumentError: They would travel in the clear.
-            UnauthenticatedError, UnavailableError: There are none to be had.
+            InvalidArgumentError: They would be sent unencrypted.
+            UnauthenticatedError, UnavailableError: A token could not be obtained.
         """
         ...
 
     async def refresh(self, refused: Mapping[str, str] | None = None) -> bool:
-        """Called when a peer has answered UNAUTHENTICATED (401): whether `headers` will now make others, so that one more try
-        makes sense.
+        """Renew credentials that a peer has refused with UNAUTHENTICATED (401).
 
         Args:
-            refused: What was refused; None means the latest.
+            refused: The refused headers; None means the latest ones.
+
+        Returns:
+            Whether `headers` now returns others, so that the call can be retried once.
         """
         ...
 
 
 @checks_arguments
 class APIKey:
-    """A key in a header of its own.
+    """An API key in a header.
 
     Args:
-        insecure_ok: Send it in the clear to other machines, too.
+        insecure_ok: Also send it unencrypted to other machines.
     """
 
     def __init__(self, key: str, header: str = "X-API-Key", *, insecure_ok: bool = False) -> None:
@@ -59,7 +61,7 @@ class APIKey:
 
 @checks_arguments
 class Basic:
-    """A user name and a password (RFC 7617). `insecure_ok` as for APIKey."""
+    """A user name and a password (RFC 7617). `insecure_ok` as in APIKey."""
 
     def __init__(self, user: str, password: str, *, insecure_ok: bool = False) -> None:
         if not user or ":" in user:
@@ -77,16 +79,16 @@ class Basic:
 
 
 TokenSource = Callable[[str], str | Awaitable[str]]
-"""Takes the URL of who will read the token; called for each call, so it should remember."""
+"""Returns a token for the URL of its receiver. It is called for each call, so it should cache tokens."""
 
 
 @checks_arguments
 class BearerToken:
-    """A token, or what makes one.
+    """A bearer token, or a function that returns one.
 
     Args:
-        token: The token itself, or a TokenSource: asked again for each call, so that a token may change.
-        insecure_ok: Send it in the clear to other machines, too.
+        token: The token, or a TokenSource, which is called for each call.
+        insecure_ok: Also send it unencrypted to other machines.
     """
 
     def __init__(self, token: str | TokenSource, *, insecure_ok: bool = False) -> None:
@@ -106,7 +108,7 @@ class BearerToken:
 
 
 def _checked(secret: object, field: str) -> str:
-    """The secret, if a header can carry it. It is never repeated in the error."""
+    """Return the secret if it is valid in a header. The error does not contain it."""
     if not isinstance(secret, str) or not is_token(secret):
         raise InvalidArgumentError("must be visible ASCII without spaces", field=field)
     return secret

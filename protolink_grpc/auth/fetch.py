@@ -1,7 +1,4 @@
-"""Small JSON documents of identity providers: bounded in time and size, in a thread, so that no event loop waits for them.
-
-What they say is read elsewhere.
-"""
+"""Fetches small JSON documents of identity providers in a thread, with limits of time and size."""
 
 import json
 import time
@@ -19,7 +16,7 @@ from protolink_grpc.net.address import is_loopback
 T = TypeVar("T")
 
 MAX_BYTES = 1 << 20
-"""Bound of one document: a key set has some kilobytes."""
+"""Maximum size of a document in bytes: a key set has a few kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +24,8 @@ class Question:
     """One request.
 
     Args:
-        form: Posted; without one the request is a GET.
-        timeout_s: How long each step may take; the whole takes at most twice as long.
+        form: The form to post; without one the request is a GET.
+        timeout_s: Timeout of each step in seconds; the whole request takes at most twice as long.
     """
 
     url: str
@@ -38,17 +35,17 @@ class Question:
 
 
 def fetch_json(question: Question) -> tuple[int, Any]:
-    """HTTP status and document. Blocks. Follows no redirect: the URL is the one whose owner is trusted.
+    """Fetch a document and return it with the HTTP status. Blocks, and does not follow redirects, because only this URL is trusted.
 
     Raises:
-        UnavailableError: No such answer could be had.
+        UnavailableError: There was no valid response.
     """
-    import httpx  # 0.2 s to load, and most servers never ask
+    import httpx  # takes 0.2 s to import, and most servers never need it
 
     split = urlsplit(question.url)
     where = f"{split.scheme}://{split.netloc}{split.path}"
     try:
-        # Calls to this machine must not go through somebody's proxy.
+        # Calls to this machine must not go through a proxy.
         with httpx.Client(timeout=question.timeout_s, trust_env=not is_loopback(split.hostname or "")) as client:
             status, body = _exchange(client, question)
         return status, json.loads(body)
@@ -61,7 +58,7 @@ def fetch_json(question: Question) -> tuple[int, Any]:
 def _exchange(client: Any, question: Question) -> tuple[int, bytes]:
     until = time.monotonic() + question.timeout_s
     method = "GET" if question.form is None else "POST"
-    # Undecoded: what is small on the wire can be large when it is unpacked.
+    # Without decoding, because a small compressed body can be large when it is decompressed.
     headers = {"accept": "application/json", "accept-encoding": "identity", **question.headers}
     body = b""
     with client.stream(method, question.url, data=question.form, headers=headers) as response:
@@ -75,7 +72,7 @@ def _exchange(client: Any, question: Question) -> tuple[int, bytes]:
 
 
 class Shared(Generic[T]):
-    """Blocking work that runs once at a time, in a thread; who asks meanwhile gets the same result, on whatever event loop."""
+    """Blocking work that runs in a thread, once at a time. Concurrent callers on all event loops share the result."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -87,17 +84,17 @@ class Shared(Generic[T]):
         return self._running is not None
 
     async def result(self) -> T:
-        """What the work returns or raises. Canceling this ends the wait, not the work."""
+        """Return or raise the result of the work. Canceling this ends the wait, not the work."""
         return await wrap_future(self.begin())
 
     def begin(self) -> "Future[T]":
-        """Start the work, or join what runs already."""
+        """Start the work, unless it is running."""
         with self._lock:
             if self._running is None:
                 self._running = Future()
-                # From here on nobody who waits can cancel it for the others.
+                # From here on, no waiting caller can cancel it for the others.
                 self._running.set_running_or_notify_cancel()
-                # A daemon: a provider that does not answer must not keep the process from ending.
+                # A daemon, so that a provider that does not answer does not prevent the process from ending.
                 Thread(target=self._run, args=(self._running,), name="plgrpc-auth", daemon=True).start()
             return self._running
 

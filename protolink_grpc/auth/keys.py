@@ -1,4 +1,4 @@
-"""Public keys of token issuers (JWK Sets, RFC 7517): given once, or fetched and followed when they rotate."""
+"""Public keys of token issuers (JWK Sets, RFC 7517): fixed, or fetched and updated when they rotate."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from protolink_grpc.logs import get_logger
 log = get_logger(__name__)
 
 ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""What keys of a set may sign with; shared secrets and `none` have no place there."""
+"""The algorithms that keys of a set may have, without shared secrets and `none`."""
 
 _BY_CURVE = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
 
@@ -21,15 +21,15 @@ MIN_RSA_BITS = 2048
 """Source: RFC 7518, sections 3.3 and 3.5."""
 
 MAX_KEYS = 256
-"""Keys of one set beyond these are not read: reading one takes some 0.1 ms."""
+"""Maximum number of keys that are read from a set: reading one takes about 0.1 ms."""
 
 MAX_STALE_S = 86_400.0
-"""A key set that cannot be fetched again for so long counts for nothing."""
+"""How long a key set is used that cannot be fetched again, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """One public key. `algorithms` are those that fit its kind, so that a token cannot choose another use for it."""
+    """One public key. `algorithms` are those of its type, so that a token cannot choose another one."""
 
     kid: str
     algorithms: frozenset[str]
@@ -37,21 +37,21 @@ class VerificationKey:
 
 
 class Keys(Protocol):
-    """Where a token's key is looked for. `version` changes when the keys may have changed."""
+    """A source of keys. `version` changes when the keys may have changed."""
 
     version: int
 
     async def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """The key of that id; without an id, the only one that fits the algorithm.
+        """Return the key with that id; without an id, the only one with the algorithm.
 
         Raises:
-            UnavailableError: There are no keys to look in, and that is not the token's fault.
+            UnavailableError: The keys could not be fetched.
         """
         ...
 
 
 class FixedKeys:
-    """The keys of a given JWK Set. Raises InvalidArgumentError when none of them is usable."""
+    """The keys of a given JWK Set. Raises InvalidArgumentError if none of them is usable."""
 
     def __init__(self, jwks: object) -> None:
         self.version = 0
@@ -64,12 +64,13 @@ class FixedKeys:
 
 
 class RemoteKeys:
-    """The keys behind a URL: fetched when first needed, when old, and when a token names an unknown one.
+    """The keys at a URL. They are fetched at the first use, after `max_age_s`, and when a token names an unknown key.
 
     Args:
-        refetch_s: Least time between two attempts, however many unknown keys are named meanwhile.
-        max_age_s: When keys are old. While the URL does not answer, old ones count for MAX_STALE_S more.
-        clock: Seconds, monotonic.
+        refetch_s: Minimum interval between two attempts in seconds, also if tokens name unknown keys.
+        max_age_s: After how many seconds the keys are fetched again. If the URL does not answer, they are used for MAX_STALE_S
+            more.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class RemoteKeys:
         return self._clock() - self._attempted_at >= self._refetch_s
 
     def _refresh(self) -> None:
-        """In a thread: ask once, unless somebody just did. A failure leaves what is known."""
+        """Fetch the keys, in a thread, unless they have just been fetched. After a failure the known keys stay in use."""
         if not self._is_due():
             return
         try:
@@ -128,7 +129,7 @@ def _fitting(keys: Iterable[VerificationKey], kid: str | None, algorithm: str) -
 
 
 def read_keys(document: object) -> tuple[VerificationKey, ...]:
-    """The public signature keys of a JWK Set; what else is in it is skipped."""
+    """Read the public signature keys of a JWK Set and skip all others."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         return ()
@@ -137,7 +138,7 @@ def read_keys(document: object) -> tuple[VerificationKey, ...]:
 
 
 def _read_key(jwk: object) -> VerificationKey | None:
-    import jwt  # 0.1 s to load, and only servers with tokens need it
+    import jwt  # takes 0.1 s to import, and only servers with tokens need it
 
     if not isinstance(jwk, dict) or not _is_for_signatures(jwk):
         return None
@@ -155,7 +156,7 @@ def _read_key(jwk: object) -> VerificationKey | None:
 
 
 def _is_for_signatures(jwk: dict[str, Any]) -> bool:
-    """Not for encryption, and not private: such a key is known to more than its owner."""
+    """Whether a key is for signatures and public."""
     operations = jwk.get("key_ops")
     return (
         jwk.get("use") in (None, "sig")

@@ -1,4 +1,4 @@
-"""Tokens that a client gets with its own id and secret (OAuth 2.0 client credentials, RFC 6749 section 4.4)."""
+"""Tokens obtained with a client id and secret (OAuth 2.0 client credentials, RFC 6749 section 4.4)."""
 
 import base64
 import time
@@ -18,16 +18,16 @@ from protolink_grpc.models.arguments import checks_arguments
 log = get_logger(__name__)
 
 UNKNOWN_LIFETIME_S = 300.0
-"""How long a token counts whose endpoint does not say (RFC 6749 only recommends it)."""
+"""Assumed lifetime of a token if the endpoint does not state it, which RFC 6749 only recommends, in seconds."""
 
 MAX_LIFETIME_S = 86_400.0
-"""Tokens that live longer are renewed all the same."""
+"""Tokens are renewed after at most this time, in seconds."""
 
 EARLY_S = 60.0
-"""How long before its end a token is renewed, or a fifth of its life where that is shorter."""
+"""How long before its expiry a token is renewed, in seconds, or a fifth of its lifetime if that is shorter."""
 
 PAUSE_S = 5.0
-"""Least time between two requests for a token, whatever peers refuse."""
+"""Minimum interval between two requests for a token, in seconds, even if peers refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class _Token:
 
 @checks_arguments
 class OAuth2ClientCredentials:
-    """A bearer token of a token endpoint, renewed before it ends. Calls go on with the old one meanwhile.
+    """A bearer token from a token endpoint. It is renewed before it expires; calls use the old one meanwhile.
 
     Args:
         token_url: https, or http on this machine.
-        scope: What is asked for, one text with spaces between.
-        audience: Whom the token should be for, where the endpoint wants to know.
-        secret_in_body: Send id and secret in the form; by default they go as HTTP Basic (RFC 6749, section 2.3.1).
-        timeout_s: How long each step of a request to the endpoint may take.
-        insecure_ok: Send the token in the clear to other machines, too.
-        clock: Seconds, monotonic.
+        scope: The requested scopes, separated by spaces.
+        audience: The requested audience, if the endpoint needs it.
+        secret_in_body: Send id and secret in the form; by default they are sent as HTTP Basic (RFC 6749, section 2.3.1).
+        timeout_s: Timeout of each step of a request to the endpoint, in seconds.
+        insecure_ok: Also send the token unencrypted to other machines.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class OAuth2ClientCredentials:
             if token is None or (refused is not None and refused.get("authorization") != f"Bearer {token.value}"):
                 return True
             if self._clock() - self._asked_at < PAUSE_S:
-                return False  # a new one would not please the peer either
+                return False  # a new one would be refused too
             self._token = None
             return True
 
     def _renew(self) -> _Token:
-        """In a thread. Somebody may just have done it."""
+        """Request a new token, in a thread, unless it has just been renewed."""
         token = self._token
         if token is not None and self._clock() < token.renew_at:
             return token
@@ -134,7 +134,7 @@ class OAuth2ClientCredentials:
 
 
 def _lifetime_s(said: object) -> float:
-    """Some endpoints write the number as text."""
+    """Read the lifetime. Some endpoints write the number as text."""
     try:
         seconds = float(said) if isinstance(said, int | float | str) and not isinstance(said, bool) else 0.0
     except (ValueError, OverflowError):

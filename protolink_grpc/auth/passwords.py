@@ -1,4 +1,4 @@
-"""Passwords as they are kept: hashed with scrypt, checked off the event loop."""
+"""Hashes of passwords (scrypt), which are checked in threads."""
 
 import asyncio
 import binascii
@@ -20,18 +20,18 @@ COST, BLOCK, PARALLEL = 1 << 14, 8, 5
 """Parameters of new hashes: 16 MiB and about 0.1 s. Source: OWASP Password Storage Cheat Sheet, scrypt."""
 
 MAX_MEMORY = 256 << 20
-"""Bytes that checking one hash may need."""
+"""Maximum memory for checking one hash, in bytes."""
 
 MAX_PARALLEL, MAX_DIGITS = 16, 8
-"""How much more work than ours a hash may ask for, and how long its numbers may be."""
+"""How much more work than new hashes a hash may need, and the maximum length of its numbers."""
 
 MAX_WAITING = 32
-"""Checks that may be under way or wait: each costs much, and strangers cause them."""
+"""Maximum number of running and waiting checks, because each is expensive and unauthenticated callers cause them."""
 
 
 @checks_arguments
 def hash_password(password: str) -> str:
-    """What to keep instead of a password: `scrypt$<cost>$<block>$<parallel>$<salt>$<hash>`, salt and hash in base64."""
+    """Hash a password for storage: `scrypt$<cost>$<block>$<parallel>$<salt>$<hash>`, with salt and hash in base64."""
     salt = secrets.token_bytes(16)
     made = PasswordHash(COST, BLOCK, PARALLEL, salt, b"")
     digest = made.digest(password, 32)
@@ -40,7 +40,7 @@ def hash_password(password: str) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PasswordHash:
-    """A kept password."""
+    """The hash of a password."""
 
     cost: int
     block: int
@@ -50,10 +50,10 @@ class PasswordHash:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `hash_password` wrote, with whatever parameters.
+        """Parse the result of `hash_password`, with any parameters.
 
         Raises:
-            InvalidArgumentError: It is no such hash, or checking it would need more than MAX_MEMORY.
+            InvalidArgumentError: It is not such a hash, or checking it would need more than MAX_MEMORY.
         """
         try:
             *numbers, salt, expected = text.removeprefix(PREFIX).split("$")
@@ -75,16 +75,16 @@ class PasswordHash:
 
     @classmethod
     def like(cls, other: "PasswordHash") -> Self:
-        """A hash that no password matches, and whose check takes as long as that of `other`."""
+        """Return a hash that no password matches and whose check takes as long as that of `other`."""
         return cls(other.cost, other.block, other.parallel, secrets.token_bytes(16), secrets.token_bytes(32))
 
     @property
     def memory(self) -> int:
-        """Bytes that `digest` needs. Source: RFC 7914, section 2, and what OpenSSL adds for its blocks."""
+        """The memory that `digest` needs, in bytes. Source: RFC 7914, section 2, and OpenSSL's additional blocks."""
         return 128 * self.block * (self.cost + self.parallel + 2)
 
     def digest(self, password: str, length: int) -> bytes:
-        """Slow, and meant to be."""
+        """Compute the hash of a password, which is intentionally slow."""
         return hashlib.scrypt(
             password.encode("utf-8", "surrogatepass"),
             salt=self.salt,
@@ -106,10 +106,10 @@ def _number(text: str) -> int:
 
 
 class PasswordChecks:
-    """Checks hashes in two threads of its own.
+    """Checks hashes in two separate threads.
 
     Raises (from `matches`):
-        ResourceExhaustedError: More than MAX_WAITING checks are under way.
+        ResourceExhaustedError: More than MAX_WAITING checks are running or waiting.
     """
 
     def __init__(self) -> None:
@@ -120,6 +120,6 @@ class PasswordChecks:
         if not self._places.acquire(blocking=False):
             raise ResourceExhaustedError("too many passwords are being checked", retry_after_s=1.0)
         check = self._threads.submit(kept.matches, password)
-        # A canceled wait leaves the work, if it has begun: the place is free when that ends.
+        # A canceled wait does not end work that has started: its place becomes free when the work ends.
         check.add_done_callback(lambda _: self._places.release())
         return await asyncio.wrap_future(check)

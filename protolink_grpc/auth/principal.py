@@ -1,4 +1,4 @@
-"""Who calls: the one value that every edge derives from credentials, whatever they are."""
+"""The principal: the authenticated caller, which every edge derives from the credentials."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from protolink_grpc.errors import UnauthenticatedError
 
 ANONYMOUS = "anonymous"
-"""The principal of every caller where nothing authenticates."""
+"""The principal of every caller without an authenticator."""
 
 RESERVED = frozenset({ANONYMOUS, "local"})
-"""Names that no authenticated caller may have: "local" owns what a process asks of its own agents."""
+"""Names that no authenticated caller may have. "local" is the principal of calls within the process."""
 
 TENANT_MARK = "#tenant="
-"""Stands between a principal and a tenant in the name of an owner; no principal's own name may contain it."""
+"""Separates a principal and a tenant in the name of an owner. No principal's name may contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls, and what for. `name` owns tasks and registrations."""
+    """The authenticated caller and its scopes. `name` is the owner of its tasks and registrations."""
 
     name: str
     scopes: frozenset[str] = frozenset()
@@ -26,15 +26,18 @@ class Principal:
 NOBODY = Principal(ANONYMOUS)
 
 Authenticate = Callable[[str, Mapping[str, str]], Awaitable[Principal | None]]
-"""The hook: full method name (`/package.Service/Method`, also for HTTP) and request metadata, keys in lower case, to a principal;
-None for a caller without valid credentials."""
+"""An authentication function.
+
+It returns the principal for a full method name (`/package.Service/Method`, also for HTTP) and the request's metadata with
+lower-case keys, or None without valid credentials.
+"""
 
 
 def unreserved(name: str) -> str:
-    """The name of an authenticated caller.
+    """Return the name of an authenticated caller if it is not reserved.
 
     Raises:
-        UnauthenticatedError: No caller may be called so.
+        UnauthenticatedError: The name is reserved.
     """
     if not name or name in RESERVED or TENANT_MARK in name:
         raise UnauthenticatedError(f"{name!r} cannot be the name of an authenticated caller", principal=name)
@@ -42,5 +45,5 @@ def unreserved(name: str) -> str:
 
 
 def owner_of(principal: str, tenant: str) -> str:
-    """Who owns what a principal does in a tenant: another owner in each tenant, so that nothing is seen across them."""
+    """The owner's name for a principal in a tenant. It differs between tenants, so that nothing is visible across them."""
     return f"{principal}{TENANT_MARK}{tenant}" if tenant else principal

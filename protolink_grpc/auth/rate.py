@@ -1,4 +1,4 @@
-"""How often a caller may call."""
+"""Rate limits."""
 
 import time
 from collections.abc import Callable
@@ -8,18 +8,18 @@ from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
 from protolink_grpc.models.arguments import checks_arguments
 
 MAX_PRINCIPALS = 10_000
-"""Callers whose use is remembered. Beyond them, those that were longest away begin anew with a full burst."""
+"""Maximum number of principals with a bucket. Beyond it, the least recently active ones get a full bucket again."""
 
 
 @checks_arguments
 class RateLimit:
-    """A token bucket for each principal: `burst` calls at once, then `per_second`. Everybody anonymous shares one.
+    """A token bucket for each principal: `burst` calls at once, then `per_second`. All anonymous callers share one.
 
-    A bucket is one number, the time at which it will be full again (the generic cell rate algorithm). Not for several threads.
+    A bucket is one number: the time at which it will be full again (generic cell rate algorithm). It is not thread-safe.
 
     Args:
-        burst: At least 1; by default one second's worth.
-        clock: Seconds, monotonic.
+        burst: At least 1; the default is the number of calls in one second.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class RateLimit:
         if size < 1:
             raise InvalidArgumentError("must be at least 1", field="burst")
         self._interval_s = 1 / per_second
-        # A little slack: sums of intervals are not exact, and the last call of a burst must not hang on that.
+        # A small tolerance, because sums of intervals are not exact, and the last call of a burst must not be refused for that.
         self._tolerance_s = (size - 1 + 1e-6) * self._interval_s
         self._clock = clock
         self._full_at: dict[str, float] = {}
@@ -45,7 +45,7 @@ class RateLimit:
             raise ResourceExhaustedError(
                 f"too many calls: try again in {wait_s:.3g} s", retry_after_s=wait_s, principal=name
             )
-        # At the end, so that the order of the dict is that of the last calls.
+        # Moved to the end, so that the dict is in the order of the last calls.
         self._full_at[name] = full_at + self._interval_s
         if len(self._full_at) > MAX_PRINCIPALS:
             del self._full_at[next(iter(self._full_at))]

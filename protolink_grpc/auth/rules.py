@@ -1,4 +1,4 @@
-"""What an identified caller may call: scopes by method, and checks put together."""
+"""Access rules: which authenticated caller may call which method."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,17 +9,17 @@ from protolink_grpc.errors import InvalidArgumentError, PermissionDeniedError
 from protolink_grpc.models.arguments import checks_arguments
 
 Demand: TypeAlias = str | Iterable[str] | bool
-"""A scope, or several that are all needed; True lets every identified caller in, False nobody."""
+"""A scope, or several that are all required. True allows every caller, False none."""
 
 SENDS_A_TASK = {"/plgrpc.v1.ControlService/CallTool": "/plgrpc.v1.AgentService/SendTask"}
-"""Methods that need what another one needs, because they do the same: a tool that is called is a task that is sent."""
+"""Methods with the requirements of another method, because they do the same: calling a tool sends a task."""
 
 MAX_METHODS = 1024
-"""Methods whose rule is remembered: more than any server has."""
+"""Maximum number of methods whose rule is cached: more than any server has."""
 
 
 class Admission(Protocol):
-    """Whether an identified caller may call a method, a full gRPC name, now.
+    """Checks whether a caller may call a method (its full gRPC name) now.
 
     Raises:
         PermissionDeniedError, ResourceExhaustedError: It may not, or not now.
@@ -30,23 +30,23 @@ class Admission(Protocol):
 
 @checks_arguments
 class AccessRules:
-    """Scopes that methods demand. Methods have full gRPC names on every edge: `/package.Service/Method`.
+    """The scopes that methods require. Methods have their full gRPC names on every edge: `/package.Service/Method`.
 
-    The same work may be asked for by several services (both versions of A2A, ProtoLink's own): `*/CancelTask` means all of them. A
-    message that registers a webhook, or that answers an approval, needs the right to `*/CreateTaskPushNotificationConfig`, or to
-    `/plgrpc.v1.ControlService/RespondApproval`, too.
+    Several services have the same operations (both versions of A2A, ProtoLink's protocol): `*/CancelTask` matches all of them. A
+    message that registers a webhook also needs the scopes of `*/CreateTaskPushNotificationConfig`, and one that answers an
+    approval those of `/plgrpc.v1.ControlService/RespondApproval`.
 
-    `ControlService/CallTool` sends a task, so it needs what `AgentService/SendTask` needs, unless a pattern names its method, such
-    as `*/CallTool`. `/plgrpc.v1.ControlService/*` alone does not.
+    `ControlService/CallTool` sends a task, so it has the requirements of `AgentService/SendTask`, unless a pattern names its
+    method, such as `*/CallTool`. `/plgrpc.v1.ControlService/*` does not apply to it.
 
     Args:
-        rules: Pattern -> Demand. A pattern is a full name, in which `*` stands for any text within the service or the method:
-            `/plgrpc.v1.ControlService/*`, `*/CancelTask`, `*`. Of several that match, the one that says more of the method
-            counts, then the one that says more of the service, then the first.
-        default: For methods that no pattern matches.
+        rules: Requirements by pattern. A pattern is a full name in which `*` matches any text within the service or the method:
+            `/plgrpc.v1.ControlService/*`, `*/CancelTask`, `*`. If several match, the one with the more specific method applies,
+            then the one with the more specific service, then the first.
+        default: The requirement of methods that no pattern matches.
 
     Raises:
-        InvalidArgumentError: A pattern that can never match; names it.
+        InvalidArgumentError: A pattern can never match; names it.
     """
 
     def __init__(self, rules: Mapping[str, Demand], default: Demand = True) -> None:
@@ -78,9 +78,9 @@ class AccessRules:
 
 
 class _Pattern:
-    """`rank` orders patterns by how much they say, `names_method` is whether the method is more than `*`.
+    """A parsed pattern. `rank` orders patterns by how specific they are; `names_method` is whether the method is not just `*`.
 
-    `demand` is None where nobody may.
+    `demand` is None if no caller is allowed.
     """
 
     def __init__(self, pattern: str, demand: frozenset[str] | None) -> None:
@@ -116,7 +116,7 @@ def _scopes(demand: Demand, field: str) -> frozenset[str] | None:
 
 
 def admission(*checks: Admission) -> Admission:
-    """All of them, in this order; the first that raises decides."""
+    """Combine checks, which are called in this order."""
 
     def admit(method: str, principal: Principal) -> None:
         for check in checks:

@@ -1,7 +1,7 @@
-"""Who a request comes from, by API key, password, certificate, or any of several ways. Tokens are in `bearer`.
+"""Authenticators for API keys, passwords, client certificates, and combinations. Tokens are in `bearer`.
 
-Every scheme reads its own header with its own prefix only, and never a URL. A wrong credential is None: nobody learns which part
-of it was wrong.
+Every authenticator reads only its own header with its own prefix, and never a URL. The result for invalid credentials is None, so
+that the caller does not learn which part was wrong.
 """
 
 import binascii
@@ -19,36 +19,37 @@ from protolink_grpc.models.arguments import checks_arguments
 
 
 class Authenticator(Protocol):
-    """A hook that finds the caller of a request, and says in a card how callers identify themselves.
+    """Authenticates the caller of a request, and describes the scheme for the agent card.
 
-    May be called by several requests at the same time, and from several event loops.
+    It is called concurrently and from several event loops.
     """
 
     async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
-        """The caller; None without valid credentials of this kind.
+        """Return the caller, or None without valid credentials of this kind.
 
         Raises:
-            UnavailableError, ResourceExhaustedError: Nobody can say now, and that is not the caller's fault.
+            UnavailableError, ResourceExhaustedError: The credentials cannot be checked now.
         """
         ...
 
     def schemes(self) -> dict[str, dict[str, Any]]:
-        """What a card advertises under `securitySchemes`: objects with `type`, `scheme`, `description`, `metadata`, and what
-        A2A needs besides (`in` and `name`, `bearerFormat`), by name."""
+        """Return the entries of the card's `securitySchemes` by name.
+
+        They have `type`, `scheme`, `description`, `metadata`, and A2A's further fields (`in` and `name`, `bearerFormat`)."""
         ...
 
 
 @checks_arguments
 class APIKeyAuth:
-    """Callers with a key, in a header of its own or in `Authorization: ApiKey <key>`; the former counts where both are there.
+    """Authenticates callers by an API key, in a header or in `Authorization: ApiKey <key>`. The former takes precedence.
 
     Args:
-        valid_keys: Key -> its scopes, or the Principal that it stands for. Without a Principal the caller is called `key-` and
-            the first 12 hex digits of the key's SHA-256.
-        header: The header of its own.
+        valid_keys: The scopes or the Principal of each key. Without a Principal the caller's name is `key-` and the first 12 hex
+            digits of the key's SHA-256.
+        header: The name of the header.
 
     Raises:
-        InvalidArgumentError: A key that no header can carry; says which, by position.
+        InvalidArgumentError: A key is not valid in a header; contains its position.
     """
 
     def __init__(self, valid_keys: Mapping[str, Iterable[str] | Principal], header: str = "X-API-Key") -> None:
@@ -75,20 +76,20 @@ class APIKeyAuth:
 
 
 _NO_MARK = bytes(32)
-"""No secret is known to have this digest."""
+"""A digest for which no secret is known."""
 
 
 @checks_arguments
 class BasicAuth:
-    """Callers with a user name, which becomes the principal's, and a password (RFC 7617).
+    """Authenticates callers by a user name, which becomes the principal's name, and a password (RFC 7617).
 
     Args:
-        valid_credentials: User -> password, plain or as `hash_password` made it. A hash costs much once for each user; what was
-            right is remembered, blinded, while the process lives.
-        scopes: What the users may do besides being known.
+        valid_credentials: The password of each user, as plain text or a hash from `hash_password`. Checking a hash is expensive, so
+            successful checks are cached (as keyed digests) for the life of the process.
+        scopes: The scopes of the users.
 
     Raises:
-        InvalidArgumentError: A name that no user can have, or something that begins like a hash and is none.
+        InvalidArgumentError: A user name is invalid, or a text begins like a hash and is not one.
     """
 
     def __init__(self, valid_credentials: Mapping[str, str], scopes: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -103,7 +104,7 @@ class BasicAuth:
                 self._hashed[user] = PasswordHash.parse(password)
             else:
                 self._plain[user] = blinded(password)
-        # Whom nobody knows is answered as late as somebody with a wrong password.
+        # An unknown user takes as long as a wrong password.
         self._nobody = next((PasswordHash.like(each) for each in self._hashed.values()), None)
         self._remembered: dict[str, bytes] = {}
         self._checks = PasswordChecks()
@@ -132,21 +133,21 @@ class BasicAuth:
 
 
 CERTIFICATE = "@certificate"
-"""The key under which an edge that knows the client's certificate adds its name to the metadata, as a CertificateName."""
+"""The metadata key under which an edge adds the name in the client's certificate, as a CertificateName."""
 
 
 class CertificateName(str):
-    """The name in a verified certificate. A type of its own, because a header of a caller can never have it."""
+    """The name in a verified certificate. It has its own type, which a caller's header can never have."""
 
     __slots__ = ()
 
 
 @checks_arguments
 class MutualTLS:
-    """Callers with a client certificate that the server's authority has signed. Its name becomes the principal's.
+    """Authenticates callers by a client certificate signed by the server's authority. Its name becomes the principal's.
 
     Args:
-        scopes: What the names may do besides being known.
+        scopes: The scopes of the callers.
     """
 
     def __init__(self, scopes: Mapping[str, Iterable[str]] | None = None) -> None:
@@ -164,8 +165,9 @@ class MutualTLS:
 
 @checks_arguments
 class AnyOf:
-    """Callers that one of several authenticators knows, asked in this order. The names of all of them are one space: whoever
-    issues names for one of them can name the principals of the others."""
+    """Authenticates callers by the first of several authenticators that accepts them.
+
+    All of them share one namespace of principals: an issuer of names for one of them can name the principals of the others."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
         if not authenticators:
@@ -180,7 +182,7 @@ class AnyOf:
             except UnauthenticatedError:
                 continue
             except (UnavailableError, ResourceExhaustedError) as error:
-                failure = error  # somebody else may still know the caller
+                failure = error  # another authenticator may still accept the caller
                 continue
             if principal is not None:
                 return principal
@@ -189,7 +191,7 @@ class AnyOf:
         return None
 
     def schemes(self) -> dict[str, dict[str, Any]]:
-        """Those of all; a name that is taken gets its HTTP scheme, or a number, behind it."""
+        """Return the schemes of all authenticators. Repeated names get the HTTP scheme or a number as suffix."""
         found: dict[str, dict[str, Any]] = {}
         for each in self._authenticators:
             for name, scheme in each.schemes().items():
@@ -210,7 +212,7 @@ _HEADER_NAME = re.compile(r"[a-z0-9_.-]+")
 
 
 def header_name(header: str) -> str:
-    """The name as metadata has it. Raises InvalidArgumentError for what is no header of gRPC and HTTP alike."""
+    """Return the name in lower case. Raises InvalidArgumentError if it is not valid as a header of both gRPC and HTTP."""
     name = header.lower()
     if not _HEADER_NAME.fullmatch(name) or name.endswith("-bin") or name.startswith("grpc-"):
         raise InvalidArgumentError(f"{header!r} cannot be the name of a header", field="header")

@@ -1,4 +1,4 @@
-"""Limits the open streams of each caller on one port. Rate limits do not: an idle stream makes no calls."""
+"""Limits the open streams of each caller on one port. Rate limits do not, because an idle stream makes no calls."""
 
 from collections import Counter
 
@@ -6,14 +6,14 @@ from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import ResourceExhaustedError
 
 RETRY_AFTER_S = 10.0
-"""When to come back; who knows when a stream ends."""
+"""The retry delay in seconds: an estimate, because the end of a stream is unknown."""
 
 
 class StreamQuota:
-    """The open streams by principal, of every kind; all anonymous callers are one. Belongs to the loop of its server.
+    """The open streams by principal; all anonymous callers are one. It belongs to the event loop of its server.
 
     Args:
-        most: Of one principal; None means no bound.
+        most: Maximum for one principal; None means no limit.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -21,10 +21,10 @@ class StreamQuota:
         self._open: Counter[str] = Counter()
 
     def take(self, principal: Principal) -> "StreamSlot":
-        """One more stream.
+        """Count a new stream.
 
         Raises:
-            ResourceExhaustedError: This caller has as many as it may have.
+            ResourceExhaustedError: The caller has reached its limit.
         """
         name = principal.name
         if self._most is not None and self._open[name] >= self._most:
@@ -47,7 +47,7 @@ class StreamSlot:
         self._name = name
 
     def release(self) -> None:
-        """The stream has ended; more than once is once."""
+        """Count the end of the stream. Further calls have no effect."""
         if self._name:
             self._open[self._name] -= 1
             if not self._open[self._name]:
