@@ -1,4 +1,4 @@
-"""What a user writes: agents and registries."""
+"""Agents and registries: the classes that users create."""
 
 from protolink_grpc.agent.agent import Agent
 from protolink_grpc.agent.config import (

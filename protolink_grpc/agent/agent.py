@@ -1,7 +1,7 @@
-"""Agent: what a user writes, and the one place where the layers are joined.
+"""Agent: the class that users create or subclass. It joins all layers.
 
-An agent is a card, tools, a handler and a place to listen. It starts in the foreground (`run`), in the background of a program
-(`start(background=True)`), or inside a loop that is running already (`async with agent`).
+An agent has a card, tools, a handler and ports. It starts in the foreground (`run`), in the background of a program
+(`start(background=True)`), or in a running event loop (`async with agent`).
 """
 
 import asyncio
@@ -56,39 +56,38 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @checks_arguments
 class Agent(AgentLifecycle):
-    """A typed microservice that takes tasks.
+    """A typed microservice that executes tasks.
 
-    Settings come in groups. Each setting can also be given by its own name, as in ProtoLink's documents: `Agent(card, policy=p)` is
-    `Agent(card, safety=SafetyConfig(policy=p))`.
+    Settings are grouped. Each setting can also be given by its own name, as in ProtoLink's documentation: `Agent(card, policy=p)`
+    is `Agent(card, safety=SafetyConfig(policy=p))`.
 
     Args:
-        card: Who the agent is: an AgentCard, a dict of its fields, or a name. `name`, `description` and `url` may stand in for it.
-        transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default what the card's URL says.
-        registry: Where to register and look for peers: a URL, a RegistryClient, or a Registry of this process.
-        registry_url: The URL of the registry where `registry` is its transport, "grpc".
+        card: An AgentCard, a dict of its fields, or the agent's name. `name`, `description` and `url` can replace it.
+        transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default that of the card's URL.
+        registry: The registry for registration and for finding peers: a URL, a RegistryClient, or a Registry of this process.
+        registry_url: The URL of the registry if `registry` is its transport, "grpc".
         llm, system_prompt: As in ModelConfig.
         storage, state: As in MemoryConfig.
         telemetry: Not implemented yet.
-        tools: Functions or tools to begin with.
-        store: Where tasks are kept; in memory by default.
-        model: Its language model.
-        memory: What it remembers between tasks.
-        tooling: How its tools run.
-        safety: What its actions may do.
-        serving: How it is reached, and by whom.
-        peering: How it calls its peers and its registry.
-        runtime: How its runs are bounded, recovered and kept.
-        settings: Settings of the groups by their own names, and names that only ProtoLink has: `verbosity` is accepted and means
-            nothing, the others are not implemented yet.
+        tools: Functions or tools.
+        store: The task store; by default in memory.
+        model: Settings of the language model.
+        memory: Settings of the state across tasks.
+        tooling: Settings of the tools.
+        safety: Policy, approvals and budget.
+        serving: Ports, authentication and access.
+        peering: Settings of calls to peers and to the registry.
+        runtime: Limits, recovery and storage of runs.
+        settings: Settings of the groups by their own names, and names that only ProtoLink has: `verbosity` is accepted and ignored,
+            the others are not implemented yet.
 
     Raises:
-        InvalidArgumentError: Something is missing or contradicts itself, or the agent would register an address like 0.0.0.0, which
-            nobody else can call; names the field.
-        TypeError: A handler is not of the kind that it must be.
-        UnimplementedError: An argument belongs to a part that does not exist yet.
+        InvalidArgumentError: A setting is missing or contradicts another one, or the agent would register an address that others
+            cannot call, such as 0.0.0.0; names the field.
+        TypeError: A handler has the wrong type.
+        UnimplementedError: A setting is not implemented yet.
 
-    Override `handle_task`, or `handle_task_streaming` for a handler that reports while it works; either serves unary calls,
-    streams and resubscription alike.
+    Override `handle_task`, or `handle_task_streaming` to report progress. Both serve unary calls, streams and resubscriptions.
     """
 
     def __init__(  # noqa: PLR0917 -- the documented signature
@@ -131,7 +130,7 @@ class Agent(AgentLifecycle):
         resolved = resolve_card(card, transport, name=name, description=description, url=url)
         super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store)
         self._advertise = config.tooling.skills == "auto"
-        # Every agent streams and keeps its history: both are readings of the log.
+        # Every agent supports streaming and history, because both are read from the log.
         capabilities = self.card.capabilities
         capabilities.streaming = capabilities.state_transition_history = True
         capabilities.has_llm = self.llm is not None
@@ -148,45 +147,45 @@ class Agent(AgentLifecycle):
 
     @property
     def llm(self) -> LLM | None:
-        """The model that answers."""
+        """The language model, or None."""
         return self._components.llm
 
     @property
     def state(self) -> State | None:
-        """What the agent remembers."""
+        """The state across tasks, or None."""
         return self._components.state
 
     @property
     def policy(self) -> Policy | None:
-        """What its actions may do."""
+        """The policy for the agent's actions, or None."""
         return self._components.policy
 
     @property
     def _is_default(self) -> bool:
-        """Whether tasks are handled by the agent's own handler of parts."""
+        """Whether the default handler handles tasks."""
         kind = type(self)
         return kind.handle_task is Agent.handle_task and kind.handle_task_streaming is Agent.handle_task_streaming
 
-    # -- what a user writes ----------------------------------------------------------------------------------------------
+    # -- Handlers and tools ----------------------------------------------------------------------------------------------
 
     async def handle_task(self, task: Task) -> Task:
-        """Do the work of a task and return it. Override this; by default explicit tool calls are run.
+        """Execute a task and return it. Override this; the default executes tool calls and inferences.
 
-        The task is a copy: what is added to it, its final state and its metadata go into the log when this returns. A task that is
-        left working counts as completed. An exception makes it failed. The metadata is the user's own; keys of ProtoLink that only
-        repeat what the log knows, such as run_context, are not kept when set by hand. `task.fail(...)` and its kin set the reason
-        of an end.
+        The task is a copy. New messages and artifacts, its final state and its metadata are appended to the log when this
+        returns. A task that is still working counts as completed. An exception fails the task. The metadata belongs to the user,
+        except for ProtoLink's keys that repeat facts of the log, such as run_context: changes of these are ignored.
+        `task.fail(...)` and similar methods set the reason of the end.
         """
         return await self.execute_task(task)
 
     def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
-        """Do the work of a task as a generator: yield progress, messages, artifacts or events as they come.
+        """Execute a task and yield progress, messages, artifacts or events.
 
-        Override this with an async generator where there is something to report; changes to `task` count as in `handle_task`.
+        Override this with an async generator to report while working. Changes of `task` are handled as in `handle_task`.
 
-        By default, inside the run of `task`, as `super().handle_task_streaming(task)` in an override: does what `handle_task` does
-        within that run, and yields the events that it records. They are in the log already, so yielding them again adds nothing.
-        Where `handle_task` returns another task, that comes last. Outside of a run: runs the task, and yields its events.
+        The default, called within the run of `task` (`super().handle_task_streaming(task)` in an override), does what `handle_task`
+        does and yields the recorded events. They are in the log already, so yielding them again has no effect. If `handle_task`
+        returns another task, that is yielded last. Outside of a run, it runs the task and yields its events.
         """
         run = current_run()
         if run is None or run.task_id != task.id:
@@ -194,7 +193,7 @@ class Agent(AgentLifecycle):
         return self._stream_within(run, task)
 
     async def _stream_within(self, run: Run, task: Task) -> AsyncGenerator[Any, None]:
-        # A handler that streams from within its own handle_task must not come back to itself.
+        # A handler that calls this from its own handle_task must not be called again.
         is_streaming = type(self).handle_task_streaming is not Agent.handle_task_streaming
         await run.flush()  # what the override has emitted so far is not the default's
         work = asyncio.ensure_future(self.handle_task(task) if is_streaming else self.execute_task(task))
@@ -206,7 +205,7 @@ class Agent(AgentLifecycle):
             yield answer
 
     async def execute_task(self, task: Task) -> Task:
-        """Do what the latest item of `task` asks for: tool calls, inferences. Inside a handler this works on the current run."""
+        """Execute the tool calls and inferences of the latest item of `task`. Within a handler this uses the current run."""
         run = current_run()
         if run is None or run.task_id != task.id:
             return await self.run_task(task)
@@ -249,15 +248,15 @@ class Agent(AgentLifecycle):
         title: str = "",
         destructive: bool = False,
     ) -> Any:
-        """Register the decorated function as a tool; works bare (`@agent.tool`) and with arguments.
+        """Register the decorated function as a tool, with or without arguments (`@agent.tool`, `@agent.tool(...)`).
 
-        Its schema comes from the type hints; arguments are checked against them before each call.
+        The schema is built from the type hints. Arguments are checked against it before each call.
 
         Args:
-            title: Name for people; empty means `name`.
-            read_only: A call changes nothing: several of one answer of a model may run side by side.
-            idempotent: The same call twice is the same as once: a call that a crash cut off is repeated.
-            destructive: A call may delete or overwrite something: callers are told so, and it decides nothing.
+            title: Display name; empty means `name`.
+            read_only: A call has no effects, so several calls of one answer of a model may run concurrently.
+            idempotent: Repeating a call has no further effect, so a call that a crash interrupted is repeated.
+            destructive: A call may delete or overwrite data. This is shown to callers and has no other effect.
         """
 
         def register(fn: F) -> F:
@@ -284,10 +283,10 @@ class Agent(AgentLifecycle):
         return register(name) if callable(name) else register
 
     def add_tool(self, tool: BaseTool | Callable[..., Any]) -> Tool:
-        """Register a tool; one of the same name is replaced, and so is its skill on the card.
+        """Register a tool and its skill on the card. A tool with the same name is replaced.
 
         Raises:
-            InvalidArgumentError: The agent runs, and its card would become larger than 1 MiB as encoded; nothing is added then.
+            InvalidArgumentError: The agent is running and its encoded card would exceed 1 MiB; the tool is not added.
         """
         added = as_tool(tool)
         card = self.card
@@ -306,29 +305,29 @@ class Agent(AgentLifecycle):
         return {name: self._toolbox.get(name) for name in self._toolbox.names}
 
     async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
-        """Run one of the agent's own tools under its policy: inside a handler as an action of the run, else outside of any task.
+        """Call one of the agent's tools, subject to its policy. Within a handler this is an action of the run.
 
         Raises:
-            ToolRejectedError: No such tool, or wrong arguments.
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It may not run.
-            ToolFailedError, ToolTimeoutError: It did not succeed.
+            ToolRejectedError: The tool does not exist or the arguments are invalid.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
+            ToolFailedError, ToolTimeoutError: The tool ran and failed.
         """
         return await self._components.call_tool(self.card.name, tool_name, None, arguments)
 
     async def call_tool_in_context(self, tool_name: str, context: RunContext, /, **arguments: Any) -> Any:
-        """`call_tool` under the permissions and the budget of a context; all calls in one context share its budget."""
+        """As `call_tool`, with the permissions and the budget of a context. All calls in one context share its budget."""
         return await self._components.call_tool(self.card.name, tool_name, context, arguments)
 
-    # -- running tasks in this process -----------------------------------------------------------------------------------
+    # -- Tasks in this process -------------------------------------------------------------------------------------------
 
     async def run_task(self, task: Task | Message | str) -> Task:
-        """Run a task on this agent and return it when it ends or waits for input. The agent need not be started."""
+        """Run a task on this agent and return it when it ends or waits for input. The agent does not have to be started."""
         return await (await self._local()).run(Task.of(task))
 
     async def run_task_streaming(
         self, task: Task | Message | str, deltas: bool = False
     ) -> AsyncGenerator[RunEvent, None]:
-        """Run a task on this agent and yield its events; with `deltas` the text that models are producing, too."""
+        """Run a task on this agent and yield its events. With `deltas`, also yield the text that models are producing."""
         own, references = await self._local(), References()
         async with aclosing(own.stream(Task.of(task), "", deltas=deltas, timeout_s=None)) as batches:
             async for events in batches:
@@ -336,19 +335,19 @@ class Agent(AgentLifecycle):
                     yield references.whole(event)
 
     async def get_task(self, task_id: str) -> Task:
-        """A task of this process as it is now.
+        """Return a task of a caller in this process.
 
         Raises:
-            TaskNotFoundError: There is none with that id.
+            TaskNotFoundError: There is no such task.
         """
         return await (await self._local()).get(task_id, None)
 
     async def cancel_task(self, task_id: str, reason: str | None = None) -> Task:
-        """Cancel an active task and return it as it is afterwards.
+        """Cancel an active task and return it.
 
         Raises:
             TaskNotFoundError: No such task is active here.
-            TaskNotCancelableError: It has ended already.
+            TaskNotCancelableError: The task has ended.
         """
         owner = self._service.owner_of_run(task_id) if self._service is not None else None
         if self._service is None or owner is None:
@@ -361,7 +360,7 @@ class Agent(AgentLifecycle):
         return self._service.active_task_ids if self._service is not None else []
 
     def get_cancellation_token(self, task_id: str) -> CancellationToken:
-        """The live token of an active task.
+        """Return the cancellation token of an active task.
 
         Raises:
             TaskNotFoundError: No such task is active here.
@@ -371,7 +370,7 @@ class Agent(AgentLifecycle):
             raise TaskNotFoundError(f"task {task_id} is not active on {self.card.name}", task_id=task_id)
         return run.token
 
-    # -- what it remembers ----------------------------------------------------------------------------------------------
+    # -- State ----------------------------------------------------------------------------------------------------------
 
     async def describe_state(
         self,
@@ -381,14 +380,14 @@ class Agent(AgentLifecycle):
         stores: Sequence[str] | None = None,
         include_data: bool | None = None,
     ) -> StateOperationResult:
-        """What the agent remembers of a session, or of all sessions of callers in this process.
+        """Describe what the agent remembers of a session, or of all sessions of callers in this process.
 
         Args:
-            request: A request, its JSON object, or a session's id; the other arguments replace its fields.
+            request: A request, its JSON object, or a session id. The other arguments replace its fields.
 
         Raises:
-            ActionDeniedError: Policy does not let it be looked at.
-            UnimplementedError: The agent remembers nothing.
+            ActionDeniedError: The policy denies it.
+            UnimplementedError: The agent has no state.
         """
         wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores, include_data=include_data)
         return await (await self._local()).describe_state(wanted, None)
@@ -400,7 +399,7 @@ class Agent(AgentLifecycle):
         session_id: str | None = None,
         stores: Sequence[str] | None = None,
     ) -> StateOperationResult:
-        """Forget a session, or all sessions of callers in this process. Arguments and errors as of `describe_state`."""
+        """Reset a session, or all sessions of callers in this process. Arguments and errors as in `describe_state`."""
         wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores)
         return await (await self._local()).reset_state(wanted, None)
 
@@ -415,7 +414,7 @@ class Agent(AgentLifecycle):
         preserve_recent: int | None = None,
         summary_max_tokens: int | None = None,
     ) -> StateOperationResult:
-        """Make the conversation of a session smaller. Arguments and errors as of `describe_state`."""
+        """Compact the conversation of a session. Arguments and errors as in `describe_state`."""
         wanted = StateOperationRequest.of(
             request,
             session_id=session_id,
@@ -431,10 +430,10 @@ class Agent(AgentLifecycle):
             await run.emit(ContextCompacted(done.before_tokens, done.after_tokens, done.strategy))
         return result
 
-    # -- other agents ----------------------------------------------------------------------------------------------------
+    # -- Other agents ----------------------------------------------------------------------------------------------------
 
     async def call_agent(self, agent_url: str, task: Task | Message | str) -> Task:
-        """Send a task to a peer, by URL or by its name in the registry, and return it when it ends or waits."""
+        """Send a task to a peer, given by URL or by its name in the registry, and return it when it ends or waits."""
         return await call_peer(self._components.actions, self._peers, agent_url, Task.of(task))
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
@@ -442,18 +441,18 @@ class Agent(AgentLifecycle):
         return await message_peer(self._components.actions, self._peers, agent_url, message)
 
     def peer(self, target: str | AgentCard) -> AgentPeer:
-        """A peer by name, URL or card, to be called more than once."""
+        """Return a peer by name, URL or card, for several calls."""
         return AgentPeer(target.url if isinstance(target, AgentCard) else target, self._peers, self._components.actions)
 
     async def discover_agents(self, filter_by: dict[str, Any] | None = None) -> list[AgentCard]:
-        """Cards of the peers in the registry that match."""
+        """Return the cards of the matching peers in the registry."""
         return await self._peers.discover(filter_by)
 
     def get_agent_card(self, as_json: bool = True) -> Any:
-        """The card, as a dict or as it is."""
+        """Return the card, as an AgentCard or as a dict."""
         return self.card.to_dict() if as_json else self.card
 
-    # -- how tasks reach the handlers ----------------------------------------------------------------------------------------
+    # -- Calls of the handlers -----------------------------------------------------------------------------------------------
 
     def _handler(self) -> Callable[[Task, Run], Awaitable[Task | None]]:
         if type(self).handle_task_streaming is not Agent.handle_task_streaming:
@@ -469,7 +468,7 @@ class Agent(AgentLifecycle):
         if TOOL_TASK in stored_metadata(task):
             return await self._components.executor.execute(task, run)
         stream: Any = self.handle_task_streaming(task)
-        if not hasattr(stream, "__anext__"):  # a plain function may return anything
+        if not hasattr(stream, "__anext__"):  # a function that is not async may return anything
             raise TypeError("handle_task_streaming must be an async generator")
         answer = task
         async with aclosing(stream) as items:

@@ -1,4 +1,4 @@
-"""The components of an agent: tools, model, policy and memory, made from its configuration. Ports are made elsewhere."""
+"""The components of an agent, created from its configuration: tools, model, policy and state."""
 
 from collections import OrderedDict
 from typing import Any
@@ -25,14 +25,14 @@ from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.toolbox import Toolbox
 
 BUDGETS = 1024
-"""Contexts of calls outside of tasks whose budgets are remembered."""
+"""Maximum number of contexts outside of tasks whose budgets are kept."""
 
 
 class AgentComponents:
-    """The parts that work inside one agent, made from its configuration.
+    """The components of one agent, created from its configuration.
 
     Attributes:
-        state: What it remembers; None for an agent that remembers nothing.
+        state: The state across tasks, or None.
     """
 
     def __init__(self, name: str, config: AgentConfig, runner: ToolRunner) -> None:
@@ -69,7 +69,7 @@ class AgentComponents:
         return tools.session(session_id) if tools is not None else NO_MEMORY
 
     async def call_tool(self, agent_name: str, tool_name: str, context: RunContext | None, arguments: Any) -> Any:
-        """Run a tool for code of the application: as an action of the run that the code works for, else outside of any task."""
+        """Call a tool for code of the application: as an action of the current run, or outside of any task."""
         run = current_run()
         if run is not None and run.agent_name == agent_name:
             action_context: ActionContext = run
@@ -84,7 +84,7 @@ class AgentComponents:
         return (await self.actions.call_tool(action_context, tool_name, arguments, position="")).value()
 
     def _budget_of(self, context: RunContext, task_id: str = "") -> BudgetEnforcer:
-        """One budget for all calls in one context of one task. Callers choose run ids, so two tasks may have the same one."""
+        """Return the budget of all calls in one context of one task. The task is included, because run ids are not unique."""
         key = task_id, context.run_id
         known = self._budgets.get(key)
         if known is None:
@@ -94,7 +94,7 @@ class AgentComponents:
         return known
 
     async def open(self) -> None:
-        """Make sure that what is remembered can be reached; raises StoreError."""
+        """Open the state. Raises StoreError."""
         if self.state is not None:
             await self.state.open()
 
@@ -106,23 +106,23 @@ class AgentComponents:
 
     @property
     def control(self) -> StateControl | None:
-        """The control plane of what the agent remembers, None where it remembers nothing."""
+        """The control of the agent's state, or None without state."""
         if self.state is None:
             return None
         summarize = self.llm.summarize if isinstance(self.llm, LLM) else None
         return StateControl(self.state, self._authorize, summarize=summarize)
 
     async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
-        """Raises ActionDeniedError, ApprovalRequiredError: policy does not let this be done to the agent's memory."""
+        """Raise ActionDeniedError or ApprovalRequiredError if the policy does not allow an operation on the state."""
         action = RunAction(operation, operation, {"session_id": session_id}, frozenset({operation}))
         context = RunContext(session_id=session_id or None, metadata={"principal": principal})
         await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
-        """Whether a waiting tool call could run with other arguments.
+        """Check edited arguments of a waiting tool call.
 
         Raises:
-            InvalidArgumentError: It could not.
+            InvalidArgumentError: They are invalid.
         """
         tool = str(action.metadata.get("tool", action.name))
         if tool in self.toolbox:

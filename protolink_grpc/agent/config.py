@@ -1,7 +1,4 @@
-"""What a user can configure about an agent, in groups, and the one adapter for settings that are given by their flat names.
-
-What a setting does is decided where it is used.
-"""
+"""The settings of an agent in groups, and the adapter for settings that are given by their flat names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -37,9 +34,9 @@ class ModelConfig:
     """The language model of an agent.
 
     Args:
-        llm: Answers infer parts and what users say: what `create_llm` makes, or its argument, for instance "openai:gpt-4o".
-        system_prompt: Instructions to it.
-        infer: Bounds and manners of the inference loop.
+        llm: The model for `infer` parts and user messages: a result of `create_llm`, or its argument, such as "openai:gpt-4o".
+        system_prompt: Instructions for the model.
+        infer: Limits and options of the inference loop.
     """
 
     llm: LLM | str | None = None
@@ -50,11 +47,11 @@ class ModelConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
-    """What an agent remembers between tasks.
+    """What an agent remembers across tasks.
 
     Args:
-        storage: Where it remembers; with it and without `state`, it remembers conversations.
-        state: What it remembers: names of modules (`conversation`, `tools`), or a State. Without both, nothing.
+        storage: The storage of the state. Without `state`, conversations are stored in it.
+        state: Names of modules (`conversation`, `tools`), or a State. Without both, the agent remembers nothing.
     """
 
     storage: Storage | None = None
@@ -64,12 +61,12 @@ class MemoryConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolConfig:
-    """How tools run, and how the card shows them.
+    """How tools run, and how the card lists them.
 
     Args:
-        tool_timeout_s: Limit of one tool call where the tool has none of its own.
-        max_sync_workers: Threads for tools that are not async, started when they are needed; further calls wait for one.
-        skills: "auto" advertises every tool as a skill; "fixed" leaves the card's skills alone.
+        tool_timeout_s: Default timeout of a tool call, in seconds.
+        max_sync_workers: Maximum number of threads for tools that are not async. Further calls wait for a thread.
+        skills: "auto" lists every tool as a skill; "fixed" does not change the card's skills.
     """
 
     tool_timeout_s: float | None = None
@@ -83,12 +80,13 @@ class SafetyConfig:
     """What the actions of an agent may do, and what others see of them.
 
     Args:
-        policy: What the agent's actions may do; by default everything that the caller's permissions allow.
-        approval_handler: Answers, in this process, what policy wants approved.
-        approvals: Lets others answer, over ControlService, also after a restart. With neither, such an action fails.
-        budget: Limits of each task, which callers can only lower.
-        redaction: What is struck out of approvals and reports that are shown; passwords, keys and tokens by default.
-        expose_errors: Whether callers see the text of exceptions that this agent's code raises.
+        policy: Decides about the agent's actions; by default everything is allowed that the caller's permissions allow.
+        approval_handler: Answers approvals in this process.
+        approvals: Lets others answer approvals over ControlService, also after a restart. Without both, an action that needs an
+            approval fails.
+        budget: Limits of each task, which callers can only reduce.
+        redaction: What is removed from approvals and reports when they are shown; by default passwords, keys and tokens.
+        expose_errors: Whether callers see the text of exceptions that the agent's code raises.
     """
 
     policy: Policy | None = None
@@ -102,20 +100,21 @@ class SafetyConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingConfig:
-    """How an agent is reached, and by whom.
+    """The ports of an agent, and who may call it.
 
     Args:
-        http: Where to listen for HTTP, too: `host:port`, a port of 127.0.0.1, or HttpOptions. It serves A2A, ProtoLink's routes
-            and WebSocket, health and metrics. An agent whose URL is `http://` listens there and on no gRPC port.
-        a2a: How it behaves as an A2A agent, over gRPC and HTTP; False makes it none.
-        authenticator: Who calls, on every edge: APIKeyAuth, BasicAuth, BearerTokenAuth, or a hook of one's own.
-        access: What an identified caller may call, by method; AccessRules for instance.
-        rate_limit: How often each principal may call.
-        server: How the gRPC server behaves.
-        tls: Certificates, for `grpcs://` and `https://` URLs and for calls to peers.
-        listen: Where to listen when others reach the agent elsewhere than there, for instance `grpc://0.0.0.0:50051` behind the
-            card's `grpc://agent.example:50051`. Without a scheme it has the card's; the card's port 0 becomes the port taken.
-        grace_s: How long `stop` lets runs finish.
+        http: Address of an additional HTTP port: `host:port`, a port of 127.0.0.1, or HttpOptions. It serves A2A, ProtoLink's
+            routes and WebSocket, gRPC-Web, health and metrics. An agent with an `http://` URL has only this port and no gRPC
+            port.
+        a2a: Options of A2A over gRPC and HTTP; False turns A2A off.
+        authenticator: Authenticates callers on every port: APIKeyAuth, BasicAuth, BearerTokenAuth, or your own function.
+        access: Decides which caller may call which method, for instance AccessRules.
+        rate_limit: Limits the calls of each principal.
+        server: Options of the gRPC server.
+        tls: Certificates for `grpcs://` and `https://` URLs and for calls to peers.
+        listen: The address to listen on if it differs from the card's URL, for instance `grpc://0.0.0.0:50051` behind the card's
+            `grpc://agent.example:50051`. Without a scheme it has the card's. The card's port 0 is replaced by the actual port.
+        grace_s: How long `stop` waits for runs, in seconds.
     """
 
     http: HttpOptions | str | int | None = None
@@ -135,14 +134,13 @@ class PeerConfig:
     """How an agent calls its peers and its registry.
 
     Args:
-        credentials: What the agent shows to the peers that it trusts: see `trusted_peers` and `trust_registry`. By default that is
-            no peer, because the URL of one may come from a model, a caller or a registry.
-        trusted_peers: URLs, of which scheme, host and port count (`grpcs://bank.example:443`), and names in the registry. Peers
-            there are sent `credentials` and `metadata`. A name needs a registry that authenticates registrations and is reached
-            over TLS, on this machine, or in this process.
-        trust_registry: Every agent in that registry is trusted like one in `trusted_peers`.
-        metadata: Pairs sent with every call to trusted peers and to the registry, for instance credentials. A RegistryClient or
-            Registry that is passed in sends its own.
+        credentials: Credentials for trusted peers: see `trusted_peers` and `trust_registry`. By default no peer is trusted,
+            because a peer's URL may come from a model, a caller or a registry.
+        trusted_peers: URLs, compared by scheme, host and port (`grpcs://bank.example:443`), and names in the registry. These peers
+            receive `credentials` and `metadata`. A name requires a registry that authenticates registrations and is reached over
+            TLS, on this machine, or in this process.
+        trust_registry: Trust every agent in the registry.
+        metadata: Pairs sent with every call to trusted peers and to the registry. A given RegistryClient or Registry sends its own.
         lease_ttl_s: Length of the lease in the registry.
     """
 
@@ -156,15 +154,15 @@ class PeerConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """How runs are bounded, recovered and kept.
+    """Limits, recovery and storage of runs.
 
     Args:
-        limits: Bounds of the runtime: runs that work and wait, bytes that they hold. By default 100 runs work at once and 1,000 may
-            wait; the card's `max_concurrency` is advertised and bounds nothing.
-        recovery: What becomes of runs that a dead process left behind: "lost" fails them, "resume" goes on with them, "auto" does
-            so unless the agent has a handler of its own. See `Recovery`.
-        run_store: A SQLiteRunStore, a view over the agent's store, which is then the file of `run_store`. Or a RunStore of your own
-            beside `store`: its `save_task` and `save_report` are called after each run, see `RunStore`.
+        limits: Limits of working and waiting runs and of their memory. By default 100 runs work concurrently and 1,000 may wait.
+            The card's `max_concurrency` is only a hint for callers.
+        recovery: What happens to runs of a process that has died: "lost" fails them, "resume" continues them, "auto" continues them
+            unless the agent has its own handler. See `Recovery`.
+        run_store: A SQLiteRunStore, whose file is then the agent's store; or your own RunStore in addition to `store`, whose
+            `save_task` and `save_report` are called after each run, see `RunStore`.
     """
 
     limits: Limits | None = None
@@ -173,9 +171,9 @@ class RuntimeConfig:
 
 
 class FlatSettings(TypedDict, total=False):
-    """The settings of all groups by their own names, as ProtoLink's documents write them, and the names that only ProtoLink has.
+    """The settings of all groups by their own names, as in ProtoLink's documentation, and the names that only ProtoLink has.
 
-    Each has the type that it has in its group. `llm`, `system_prompt`, `storage` and `state` are parameters of `Agent`.
+    Each has the type of its group. `llm`, `system_prompt`, `storage` and `state` are parameters of `Agent`.
     """
 
     infer: InferSettings | None
@@ -228,7 +226,7 @@ class FlatSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """Everything that is configured about one agent besides its card, tools, store and registry."""
+    """The settings of an agent, except for its card, tools, store and registry."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
@@ -239,12 +237,12 @@ class AgentConfig:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
     def with_flat(self, given: Mapping[str, Any]) -> "AgentConfig":
-        """These settings, and those that are given by their flat names.
+        """Return these settings with those that are given by their flat names.
 
         Raises:
-            TypeError: No agent has a setting of that name.
-            UnimplementedError: A setting of ProtoLink's belongs to a part that does not exist yet; None is accepted.
-            InvalidArgumentError: A setting is of a wrong kind, or its group has another value for it; names the setting.
+            TypeError: There is no setting with that name.
+            UnimplementedError: A setting of ProtoLink is not implemented yet; None is accepted.
+            InvalidArgumentError: A setting has a wrong type, or its group has another value; names the setting.
         """
         changes: dict[str, dict[str, Any]] = {}
         for name, value in given.items():

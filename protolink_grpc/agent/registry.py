@@ -37,30 +37,30 @@ log = get_logger(__name__)
 
 
 REGISTRY_OUTAGE_S = 2.0
-"""How long one call to a registry is tried again. An agent can do without, and what keeps it registered begins again by itself."""
+"""How long a call to a registry is retried, in seconds. Short, because registrations are renewed by a loop of their own."""
 
 
 @checks_arguments
 class Registry:
-    """Agent cards under leases, served over gRPC, and over ProtoLink's HTTP routes and WebSocket where there is an HTTP port.
+    """A server of agent cards under leases, over gRPC, and with an HTTP port also over gRPC-Web and ProtoLink's protocol.
 
     Args:
         transport: "grpc".
-        url: Where to listen; port 0 takes a free one, and `url` then says which.
-        http: Where to listen for HTTP, too: `host:port`, or HttpOptions.
-        authenticator, access, rate_limit: Who may call, on every edge; see Agent.
-        path: SQLite file in which registrations and the owners of names survive a restart; None keeps them in memory, and agents
-            register again.
-        name_hold_s: How long a name stays its owner's after its last registration, seconds; 0 lets it go at once. Names of
-            anonymous callers are never held.
-        owner_of: Who owns what a caller registers: takes its Principal, returns a name. None means the principal's own name;
-            `lambda who: "fleet" if "fleet" in who.scopes else who.name` lets all callers with a scope share their names.
-        admin_scope: Callers with this scope may register names and URLs that belong to others, whose agents are then removed. A
-            name that such a caller has is free as soon as it deregisters. None means that no caller may.
-        max_agents_per_principal: Agents that one owner may have registered at a time.
-        protolink_lease_s: How long an agent that has registered over ProtoLink's routes may be silent. Its heartbeats renew the
-            lease; without them (ProtoLink's default) it is listed for this long. From 1 s to a year; a day by default.
-        server: How the gRPC server behaves.
+        url: Address to listen on. Port 0 selects a free one, and `url` then contains it.
+        http: Address of an additional HTTP port: `host:port`, or HttpOptions.
+        authenticator, access, rate_limit: As in Agent, for every port.
+        path: SQLite file for registrations and owners of names. None keeps them in memory, and agents register again after a
+            restart.
+        name_hold_s: How long a name stays reserved for its owner after its last registration, in seconds; 0 frees it at once.
+            Names of anonymous callers are not reserved.
+        owner_of: Returns the owner of a principal's registrations. None means the principal's own name;
+            `lambda who: "fleet" if "fleet" in who.scopes else who.name` makes all callers with a scope one owner.
+        admin_scope: Callers with this scope may register names and URLs of other owners, whose agents are then removed. A name of
+            such a caller is free as soon as it is deregistered. None means that no caller may.
+        max_agents_per_principal: Maximum number of registered agents of one owner.
+        protolink_lease_s: How long an agent that registered over ProtoLink's routes stays listed without heartbeats, which
+            ProtoLink does not send by default. From 1 s to a year; the default is a day.
+        server: Options of the gRPC server.
         tls: Certificates for `grpcs://`.
     """
 
@@ -101,7 +101,7 @@ class Registry:
         self._path = path
         self._owner_of, self._admin_scope = owner_of, admin_scope
         self._name_hold_s, self._max_agents = name_hold_s, max_agents_per_principal
-        self._new_directory()  # raises now what would be wrong with its options later
+        self._new_directory()  # raises errors of its options now
         if not MIN_LEASE_TTL_S <= protolink_lease_s <= MAX_SILENT_LEASE_S:
             raise InvalidArgumentError(
                 f"must be from {MIN_LEASE_TTL_S:g} to {MAX_SILENT_LEASE_S:,.0f} seconds", field="protolink_lease_s"
@@ -118,17 +118,17 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the gRPC port."""
         return self._url
 
     @property
     def http_url(self) -> str:
-        """Where its HTTP port is; empty where there is none."""
+        """The URL of the HTTP port, or empty."""
         return self._http.url if self._http is not None else ""
 
     @property
     def authenticates(self) -> bool:
-        """Whether it knows who registers; without an authenticator or client certificates, all callers are one owner."""
+        """Whether callers are authenticated, by an authenticator or client certificates. Otherwise all callers are one owner."""
         return self._settings.authenticate is not None
 
     @property
@@ -137,7 +137,7 @@ class Registry:
 
     @property
     def client(self) -> RegistryClient:
-        """A client of this registry, always the same one: it learns the port when the registry starts."""
+        """The client of this registry. It gets the actual port when the registry starts."""
         return self._client
 
     def asgi_app(self) -> ASGIApp:
@@ -155,7 +155,7 @@ class Registry:
         return self._hosted
 
     async def serve(self) -> None:
-        """Come up on the running loop and return.
+        """Start on the running event loop.
 
         Raises:
             AddressInUseError: The port is taken.
@@ -184,10 +184,10 @@ class Registry:
         return AgentDirectory(name_hold_s=self._name_hold_s, max_agents=self._max_agents)
 
     async def release_name(self, name: str) -> bool:
-        """Release a name and remove its registered agents, whoever owns it. Returns whether the name was owned.
+        """Release a name of any owner and remove its registered agents. Returns whether the name was owned.
 
         Raises:
-            UnavailableError: The registry does not run.
+            UnavailableError: The registry is not running.
         """
         if self._service is None:
             raise UnavailableError("the registry is not running")
@@ -212,13 +212,13 @@ class Registry:
         server = GrpcServer(self._address, services, options=self._settings.grpc_options)
         address = await server.start()
         self._server = server
-        # The port stays the same over a restart: agents know it.
+        # The port stays the same after a restart, because agents use it.
         self._address, self._url = address, address.url
         self._client.address = address
         await server.serve()
 
     async def aclose(self, grace_s: float = 1.0) -> None:
-        """Go down on the running loop: end the watches, close ports and file."""
+        """Stop on the running event loop: end the watches, close the ports and the file."""
         was_running = self.is_running
         if was_running:
             log.info("registry is stopping")
@@ -240,14 +240,14 @@ class Registry:
             stopped.set()
 
     def start(self, *, background: bool = False) -> None:
-        """Serve: in the foreground until a signal or `stop`, or beside the program. Raises as `serve`."""
+        """Start in the foreground until a signal or `stop`, or in the background. Raises as `serve`."""
         if background:
             shared_loop.run(self.serve())
         else:
             run_server(self._run())
 
     def stop(self) -> None:
-        """Go down, from any other thread. A stopped registry can be started again."""
+        """Stop, from any other thread. A stopped registry can be started again."""
         if self._loop is not None:
             close_from_outside(self._loop, self.aclose, "registry")
 
@@ -272,10 +272,10 @@ def registry_client(
     tls: TLSConfig | None,
     metadata: Sequence[tuple[str, str]],
 ) -> RegistryClient | None:
-    """The client of the registry that an agent is given; None where it is given none.
+    """Create the registry client of an agent, or return None without a registry.
 
     Raises:
-        InvalidArgumentError: The registry is named by its transport, and no URL is given.
+        InvalidArgumentError: The registry is given by its transport, without a URL.
     """
     if isinstance(registry, RegistryClient):
         return registry
