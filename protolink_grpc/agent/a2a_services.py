@@ -1,6 +1,6 @@
 """A2A on the ports of an agent: its operations, and its services on the gRPC port.
 
-Loaded when an agent speaks A2A on a port: the official message classes take 0.2 s to import.
+It is imported only if an agent serves A2A on a port, because the official message classes take 0.2 s to import.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from protolink_grpc.agent.grpc_port import ServedAgent, Service, agent_services
 def a2a_operations(
     served: ServedAgent, options: A2AOptions, settings: EdgeSettings, bindings: Callable[[], Sequence[Binding]]
 ) -> Operations:
-    """The operations of A2A for one agent; its card lists `bindings`, and our own services where they are on an HTTP port."""
+    """Create A2A's operations for one agent. Its card lists `bindings`, and this package's services on the HTTP port."""
     if settings.http is not None:
         names = [service.full_name for service, _ in agent_services(served)]
         options = replace(options, extensions=(*options.extensions, own_services(names)))
@@ -30,10 +30,10 @@ def a2a_operations(
 
 
 def a2a_services(operations: Operations) -> list[Service]:
-    """A2A's services on the gRPC port, v0.3 included unless the options turn it off."""
+    """Create A2A's services for the gRPC port, including v0.3 unless the options turn it off."""
     found: list[Service] = [(a2a_pb2.DESCRIPTOR.services_by_name["A2AService"], A2AServicer(operations))]
     if operations.options.v03:
-        from a2a.compat.v0_3 import a2a_v0_3_pb2  # here: an agent without v0.3 loads none of it
+        from a2a.compat.v0_3 import a2a_v0_3_pb2  # imported here, so that an agent without v0.3 does not load it
 
         from protolink_grpc.a2a.edge.grpc_servicer_v03 import A2AV03Servicer
 

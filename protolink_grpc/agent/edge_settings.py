@@ -1,4 +1,4 @@
-"""How an agent or a registry is served: what its settings mean together. Ports are opened elsewhere."""
+"""Resolves the serving settings of an agent or a registry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ from protolink_grpc.net.tls import TLSConfig
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """How the edges of an agent or a registry behave: ServingConfig, resolved for one URL.
+    """The settings of the edges of an agent or a registry: ServingConfig, resolved for one URL.
 
     Args:
-        http: The HTTP port; None where there is none.
-        a2a: How it behaves as an A2A agent; None where it is none.
-        access: What an identified caller may call.
-        rate: Whether that caller may call now.
+        http: Options of the HTTP port, or None.
+        a2a: Options of A2A, or None.
+        access: Checks whether a caller may call a method.
+        rate: Checks the caller's rate limit.
     """
 
     grpc: ServerOptions
@@ -52,14 +52,14 @@ class EdgeSettings:
 
     @property
     def admit(self) -> Admission | None:
-        """What every call passes once it is known who makes it."""
-        # The rate first: refusals cost, too.
+        """Check an authenticated call: rate limit and access."""
+        # The rate limit first, because refused calls count too.
         checks = [check for check in (self.rate, self.access) if check is not None]
         return admission(*checks) if checks else None
 
     @property
     def grpc_options(self) -> ServerOptions:
-        """The gRPC server's options, with who may call."""
+        """The options of the gRPC server, with authentication and access."""
         options = self.grpc
         if self.authenticator is not None:
             options = replace(options, authenticate=self.authenticator)
@@ -70,7 +70,10 @@ class EdgeSettings:
 
     @property
     def authenticate(self) -> Authenticate | None:
-        """Who calls, on HTTP; gRPC finds the identity of a certificate by itself where nothing else is asked for."""
+        """The authenticator for HTTP.
+
+        The gRPC server reads the name in a client certificate itself if there is no authenticator.
+        """
         known = self.authenticator or self.grpc.authenticate
         if known is not None:
             return known
@@ -78,7 +81,7 @@ class EdgeSettings:
         return MutualTLS() if any(tls is not None and tls.require_client_cert for tls in files) else None
 
     def procedures(self, services: Sequence[tuple[ServiceDescriptor, object]]) -> list[Procedure]:
-        """The methods of these services for an edge that has no gRPC server. Who calls is the edge's business."""
+        """The methods of these services for an edge without a gRPC server, which authenticates callers itself."""
         around, bounds = [*tracers(), *self.grpc.interceptors], self.grpc.request_bounds
         return [each for pair in services for each in procedures(*pair, interceptors=around, bounds=bounds)]
 
@@ -88,29 +91,29 @@ class EdgeSettings:
 
     @property
     def security_schemes(self) -> dict[str, Any]:
-        """What the card says about credentials."""
+        """The security schemes of the card."""
         schemes = getattr(self.authenticate, "schemes", None)
         found: dict[str, Any] = schemes() if callable(schemes) else {}
         return found
 
     @property
     def challenges(self) -> list[str]:
-        """Values of WWW-Authenticate; a hook that names no schemes reads tokens, mostly."""
+        """The values of WWW-Authenticate; Bearer for an authenticator without schemes."""
         found = []
         for scheme in self.security_schemes.values():
             if scheme.get("type") == "http":
                 name = str(scheme.get("scheme") or "bearer").capitalize()
-                found.append('Basic realm="plgrpc"' if name == "Basic" else name)  # RFC 7617 demands a realm
+                found.append('Basic realm="plgrpc"' if name == "Basic" else name)  # RFC 7617 requires a realm
             elif scheme.get("type") == "apiKey":
                 found.append("ApiKey")
         return found or ["Bearer"]
 
 
 def edge_settings(serving: ServingConfig, url: str) -> EdgeSettings:
-    """What the settings mean together, for a server at that URL.
+    """Resolve the settings for a server at that URL.
 
     Raises:
-        InvalidArgumentError: They contradict each other, or the URL.
+        InvalidArgumentError: They contradict each other or the URL.
     """
     options = serving.server or ServerOptions()
     a2a = serving.a2a
@@ -125,7 +128,7 @@ def edge_settings(serving: ServingConfig, url: str) -> EdgeSettings:
 
 
 def check_hosted_url(http: HttpOptions | None) -> None:
-    """Pass when the settings say where callers reach an application that another server runs. Raises InvalidArgumentError."""
+    """Check that the settings contain the public URL of an application in another server. Raises InvalidArgumentError."""
     if http is None or (not http.public_url and Listen.parse(http.listen, http.tls).port == 0):
         raise InvalidArgumentError(
             "must say where callers reach the application, like 'https://host.example/agent'", field="http.public_url"
@@ -133,10 +136,10 @@ def check_hosted_url(http: HttpOptions | None) -> None:
 
 
 def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
-    """The HTTP port that an agent wants besides its URL, or because of it.
+    """The options of the HTTP port from `http` or from an `http(s)://` URL of the agent.
 
     Raises:
-        InvalidArgumentError: The URL and `http` name two ports, or one is no address.
+        InvalidArgumentError: The URL and `http` have different ports, or an address is invalid.
     """
     scheme, _, rest = url.partition("://")
     if isinstance(http, int):

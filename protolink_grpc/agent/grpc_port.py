@@ -1,4 +1,4 @@
-"""The gRPC port of an agent, and the services of ours that every port offers."""
+"""The gRPC port of an agent, and the services of `plgrpc.v1` that every port serves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from protolink_grpc.tools.toolbox import Toolbox
 log = get_logger(__name__)
 
 Service = tuple[ServiceDescriptor, object]
-"""A service of a proto, and the servicer that implements it."""
+"""The descriptor of a service, and its servicer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedAgent:
-    """What the ports of an agent serve. `card` is the agent's own; the ports write their URLs into it."""
+    """What the ports of an agent serve. `card` is the agent's; the ports write their URLs into it."""
 
     service: TaskService
     card: AgentCard
@@ -39,7 +39,7 @@ class ServedAgent:
 
 
 def agent_services(served: ServedAgent) -> list[Service]:
-    """AgentService and ControlService. A2A's services are made in `a2a_services`."""
+    """Create AgentService and ControlService. A2A's services are created in `a2a_services`."""
     card = served.card
     agent = AgentServicer(served.service, lambda: card)
     control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
@@ -52,7 +52,7 @@ def agent_services(served: ServedAgent) -> list[Service]:
 async def open_grpc_port(
     served: ServedAgent, services: Sequence[Service], settings: EdgeSettings, listen_at: Address | None
 ) -> GrpcServer:
-    """Take the port of the card's URL, or `listen_at`, and write into the card where callers reach it. It does not answer yet.
+    """Open the port of the card's URL or `listen_at`, and write the public URL into the card. It does not answer yet.
 
     Raises:
         AddressInUseError: The port is taken.

@@ -1,6 +1,6 @@
-"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, health and metrics, and A2A's routes where the agent has them.
+"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, health, metrics, and optionally A2A's routes.
 
-Loaded when an agent has an HTTP port: starlette and uvicorn take as long to import as everything else.
+It is imported only if an agent has an HTTP port, because starlette and uvicorn take as long to import as everything else.
 """
 
 from starlette.routing import BaseRoute
@@ -19,7 +19,7 @@ from protolink_grpc.edges.http.request_guard import RequestGuard
 
 
 class HttpPort:
-    """An HTTP server of an agent, from its opening to its end."""
+    """The HTTP server of an agent."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class HttpPort:
 
     @property
     def url(self) -> str:
-        """Where callers reach it; empty before it is open."""
+        """The public URL; empty before the port is open."""
         return self.gateway.url
 
     async def open(self) -> str:
@@ -59,7 +59,7 @@ class HttpPort:
         a2a = a2a_routes(gateway, operations) if operations is not None else []
         methods = self._settings.procedures(agent_services(self._served))
         web = grpc_web_routes(gateway.guard, gateway.streams, methods)
-        # ProtoLink's paths first: `/tasks/stream` is no task of A2A's.
+        # ProtoLink's paths first, because `/tasks/stream` would match A2A's `/tasks/{id}`.
         return await gateway.start([*self._protolink_routes(), *web, *a2a])
 
     def _protolink_routes(self) -> list[BaseRoute]:
@@ -81,5 +81,5 @@ class HttpPort:
         await self.gateway.begin_drain()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nothing more, let answers under way finish, cut the rest."""
+        """Accept no more requests, wait for running responses, then close the remaining connections."""
         await self.gateway.stop(grace_s)

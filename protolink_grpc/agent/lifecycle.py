@@ -1,7 +1,4 @@
-"""The life of an agent: where it is reached, when its runtime begins, how it comes up and goes down.
-
-What an agent does with a task is decided elsewhere; so is what its settings mean.
-"""
+"""Starts and stops an agent: its ports, its runtime, and its registration."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -55,20 +52,20 @@ log = get_logger(__name__)
 
 REGISTER_WAIT_S = 2.0
 UNREGISTER_WAIT_S = 2.0
-"""How long coming up waits for the registry, and going down: both go on without it."""
+"""How long starting and stopping wait for the registry, in seconds; both continue without it."""
 
 
 @checks_arguments
 class AgentLifecycle:
-    """What starts and stops an agent. `Agent` adds to it what users write and call.
+    """Starts and stops an agent. `Agent` adds the handlers and the methods for users.
 
-    A subclass says which function runs a task (`_handler`), and whether that is the default handler (`_is_default`).
+    A subclass provides the function that runs a task (`_handler`), and whether it is the default handler (`_is_default`).
 
     Attributes:
-        card: Who the agent is; it learns its URLs when the ports are open.
-        store: Where its tasks are kept.
-        run_store: Where its runs are kept beside the store; None where they are not.
-        grace_s: How long `stop` lets runs finish.
+        card: The agent's card. Its URLs are set when the ports are open.
+        store: The task store.
+        run_store: The additional run store, or None.
+        grace_s: How long `stop` waits for runs, in seconds.
     """
 
     def __init__(
@@ -118,12 +115,12 @@ class AgentLifecycle:
 
     @property
     def _is_default(self) -> bool:
-        """Whether that function is the default handler, whose runs can be repeated after a crash."""
+        """Whether it is the default handler, whose runs can be repeated after a crash."""
         raise NotImplementedError
 
     @property
     def http_url(self) -> str:
-        """Where the HTTP port is reached; empty where there is none, or the agent does not run."""
+        """The public URL of the HTTP port; empty if there is none or the agent is not running."""
         return self._ports.http_url if self._ports is not None else ""
 
     @property
@@ -141,13 +138,13 @@ class AgentLifecycle:
         listen: str | None = None,
         http: HttpOptions | str | int | None = None,
     ) -> Self:
-        """Say anew where an agent that is not running listens, registers and keeps its tasks; what is None stays.
+        """Change the addresses, the registry and the store of an agent before it is started. None leaves a setting unchanged.
 
-        A `url` without `listen` is also where it listens.
+        A `url` without `listen` is also the address to listen on.
 
         Raises:
-            InvalidArgumentError: The URL is none that an agent can have, or none that it can register.
-            RuntimeError: The agent has begun to work.
+            InvalidArgumentError: The URL is invalid for an agent, or cannot be registered.
+            RuntimeError: The agent has been started.
         """
         if self._service is not None or self.is_running:
             raise RuntimeError("relocate() moves agents that are not running; stop it first")
@@ -170,15 +167,16 @@ class AgentLifecycle:
         return self
 
     def asgi_app(self) -> ASGIApp:
-        """Return the HTTP port as an ASGI application, always the same one, and open no HTTP port from now on.
+        """Return the HTTP port as an ASGI application, which replaces the agent's own HTTP port.
 
-        `uvicorn module:app` starts and stops the agent with itself. Mounted in a host application (`host.mount("/agent", app)`) it
-        answers while the agent runs: start it in the host's lifespan with `async with agent`. It answers on the loop on which the
-        agent was started. The card needs the URL that callers use: `http=HttpOptions(public_url="https://host.example/agent")`.
+        `uvicorn module:app` starts and stops the agent together with the server. In a host application (`host.mount("/agent",
+        app)`), start the agent in the host's lifespan with `async with agent`. The application answers on the event loop on which
+        the agent was started. The card needs the public URL: `http=HttpOptions(public_url="https://host.example/agent")`. Further
+        calls return the same application.
 
         Raises:
-            InvalidArgumentError: No setting says where callers reach the application; names `http.public_url`.
-            RuntimeError: The agent runs, and listens already.
+            InvalidArgumentError: The public URL is missing; names `http.public_url`.
+            RuntimeError: The agent is running with its own HTTP port.
         """
         if self._hosted is None:
             if self.is_running:
@@ -188,13 +186,13 @@ class AgentLifecycle:
         return self._hosted
 
     async def serve(self, *, register: bool = True) -> None:
-        """Come up on the running loop and return: store, port, registry, in this order.
+        """Start on the running event loop: store, ports, registration, in this order.
 
         Raises:
             AddressInUseError: The port is taken.
             AgentConflictError: Another agent of this process has the `runtime://` URL.
             StoreError: The store cannot be opened.
-            InvalidArgumentError: The card is larger than 1 MiB as encoded.
+            InvalidArgumentError: The encoded card is larger than 1 MiB.
         """
         if self._loop is not None:
             return
@@ -240,7 +238,7 @@ class AgentLifecycle:
                 registered=registered,
             )
         )
-        # A registry that is away must not keep the agent from working: registration goes on behind.
+        # An unavailable registry must not prevent the agent from working: registration continues in the background.
         waiting = asyncio.ensure_future(registered.wait())
         await asyncio.wait([waiting, self._keeper], timeout=REGISTER_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
@@ -248,18 +246,18 @@ class AgentLifecycle:
             self._keeper.result()
 
     def _status(self, service: TaskService) -> InstanceStatus:
-        """What heartbeats report."""
+        """The status for heartbeats."""
         return InstanceStatus(InstanceState.DRAINING if self._is_draining else InstanceState.UP, *service.load)
 
     async def _say_draining(self, registry: RegistryClient, service: TaskService) -> None:
-        """Stay in the registry for callers that have work here, and send the others elsewhere."""
-        self._is_draining = True  # also what the keeper says from now on
+        """Report DRAINING to the registry: callers with tasks here still find the agent, others use another instance."""
+        self._is_draining = True  # also reported by later heartbeats
         with suppress(ProtolinkError, TimeoutError):
             async with asyncio.timeout(UNREGISTER_WAIT_S):
                 await registry.heartbeat(self.card.url, self._status(service))
 
     async def _unregister(self) -> None:
-        """Leave the registry, if the agent is in it."""
+        """Deregister the agent, if it is registered."""
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
@@ -271,9 +269,9 @@ class AgentLifecycle:
                     await self._registry.unregister(self.card.url)
 
     async def aclose(self, grace_s: float | None = None) -> None:
-        """Go down on the running loop: say so, refuse new work, let runs finish, leave the registry, close port and store.
+        """Stop on the running event loop: report draining, refuse new tasks, wait for runs, deregister, close ports and store.
 
-        An agent without runs, or without a grace for them, leaves the registry first.
+        An agent without runs, or with `grace_s` 0, deregisters first.
         """
         grace = self.grace_s if grace_s is None else grace_s
         was_up, self._has_come_up = self._has_come_up, False
@@ -295,7 +293,7 @@ class AgentLifecycle:
             self._is_draining = False
         ports, self._ports = self._ports, None
         if ports is not None:
-            # The runs have ended; what is left are watches, which get their last events.
+            # The runs have ended. The remaining watches receive their last events.
             await ports.close(min(grace, 1.0))
         await self._peers.aclose()
         await self._components.aclose()
@@ -311,19 +309,19 @@ class AgentLifecycle:
             stopped.set()
 
     def start(self, *, register: bool = True, background: bool = False) -> None:
-        """Serve: in the foreground until a signal or `stop`, or with `background` beside the program. Raises as `serve`."""
+        """Start in the foreground until a signal or `stop`, or with `background` in the background. Raises as `serve`."""
         if background:
             shared_loop.run(self.serve(register=register))
         else:
             self.run(register=register)
 
     def stop(self) -> None:
-        """Go down, from any thread; returns when everything is closed. A stopped agent can be started again."""
+        """Stop, from any thread, and return when everything is closed. A stopped agent can be started again."""
         if self._loop is not None:
             close_from_outside(self._loop, self.aclose, "agent")
 
     def run(self, *, register: bool = True) -> None:
-        """Serve in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""
+        """Run in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""
         run_server(self._run(register))
 
     async def _run(self, register: bool) -> None:
@@ -348,7 +346,7 @@ class AgentLifecycle:
         await self.aclose()
 
     async def _local(self) -> LocalAgent:
-        """This agent as a peer in its own process, from whatever loop the caller runs on."""
+        """This agent as a peer within its process, for callers on any event loop."""
         await self._own_service()
         return LocalAgent(self.card.url, self._endpoint)
 
@@ -361,9 +359,9 @@ class AgentLifecycle:
         )
 
     async def _own_service(self) -> TaskService:
-        """The runtime of this agent, started on the running loop when first needed.
+        """Return the runtime of this agent, which is started on the running loop at the first use.
 
-        A loop that has ended took its runtime along: the next one gets a runtime of its own, on the same store.
+        A runtime ends with its event loop. On another loop, a new runtime uses the same store.
         """
         loop = asyncio.get_running_loop()
         if self._service is None or (self._home is not loop and (self._home is None or self._home.is_closed())):
@@ -423,7 +421,7 @@ def _store(store: TaskStore | None, run_store: RunStore | None) -> TaskStore:
 
 
 def _run_saver(run_store: RunStore | None, store: TaskStore) -> RunSaver | None:
-    """Passes runs on to a run store of the application; a view over the agent's own store has them already."""
+    """Create the saver for a run store of the application. A view over the agent's own store needs none."""
     if run_store is None or isinstance(run_store, SQLiteRunStore):
         return None
     return RunSaver(run_store, store)

@@ -1,6 +1,6 @@
-"""One agent in the same process, `runtime://name`: the same verbs without a wire, and the same isolation.
+"""An agent in the same process, `runtime://name`, with the same methods as over the network.
 
-Nothing that a caller holds is shared with the agent: what goes in is copied, what comes out is made from the log.
+Callers and agent share no objects: arguments are copied, and results are created from the log.
 """
 
 import asyncio
@@ -67,14 +67,14 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 PRINCIPAL = "local"
-"""Who calls from the same process; there is nobody to authenticate."""
+"""The principal of all callers in the same process, which are not authenticated."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEndpoint:
-    """A running agent: its service, the loop that it lives on, its card, tools, and the control of its state where it keeps one.
+    """A running agent: its service, its event loop, its card, tools, and the control of its state, if any.
 
-    `redaction` hides what must not leave in reports and exports.
+    `redaction` is applied to reports and exports.
     """
 
     service: TaskService
@@ -101,17 +101,17 @@ def announce(url: str, endpoint: LocalEndpoint) -> None:
 
 
 def withdraw(url: str, service: TaskService) -> None:
-    """The agent is no longer reachable. Somebody else's announcement stays."""
+    """Remove the agent's announcement. An announcement of another agent is not affected."""
     known = _endpoints.get(url)
     if known is not None and known.service is service:
         del _endpoints[url]
 
 
 def endpoint_at(url: str) -> LocalEndpoint:
-    """The agent at that URL.
+    """Return the running agent at that URL.
 
     Raises:
-        AgentNotFoundError: None is running there; the nearest name is a hint.
+        AgentNotFoundError: There is none. The message suggests the most similar name.
     """
     endpoint = _endpoints.get(url.rstrip("/"))
     if endpoint is None:
@@ -122,11 +122,11 @@ def endpoint_at(url: str) -> LocalEndpoint:
 
 
 class LocalAgent:
-    """An agent of this process; looked up at each call, so that it may come and go.
+    """An agent in this process, which is looked up at each call.
 
     Args:
-        url: Where it says that it is, for error texts; by default it is looked up there too.
-        find: Finds it otherwise.
+        url: Its URL, for errors and for the default look-up.
+        find: Another look-up function.
     """
 
     def __init__(self, url: str, find: Callable[[], LocalEndpoint] | None = None) -> None:
@@ -240,19 +240,19 @@ class LocalAgent:
                     return
                 yield read(batch)
         finally:
-            # On the loop where it was opened, even if the agent is not running any more.
+            # On the loop where it was opened, even if the agent has stopped.
             if not endpoint.loop.is_closed():
                 await self._on_its_loop(lambda _: batches.aclose(), None, endpoint=endpoint)
 
     def _check_runs(self, endpoint: LocalEndpoint) -> None:
         now = self._find()
         if now.service is not endpoint.service or now.loop is not endpoint.loop:
-            # What was opened there must not be driven from here: whoever reads on begins again, after its last event.
+            # A generator must not be used on another loop, so the reader starts again after its last event.
             raise UnavailableError(f"{self.url} was started anew", url=self.url)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async def work(service: TaskService) -> Task:
-            # Made on the agent's loop: there nothing happens to the fold meanwhile.
+            # Created on the agent's loop, where the fold does not change meanwhile.
             return (await service.get(task_id, self._principal)).to_task()
 
         return await self._on_its_loop(work, timeout_s, task_id)
@@ -369,7 +369,7 @@ class LocalAgents:
     """Agents at `runtime://` URLs, as an AgentSource."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Nothing of the options applies: there is no connection, and no credentials are shown."""
+        """The options do not apply, because there are no connections and no credentials."""
 
     def open(self, url: str, transport: str, *, outage_s: float | None = None) -> LocalAgent:
         return LocalAgent(url)
@@ -384,10 +384,10 @@ def _read_events(frames: list[bytes]) -> list[RunEvent]:
 
 
 def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:
-    """What `task` contributes, as copies: the caller goes on to own its task.
+    """Build the submission for `task` with copies of its content.
 
     Raises:
-        InvalidArgumentError: What the gRPC edge would refuse, with the same field.
+        InvalidArgumentError: As on the gRPC edge, with the same field.
     """
     submission = Submission.of(task, request_id=request_id)
     submission.target, submission.expected_sequence = target, expected

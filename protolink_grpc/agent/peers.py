@@ -1,4 +1,7 @@
-"""Other agents as an agent sees them: by URL or by name, calls made inside a run recorded, bounded and canceled with it."""
+"""Calls to other agents by URL or name.
+
+A call within a run is recorded in its log, counts against its budget and is canceled with it.
+"""
 
 import asyncio
 import re
@@ -46,13 +49,12 @@ class Peers:
     """Finds and calls peers.
 
     A name may have several instances. This agent keeps calling the same instance while it is registered, because a waiting task
-    stays on the instance that began it. If that instance is unreachable, or is draining and does not have the task, another
-    instance is called.
+    exists only there. If that instance is unreachable, or is draining and does not have the task, another instance is called.
 
     Args:
-        clients: With and without what says who this agent is.
-        trust: Which peers are called with the former.
-        own: The card of the agent itself, which is no peer.
+        clients: The clients with and without credentials.
+        trust: Decides which peers are called with credentials.
+        own: The agent's own card, which is not a peer.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Peers:
         self._trust = trust
         self._own = own
         self._known: dict[str, RegisteredAgent] = {}
-        # Instances that were called, by name; the latest one last.
+        # The called instances by name, the latest one last.
         self._met: dict[str, dict[str, None]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
@@ -75,13 +77,13 @@ class Peers:
         self._farewells: set[asyncio.Task[Any]] = set()
 
     async def find(self, target: str, task_id: str = "") -> Reached:
-        """A peer by URL or by name, and the client that may call it. While the registry is away, a name leads where it led last.
+        """Find a peer by URL or name, and the client for it. If the registry is unavailable, the last known URL of a name is used.
 
         Args:
-            task_id: A task that the call is about; an instance that has begun it is called although it is draining.
+            task_id: The task of the call. An instance that has started it is called even if it is draining.
 
         Raises:
-            UnavailableError: The registry is away, and the name is new.
+            UnavailableError: The registry is unavailable, and the name is unknown.
             AgentNotFoundError: The registry has no such name, or there is no registry.
         """
         if "://" in target:
@@ -89,7 +91,9 @@ class Peers:
         return self._reach_instance(target, await self._url_of(target, task_id))
 
     async def connect(self, target: str, task_id: str) -> Reached:
-        """As `find`, and connected. A task that one instance has begun is for no other one, which would do its work again.
+        """As `find`, and connect.
+
+        A task is only sent to the instance that has started it, because another one would repeat its work.
 
         Raises:
             UnavailableError: No instance of the peer can be reached, or not the one that has the task.
@@ -120,7 +124,7 @@ class Peers:
         return self._clients.reach(url, trusted=self._trust.of_name(name) or self._trust.of_server(url))
 
     def _begun_at(self, name: str, task_id: str) -> str | None:
-        """The instance of a name that has a task of this agent's under way; None where there is none."""
+        """The instance of a name that has started a task of this agent, or None."""
         for url in reversed(self._met.get(name, {})) if task_id else ():
             trusted = self._trust.of_name(name) or self._trust.of_server(url)
             if self._clients.reach(url, trusted=trusted).client.has_begun(url, task_id):
@@ -182,12 +186,12 @@ class Peers:
         """Return the matching cards from the registry; empty without a registry."""
         return [] if self._registry is None else await self._registry.discover(filter_by)
 
-    # -- used by the runtime ---------------------------------------------------------------------------------------------
+    # -- For the runtime -------------------------------------------------------------------------------------------------
 
     async def cards(self) -> Sequence[AgentCard]:
-        """Agents that work may be delegated to, sorted by name: asked from the registry once, and kept fresh by its watch.
+        """The agents for delegation, sorted by name: read from the registry once, and updated by a watch.
 
-        A registry that is away does not keep an agent from thinking: it knows the peers that it knew.
+        If the registry is unavailable, the last known agents are returned.
         """
         if self._registry is None:
             return ()
@@ -197,16 +201,16 @@ class Peers:
             self._patience_ends = loop.time() + FIRST_CARDS_S
             self._watch = loop.create_task(self._follow(self._registry, self._complete))
         try:
-            # After one timeout later calls do not wait; the reply is applied when it arrives.
+            # After a timeout, later calls do not wait; the response is applied when it arrives.
             async with asyncio.timeout_at(self._patience_ends):
                 await self._complete.wait()
         except TimeoutError:
             log.warning("the registry does not answer; %d peers are known", len(self._known))
         own = self._own() if self._own is not None else None
-        # A registry may list it under an address of its HTTP port.
+        # A registry may list the agent itself under the address of its HTTP port.
         urls = {own.url, *(each.url for each in own.interfaces)} if own is not None else set[str]()
         mine = {comparable_url(url) for url in urls}
-        # Instances of one service are one peer: work is delegated to a name. The last one wins, so draining ones come first.
+        # Instances of one service are one peer, because work is delegated by name. The last one is used: draining ones come first.
         others = sorted(
             (each for url, each in self._known.items() if url not in mine), key=lambda each: not each.is_draining
         )
@@ -214,7 +218,7 @@ class Peers:
         return sorted(found.values(), key=lambda card: card.name)
 
     async def _follow(self, registry: RegistryClient, complete: asyncio.Event) -> None:
-        """Keep `_known` as the registry has it; through cuts, which the watch survives."""
+        """Update `_known` by a watch of the registry."""
         self._known = {}
         try:
             async with aclosing(registry.watch(complete=complete)) as changes:
@@ -232,7 +236,7 @@ class Peers:
             self._known.pop(url, None)
 
     async def aclose(self) -> None:
-        """Stop watching the registry and wait a while for pending cancellations."""
+        """Stop watching the registry and wait for pending cancellations, up to a timeout."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
@@ -249,7 +253,7 @@ class Peers:
         sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
     ) -> Task:
-        """Send a task and return it when it ends or waits. Canceling the wait because the run is canceled cancels the task.
+        """Send a task and return it when it ends or waits. If the wait is canceled with the run, the task is canceled too.
 
         Args:
             sending: Called after the peer is connected and before the task is sent.
@@ -272,9 +276,9 @@ class Peers:
             raise
 
     def _in_session_of(self, owner: str, task: Task, peer: Reached) -> Task:
-        """The task in that owner's session at a peer, to whom all owners are this agent.
+        """The task with the owner's session id for a peer, for which all tasks belong to this agent.
 
-        A session keeps its name where the peer knows its owner by the same name as we do, so that no other owner's gets there.
+        The session id is unchanged if the peer sees the same principal as this agent.
         """
         session = task.session_id
         there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
@@ -285,15 +289,15 @@ class Peers:
         return replace(task, session_id=marked, context=context)
 
     async def _sent(self, peer: Reached, task: Task, request: str) -> Task:
-        """In one call, as long as nothing goes wrong."""
+        """Send the task in one call, and follow it if the call is interrupted."""
         try:
             return await peer.client.send_task(peer.url, task, request_id=request)
         except (DeadlineExceededError, UnavailableError) as error:
-            # The work goes on there; only our patience with one call is over, or the connection was cut.
+            # The task continues there: only the call has timed out or was interrupted.
             try:
                 return await self._ended(peer, task.id)
             except (TaskNotFoundError, UnimplementedError):
-                raise error from None  # an agent of another system may keep no tasks to ask for
+                raise error from None  # an agent of another system may not support getting tasks
 
     async def _relayed(self, peer: Reached, task: Task, request: str, relay: Relay) -> Task:
         task_id = task.id
@@ -305,7 +309,7 @@ class Peers:
         return await self._ended(peer, task_id)
 
     async def _ended(self, peer: Reached, task_id: str) -> Task:
-        """Wait for the end of a task, through cuts and restarts; without sending it again, which might begin it anew."""
+        """Wait for the end of a task across interruptions, without sending it again, which could start it again."""
         backoff = Backoff(OUTAGE_S)
         while True:
             backoff.begin()
@@ -321,23 +325,23 @@ class Peers:
                 await peer.client.cancel_task(peer.url, task_id, reason=why)
                 return
             except TaskNotFoundError:
-                # The task itself may still be on its way.
+                # The task may not have arrived yet.
                 await asyncio.sleep(pause_s)
             except ProtolinkError as error:
                 log.info("task %s at %s could not be canceled: %s", task_id, peer.url, error)
                 return
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it, whatever becomes of the task that asks for it."""
+        """Run a coroutine independently of the calling asyncio task."""
         farewell = asyncio.get_running_loop().create_task(work)
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
 
 
 def marked_session(owner: str, session_id: str) -> str:
-    """The name of an owner's session among those of all owners: a mark at its end, the same at each call, tells them apart."""
+    """Append a stable suffix for the owner to a session id, so that sessions of different owners differ at a peer."""
     mark = blake2b(f"{len(owner)}:{owner}{session_id}".encode(), digest_size=16).hexdigest()
-    # One that was marked on its way here gets another mark, not a second one.
+    # An existing suffix is replaced.
     plain = _MARK.sub("", session_id).encode()[: MAX_ID_BYTES - len(mark) - 1]
     return f"{plain.decode(errors='ignore')}~{mark}"
 
@@ -345,26 +349,26 @@ def marked_session(owner: str, session_id: str) -> str:
 _MARK = re.compile(r"~[0-9a-f]{32}\Z")
 
 MET_INSTANCES = 16
-"""Instances of one name that an agent remembers to have called."""
+"""Maximum number of called instances that are remembered for a name."""
 
 FIRST_CARDS_S = 2.0
-"""Timeout of a request that waits for the registry's first response."""
+"""Timeout for the registry's first response, in seconds."""
 
 FAREWELL_S = 2.0
-"""How long shutdown waits for cancellations that were sent to peers."""
+"""How long shutdown waits for cancellations that were sent to peers, in seconds."""
 
 OUTAGE_S = 15.0
-"""How long a peer that works for us may be away before its work counts as lost: a restart takes less."""
+"""How long a peer with a delegated task may be unreachable before the task counts as lost, in seconds: longer than a restart."""
 
 ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Interval between attempts to cancel a task that its agent does not have yet."""
+"""Interval between attempts to cancel a task that has not arrived at its agent yet, in seconds."""
 
 RELAYED_EVENTS = 256
-"""Events of a peer's task that wait for a slow reader, before the peer waits for it too."""
+"""Maximum number of buffered events of a peer's task for a slow reader."""
 
 
 async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
-    """Send a task to a peer: inside a run as an action of that run, also where it is the run's own, else as it is."""
+    """Send a task to a peer. Within a run this is an action of the run."""
     run = current_run()
     if run is None:
         return await peers.run(target, task, relay=relay)
@@ -408,7 +412,7 @@ async def message_peer(actions: Actions, peers: Peers, target: str, message: Mes
 
 
 class AgentPeer:
-    """One peer, looked up at each call: it may move between two of them."""
+    """A peer, which is looked up at each call, because its address may change."""
 
     def __init__(self, target: str, peers: Peers, actions: Actions) -> None:
         self.target = target
@@ -426,7 +430,7 @@ class AgentPeer:
         return await call_peer(self._actions, self._peers, self.target, task)
 
     def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
-        """Send a task and yield its events; with `deltas` the text that models are producing, too."""
+        """Send a task and yield its events. With `deltas`, also yield the text that models are producing."""
         return stream_peer(self._actions, self._peers, self.target, task, deltas=deltas)
 
     async def send_message(self, message: Message | str) -> Message:
@@ -437,7 +441,7 @@ class AgentPeer:
         """Run one of the peer's tools and return its result.
 
         Raises:
-            TaskExecutionError: It failed or was rejected; carries the task, with the structured error in its artifact.
+            TaskExecutionError: It failed or was rejected. The error has the task, whose artifact contains the structured error.
         """
         task = (await self.run_task(Task.create_tool_call(tool_name, arguments))).raise_for_status()
         part = task.get_last_part()
@@ -446,6 +450,6 @@ class AgentPeer:
         return part.content.result
 
     def call_tool_sync(self, tool_name: str, /, **arguments: Any) -> Any:
-        """`call_tool` for code that does not await; in the thread of a tool as a part of its run."""
+        """As `call_tool`, for code that does not await. In the thread of a tool, the call is an action of the tool's run."""
         run, work = current_run(), self.call_tool(tool_name, **arguments)
         return background.run(work) if run is None else run.wait_for(work)

@@ -1,6 +1,6 @@
-"""The open ports of one running agent: a gRPC port, an HTTP port, both, or none for an agent of its own process.
+"""Opens and closes the ports of an agent: a gRPC port, an HTTP port, both, or none.
 
-Each port is a reading of the same runtime and has a file of its own. Here they are opened, drained and closed, in this order.
+All ports use the same runtime. They are opened, drained and closed here; each is implemented in its own file.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ log = get_logger(__name__)
 
 
 class Stoppable(Protocol):
-    """What an agent has open: operations, or a port."""
+    """Anything that an agent must stop: A2A operations or a port."""
 
     async def stop(self, grace_s: float) -> None: ...
 
 
 class WebPort(Stoppable, Protocol):
-    """An HTTP port. Its class is loaded only where there is one; an agent and a registry have different ones."""
+    """An HTTP port. Its class is imported only if it is needed; agents and registries have different ones."""
 
     @property
     def url(self) -> str: ...
@@ -55,16 +55,16 @@ class AgentPorts:
 
     @property
     def http_url(self) -> str:
-        """Where the HTTP port is reached; empty where there is none."""
+        """The public URL of the HTTP port, or empty."""
         return self._http.url if self._http is not None else ""
 
     async def open(self, served: ServedAgent) -> None:
-        """Listen, and write into the card where.
+        """Open the ports and write their URLs into the card.
 
         Raises:
             AddressInUseError: A port is taken.
             InvalidArgumentError: The certificates are not usable, or the A2A card would list no interface.
-            StoreError: What is to be notified cannot be read.
+            StoreError: The webhooks cannot be read.
         """
         settings, card = self._settings, served.card
         configured, scheme = card.url, card.url.partition("://")[0]
@@ -113,7 +113,7 @@ class AgentPorts:
             )
 
     def _unguarded(self) -> list[str]:
-        """The ports that other machines reach without credentials."""
+        """The ports that other machines can reach without credentials."""
         if self._settings.authenticate is not None:
             return []
         found = []
@@ -125,7 +125,7 @@ class AgentPorts:
         return found
 
     def _check_interfaces(self, *, serves_grpc: bool) -> None:
-        """Pass when the A2A card will list an interface. Raises InvalidArgumentError."""
+        """Check that the A2A card lists an interface. Raises InvalidArgumentError."""
         options, http = self._settings.a2a, self._settings.http
         if options is None or options.interfaces is None or (http is None and not serves_grpc):
             return
@@ -135,7 +135,7 @@ class AgentPorts:
             )
 
     def _bindings(self) -> Sequence[Binding]:
-        """What the A2A card says: v1.0 first, for readers that take the first of a kind."""
+        """The interfaces of the A2A card: v1.0 first, for clients that use the first one of a kind."""
         options = self._settings.a2a
         if options is None:
             return []
@@ -149,14 +149,14 @@ class AgentPorts:
         return found
 
     async def drain(self) -> None:
-        """Say that the agent goes down; what is under way goes on."""
+        """Report on all ports that the agent is stopping. Running calls continue."""
         if self._grpc is not None:
             await self._grpc.drain()
         if self._http is not None:
             await self._http.drain()
 
     async def close(self, grace_s: float) -> None:
-        """Close the ports. After the service's stop: what is left are watches, which get their last events."""
+        """Close the ports, after the service has stopped: the remaining watches receive their last events."""
         opened = (self._operations, self._http, self._grpc)
         self._operations = self._http = self._grpc = None
         for each in opened:
@@ -165,7 +165,7 @@ class AgentPorts:
 
 
 def taken_url(configured: str, url: str) -> str:
-    """The URL with the port that was taken in place of 0; its scheme and host stay."""
+    """The URL with the actual port instead of 0."""
     scheme = configured.partition("://")[0]
     given = urlsplit(configured)
     if given.port:

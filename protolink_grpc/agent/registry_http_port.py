@@ -1,6 +1,6 @@
 """The HTTP port of a registry: ProtoLink's routes, gRPC-Web, health and metrics.
 
-Loaded when a registry has an HTTP port: starlette and uvicorn take as long to import as everything else.
+It is imported only if a registry has an HTTP port, because starlette and uvicorn take as long to import as everything else.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from protolink_grpc.registry.service import RegistryService
 
 
 class RegistryHttpPort:
-    """An HTTP server of a registry, from its opening to its end."""
+    """The HTTP server of a registry."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RegistryHttpPort:
 
     @property
     def url(self) -> str:
-        """Where callers reach it; empty before it is open."""
+        """The public URL; empty before the port is open."""
         return self.gateway.url
 
     async def open(self) -> str:
@@ -64,5 +64,5 @@ class RegistryHttpPort:
         await self.gateway.begin_drain()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nothing more, let answers under way finish, cut the rest."""
+        """Accept no more requests, wait for running responses, then close the remaining connections."""
         await self.gateway.stop(grace_s)

@@ -1,4 +1,4 @@
-"""Which peers an agent shows its credentials to: those that its configuration names, and no other. Nothing is sent from here."""
+"""Decides which peers receive an agent's credentials: only those that its configuration names."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,15 +16,15 @@ from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url, origin_of
 log = get_logger(__name__)
 
 LOGGED_PEERS = 1_000
-"""Peers of which an agent remembers that it has logged to send them no credentials."""
+"""Maximum number of peers for which it is remembered that calls without credentials were logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A peer, and the client that calls it.
+    """A peer and the client for it.
 
     Args:
-        withheld: The agent has credentials or metadata, and the client sends none of them.
+        withheld: Whether the agent has credentials or metadata that this client does not send.
     """
 
     url: str
@@ -33,7 +33,7 @@ class Reached:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Say in an UnauthenticatedError of the peer that it was shown no credentials, and how it would be."""
+        """Add to an UnauthenticatedError of the peer that no credentials were sent, and how to send them."""
         try:
             yield
         except UnauthenticatedError as error:
@@ -50,12 +50,12 @@ class PeerTrust:
     """The decision for one agent.
 
     Args:
-        peers: URLs, of which scheme, host and port count, and names in the registry.
-        whole_registry: Every agent in the registry is trusted.
-        registry: As the agent was given it.
+        peers: URLs, compared by scheme, host and port, and names in the registry.
+        whole_registry: Whether every agent in the registry is trusted.
+        registry: The agent's setting.
 
     Raises:
-        InvalidArgumentError: A URL that is none, or names in a registry whose answers can be forged.
+        InvalidArgumentError: A URL is invalid, or the responses of the registry for a name could be forged.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PeerTrust:
         return self._whole_registry or bool(self._names)
 
     def of_name(self, name: str) -> bool:
-        """Whether the agent that the registry shows under a name is trusted."""
+        """Whether the agent with that name in the registry is trusted."""
         return self._whole_registry or name in self._names
 
     def of_server(self, url: str) -> bool:
@@ -90,7 +90,7 @@ class PeerTrust:
             return False
 
     async def of_url(self, url: str) -> bool:
-        """Whether a URL that may come from anywhere is trusted: by its server, or because a trusted agent is registered there."""
+        """Whether a URL from any source is trusted: by its server, or because a trusted agent is registered there."""
         if self.of_server(url):
             return True
         if self._registry is None or not self._asks_registry:
@@ -103,11 +103,11 @@ class PeerTrust:
 
 
 class PeerClients:
-    """The two clients of an agent: one that says who it is, and one that does not.
+    """The two clients of an agent, with and without credentials.
 
     Args:
         own: Sends the agent's credentials and metadata.
-        plain: Sends neither; None where the agent has neither.
+        plain: Sends neither; None if the agent has neither.
         agent_name: For the log.
     """
 
@@ -119,11 +119,11 @@ class PeerClients:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether it matters which client calls a peer."""
+        """Whether the two clients differ."""
         return self._plain is not None
 
     def reach(self, url: str, *, trusted: bool) -> Reached:
-        """The client for a peer; the first time that it gets no credentials, this is logged."""
+        """Return the client for a peer. The first call to a peer without credentials is logged."""
         if self._plain is None or trusted or url.startswith(RUNTIME_SCHEME):
             return Reached(url, self.own)
         server = _server_of(url)
@@ -152,6 +152,6 @@ def _check_registry(registry: Registry | RegistryClient, field: str) -> None:
 
 
 def _server_of(url: str) -> str:
-    """Scheme, host and port of a peer's URL."""
+    """The scheme, host and port of a peer's URL."""
     scheme, separator, rest = comparable_url(url).partition("://")
     return f"{scheme}{separator}{rest.partition('/')[0]}"
