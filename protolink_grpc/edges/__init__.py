@@ -1,1 +1,1 @@
-"""What reaches an agent from outside: its gRPC port and its HTTP port. Edges translate; the runtime decides."""
+"""The gRPC port and the HTTP port. They convert requests and responses; the runtime decides."""

@@ -1,4 +1,4 @@
-"""The gRPC edge: servicers convert, interceptors guard, `app` puts them on a port."""
+"""The gRPC port: servicers, interceptors, and the server."""
 
 from protolink_grpc.auth.principal import Authenticate, Principal
 from protolink_grpc.edges.grpc.app import GrpcServer, ServerOptions

@@ -1,4 +1,4 @@
-"""AgentService over gRPC: convert, call, convert."""
+"""AgentService over gRPC: converts requests, calls the runtime, converts results."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -25,9 +25,9 @@ TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
 
 
 class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
-    """Answers for one agent.
+    """AgentService of one agent.
 
-    The hot answers are bytes: tasks whose messages are encoded already, events as they lie in the store.
+    Frequent responses are bytes: tasks whose messages are encoded already, and events as they are stored.
     """
 
     def __init__(self, service: TaskService, card: Callable[[], AgentCard]) -> None:
@@ -90,7 +90,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         )
 
     async def _shown(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
-        """The tasks of a page up to `PAGE_BYTES`, at least one, and where the next page begins."""
+        """The tasks of a page up to `PAGE_BYTES`, at least one, and the cursor of the next page."""
         tasks: list[task_pb2.Task] = []
         size, last = 0, None
         for head in page.heads:

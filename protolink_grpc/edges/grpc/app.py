@@ -1,4 +1,4 @@
-"""The gRPC server: which services, behind which interceptors, on which port, and how it comes up and goes down."""
+"""The gRPC server: its services, interceptors and port, its start and stop."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.net.tracing import is_tracing
 
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
-"""Default bound of a request: its event, envelope added, stays below what gRPC receives by default (4 MiB)."""
+"""Default limit of a request in bytes: its event, with the envelope, stays below gRPC's default of 4 MiB."""
 
 MAX_PENDING_RPCS = 10_000
-"""Calls that may wait for the event loop: a fleet that comes back all at once."""
+"""Maximum number of calls that wait for the event loop, for many clients that reconnect at once."""
 
 
 WAITING = frozenset(
@@ -45,23 +45,23 @@ WAITING = frozenset(
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How a server behaves.
+    """Options of the gRPC server.
 
     Args:
-        tls: None serves in the clear.
-        authenticate: Who calls; None means the client certificate, or anonymous.
+        tls: Certificates; None means unencrypted.
+        authenticate: The authenticator; None means the name in the client certificate, or anonymous.
         max_request_bytes: Larger requests are refused.
         max_complexity: Requests above it are refused before they are parsed. Each field counts 1, nested ones included, an entry of
             a map 10; in JSON texts each object and array counts 10, each key 4, each further value 1.
-        max_concurrent_rpcs: Calls at the same time, watches included; None means no bound.
-        max_concurrent_streams: Calls at the same time on one connection, watches included. Clients are told, and let further calls
-            wait; what comes all the same is refused by the transport. None means no bound.
-        max_streams_per_principal: Streams (watches and tasks that are streamed) that one caller has open, all anonymous callers
-            together; further ones are RESOURCE_EXHAUSTED. None means no bound. Health and reflection are not counted.
-        max_wait_s: How long a unary call may wait for its task; None means as long as the client does.
-        keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is noticed.
-        interceptors: Around every call, outermost first, inside of authentication; of our own services over gRPC-Web, too, where a
-            call has no `context`. Health and reflection pass none.
+        max_concurrent_rpcs: Maximum number of concurrent calls, including watches; None means no limit.
+        max_concurrent_streams: Maximum number of concurrent calls of one connection, including watches. Clients know the limit
+            and queue further calls; the transport refuses others. None means no limit.
+        max_streams_per_principal: Maximum number of open streams of one principal; all anonymous callers are one. Further ones are
+            RESOURCE_EXHAUSTED. None means no limit. Health and reflection are not counted.
+        max_wait_s: How long a unary call may wait for its task, in seconds; None means until the client disconnects.
+        keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is detected.
+        interceptors: Called for every call after authentication, outermost first; also for this package's services over gRPC-Web,
+            where a call has no `context`. They are not called for health and reflection.
     """
 
     tls: TLSConfig | None = None
@@ -77,12 +77,12 @@ class ServerOptions:
 
     @property
     def request_bounds(self) -> RequestBounds:
-        """What one request may cost."""
+        """The limits of one request."""
         return RequestBounds(self.max_request_bytes, self.max_complexity)
 
 
 def tracers() -> list[Interceptor]:
-    """What joins calls to the traces of their callers; nothing where nobody traces."""
+    """The interceptors that join calls to their callers' traces; none if the process has no tracing."""
     return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
 
 
@@ -101,7 +101,7 @@ class _GenericHandlers:
 
 
 class GrpcServer:
-    """Servicers on one port, with health and reflection. Can be started again after a stop."""
+    """A server of several servicers on one port, with health and reflection. It can be started again after a stop."""
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class GrpcServer:
         self._health: Any = None
 
     def _interceptors(self) -> list[Interceptor]:
-        """Outermost first; the status boundary is around them all (`binding`).
+        """The interceptors, outermost first. The status boundary (`binding`) surrounds all of them.
 
-        Health and reflection are not bound here and pass none of them: probes come without credentials.
+        They are not called for health and reflection, because probes have no credentials.
         """
         options = self._options
         chain = tracers()
@@ -132,11 +132,11 @@ class GrpcServer:
         return [*chain, *options.interceptors]
 
     async def start(self) -> Address:
-        """Listen. Returns the address with the port that was taken.
+        """Listen. Returns the address with the actual port.
 
         Raises:
-            AddressInUseError: The port is taken, or not ours to take.
-            InvalidArgumentError: The certificates are not usable, or demanded of clients that could not show them.
+            AddressInUseError: The port is in use, or not permitted.
+            InvalidArgumentError: The certificates are invalid, or client certificates are required without TLS.
         """
         tls = self._options.tls or TLSConfig()
         if tls.require_client_cert and not self.address.secure:
@@ -165,17 +165,17 @@ class GrpcServer:
         server = grpc.aio.server(
             options=[
                 *([("grpc.max_concurrent_streams", streams)] if streams is not None else ()),
-                # Two servers on one port would share its calls by chance; a taken port must be an error.
+                # With SO_REUSEPORT, two servers would share the calls of a port at random. A port in use must be an error.
                 ("grpc.so_reuseport", 0),
-                # Our own limit answers first, with a reason; this one only keeps memory bounded.
+                # The limit of `binding` applies first, with a reason; this one only limits memory.
                 ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
                 ("grpc.max_send_message_length", -1),
-                # gRPC cancels, without a reason, what waits behind so many calls; by default that begins at 1,000.
+                # Beyond this number of waiting calls, gRPC cancels calls without a reason; its default is 1,000.
                 ("grpc.server.max_pending_requests", MAX_PENDING_RPCS),
                 ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_RPCS),
                 ("grpc.keepalive_time_ms", keepalive_ms),
                 ("grpc.keepalive_timeout_ms", answer_ms),
-                # Without this, gRPC waits a minute for the answer to a ping, whatever the keepalive timeout says.
+                # Without this, gRPC waits a minute for the answer to a ping, regardless of the keepalive timeout.
                 ("grpc.http2.ping_timeout_ms", answer_ms),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
@@ -200,17 +200,17 @@ class GrpcServer:
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflection.aio.ReflectionServicer(names), generic)
 
     async def serve(self) -> None:
-        """Say SERVING: call when the services behind are ready."""
+        """Report SERVING. Called when the services are ready."""
         for name in ("", *(descriptor.full_name for descriptor, _ in self._services)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     async def drain(self) -> None:
-        """Say NOT_SERVING, so that balancers send new calls elsewhere; calls under way go on."""
+        """Report NOT_SERVING, so that load balancers use other servers. Running calls continue."""
         if self._health is not None:
             await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Refuse new calls, let those under way finish for `grace_s` seconds, cut the rest."""
+        """Refuse new calls, wait up to `grace_s` seconds for running ones, then cancel the rest."""
         server, self._server = self._server, None
         if server is not None:
             await server.stop(grace_s)

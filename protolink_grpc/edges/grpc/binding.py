@@ -1,7 +1,7 @@
-"""Puts a servicer on the wire: one generic handler per service, built from its descriptor, interceptors composed once at start.
+"""Binds a servicer to gRPC: one generic handler per service, built from its descriptor. Interceptors are composed once at start.
 
-Requests arrive as bytes and are parsed here, inside the boundary, so that junk is the caller's INVALID_ARGUMENT and not our
-INTERNAL. Responses may be messages or bytes: a stream of log events is sent as it lies in the store.
+Requests are parsed here, within the status boundary, so that invalid bytes are INVALID_ARGUMENT and not INTERNAL. Responses may be
+messages or bytes: stored events are sent unchanged.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_co
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
-"""A servicer's method, of a request and gRPC's context; only servicers that look at theirs need one."""
+"""A servicer's method, called with a request and gRPC's context, which only some servicers need."""
 
 Read = Callable[[bytes], Awaitable[Message]]
 """Parses the request of one method."""
@@ -33,11 +33,11 @@ Read = Callable[[bytes], Awaitable[Message]]
 
 @dataclass(frozen=True, slots=True)
 class RequestBounds:
-    """What one request may cost.
+    """The limits of one request.
 
     Args:
         max_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
-        max_complexity: So are requests above it, before they are parsed; see `wire.bounds.message_complexity`.
+        max_complexity: More complex requests are refused before they are parsed; see `wire.bounds.message_complexity`.
     """
 
     max_bytes: int
@@ -52,13 +52,13 @@ def bind(
     bounds: RequestBounds,
     quota: StreamQuota,
 ) -> grpc.GenericRpcHandler:
-    """The handler of one service.
+    """Create the handler of one service.
 
     Args:
-        service: Its descriptor; the servicer has a method of the same name for each of its methods. Where it has a `to_status`,
-            that is how its errors are worded.
+        service: Its descriptor. The servicer has a method with the name of each of its methods, and optionally `to_status`, which
+            converts errors.
         interceptors: Outermost first.
-        quota: The open streams of each caller, on all services of the port.
+        quota: The open streams of each caller, for all services of the port.
     """
     words: ToStatus = getattr(servicer, "to_status", to_status)
     around = _Surroundings(interceptors, words, quota)
@@ -77,12 +77,12 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """One method of a servicer, for an edge that has no gRPC server: bytes in, bytes out.
+    """One method of a servicer, for an edge without a gRPC server: from bytes to bytes.
 
     Attributes:
-        name: Full, like `/plgrpc.v1.AgentService/SendTask`.
-        streams: It answers with any number of messages, and else with one.
-        status: How the service words an error.
+        name: Full name, such as `/plgrpc.v1.AgentService/SendTask`.
+        streams: Whether it returns a stream of messages.
+        status: Converts an error to a status.
     """
 
     name: str
@@ -95,10 +95,10 @@ class Procedure:
     async def answers(
         self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
     ) -> AsyncGenerator[bytes, None]:
-        """The encoded answers to an encoded request, as `principal`'s; to be iterated in a task of the call's own.
+        """Yield the encoded responses to an encoded request of `principal`. Each call needs its own asyncio task.
 
         Raises:
-            ProtolinkError: As the servicer or an interceptor does; the request is too large, or junk.
+            ProtolinkError: From the servicer or an interceptor, or the request is too large or invalid.
         """
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
         async with AsyncExitStack() as around:
@@ -114,10 +114,10 @@ class Procedure:
 def procedures(
     service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], bounds: RequestBounds
 ) -> list[Procedure]:
-    """The methods of one service, as `bind` makes them; servicers that read their call's context are not for this.
+    """Create the procedures of one service, whose servicer must not use gRPC's context.
 
     Args:
-        interceptors: Outermost first; who calls, and whether they may, the edge has found out before.
+        interceptors: Outermost first, without authentication and access, which the edge checks before.
     """
     words: ToStatus = getattr(servicer, "to_status", to_status)
     return [
@@ -216,7 +216,7 @@ def _stream(
                 call = Call(name, context)
                 await _entered(call, interceptors, around)
                 around.callback(quota.take(Principal(call.principal, call.scopes)).release)
-                # Closed here and now, not when the collector comes by: its `finally` lets go of the log.
+                # Closed now and not by the garbage collector, because its `finally` releases the log.
                 responses = await around.enter_async_context(aclosing(behavior(await read(data), context)))
                 async for response in responses:
                     yield response

@@ -1,4 +1,4 @@
-"""What a servicer may know about the call that it answers, and what an interceptor may add to it."""
+"""The current call: its metadata, its principal, and what interceptors add."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -15,9 +15,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True)
 class Call:
-    """One RPC under way. `principal` is who makes it, as far as is known; `authenticated` says that somebody has looked.
+    """A running RPC. `principal` is its caller; `authenticated` says whether an authenticator has checked it.
 
-    `context` is None for a call that did not come through gRPC's own server; its metadata is in `headers` then.
+    `context` is None for a call that did not come from gRPC's server; then its metadata is in `headers`.
     """
 
     method: str
@@ -29,7 +29,7 @@ class Call:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Metadata of the request; binary entries are left out, of repeated ones the last counts."""
+        """The metadata of the request, without binary entries. Of repeated keys, the last value applies."""
         if self.headers is not None:
             return self.headers
         pairs = self.context.invocation_metadata() or () if self.context is not None else ()
@@ -45,12 +45,12 @@ def enter(call: Call) -> None:
 
 
 def current_call() -> Call | None:
-    """The RPC that the running task answers; None where no interceptor looks at calls."""
+    """The current call of the asyncio task, or None."""
     return _call.get()
 
 
 def caller_scopes() -> frozenset[str]:
-    """What the credentials of that RPC allow."""
+    """The scopes of the caller's credentials."""
     call = _call.get()
     return NO_SCOPES if call is None else call.scopes
 
@@ -59,13 +59,13 @@ NO_SCOPES: frozenset[str] = frozenset()
 
 
 def caller() -> str:
-    """The principal of the RPC that the running task answers; anonymous where no interceptor looks at calls."""
+    """The principal of the current call, or anonymous."""
     call = _call.get()
     return ANONYMOUS if call is None else call.principal
 
 
 def take_waiting_runs(context: "Context | None") -> None:
-    """Make the runs that the caller says to wait those of the running task, for calls that begin a run."""
+    """Read the runs that wait for this call from the metadata and set them for the asyncio task, for calls that start a run."""
     value = ""
     if context is not None:
         for key, each in context.invocation_metadata() or ():

@@ -44,14 +44,14 @@ from protolink_grpc.wire.tools import TOOL
 from protolink_grpc.wire.watch import position_to_pb
 
 PIECE_CHARS = 256 << 10
-"""Characters of one piece of a report: at most 1 MiB of UTF-8."""
+"""Maximum length of one piece of a report in characters: at most 1 MiB of UTF-8."""
 
 
 class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
-    """Steers one agent.
+    """ControlService of one agent.
 
     Args:
-        redaction: Hides what must not leave in reports and exports.
+        redaction: Applied to reports and exports.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         builder = ReportBuilder(request.run_id or head.run_id)
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
             async for frames in batches:
-                # In a thread: a long log must not keep the loop from others.
+                # In a thread, because a long log would block the event loop.
                 await asyncio.to_thread(builder.add_frames, frames)
         report = builder.report_on(task_id)
         text = await asyncio.to_thread(report.to_json, self._redaction)

@@ -1,4 +1,4 @@
-"""Requests of AgentService as the values that the runtime takes. What cannot be right is refused here, naming the field."""
+"""Converts requests of AgentService to values of the runtime. Errors name the field."""
 
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import task_input_pb2, task_pb2
@@ -37,7 +37,7 @@ _DELTAS: dict[int, bool] = {pb.DELTA_MODE_UNSPECIFIED: False, pb.DELTA_MODE_NONE
 
 
 def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Submission:
-    """What a SendTask or StreamTask asks for."""
+    """Convert the request of SendTask or StreamTask to a submission."""
     given = request.input
     task_id, session_id = given.task_id, given.session_id
     target = _TARGETS.get(given.target)
@@ -103,7 +103,7 @@ def view_from_pb(
 
 
 def window_from_pb(request: pb.GetTaskRequest) -> Window:
-    """Which messages and artifacts a GetTask asks for."""
+    """The messages and artifacts that a GetTask requests."""
     for name in ("max_messages", "before_message", "before_artifact"):
         if getattr(request, name) < 0:
             raise InvalidArgumentError("must be at least 0", field=name)

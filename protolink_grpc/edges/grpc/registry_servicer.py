@@ -1,4 +1,4 @@
-"""RegistryService over gRPC: convert, call, convert."""
+"""RegistryService over gRPC: converts requests, calls the registry's service, converts results."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -25,7 +25,7 @@ from protolink_grpc.wire.watch import position_to_pb
 
 
 class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
-    """Answers for one registry."""
+    """RegistryService of one registry."""
 
     def __init__(self, service: RegistryService) -> None:
         self._service = service
