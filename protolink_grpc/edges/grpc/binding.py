@@ -142,7 +142,7 @@ class _Surroundings(NamedTuple):
 
 
 async def _entered(call: Call, interceptors: Sequence[Interceptor], around: AsyncExitStack) -> None:
-    """Make this the call of the running task, inside of its interceptors."""
+    """Set the current call of the asyncio task and enter its interceptors."""
     enter(call)
     for each in interceptors:
         await around.enter_async_context(each(call))

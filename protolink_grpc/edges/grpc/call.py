@@ -40,7 +40,7 @@ _call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)
 
 
 def enter(call: Call) -> None:
-    """Make this the call of the running task. Each RPC, each HTTP request too, has a task of its own: nothing has to be undone."""
+    """Set the current call. It is never reset, because each RPC and HTTP request has its own asyncio task."""
     _call.set(call)
 
 

@@ -1,1 +1,1 @@
-"""The HTTP edge: A2A over JSON-RPC and REST, ProtoLink's own routes and WebSocket, health and metrics, on one port."""
+"""The HTTP port: server, middleware, gRPC-Web, health and metrics. The routes of A2A and ProtoLink are in their packages."""

@@ -1,4 +1,4 @@
-"""The HTTP port of one agent, or of one registry: its routes behind the middleware, its start and its stop."""
+"""The HTTP port of an agent or a registry: its routes and middleware, its start and stop."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from protolink_grpc.edges.http.sse import OpenStreams
 from protolink_grpc.logs import records_left_out
 
 METRICS_METHOD = "/plgrpc.v1.Metrics/GetMetrics"
-"""Name of `/metrics` for access rules, on a port that asks who calls: there is no such RPC."""
+"""The method name of `/metrics` for access rules. There is no such RPC."""
 
 
 class Gateway:

@@ -14,11 +14,11 @@ from starlette.types import Receive
 from protolink_grpc.errors import DeadlineExceededError
 
 LOOK_S = 0.05
-"""Between two looks: a call is watched when it has waited for one to two times as long."""
+"""Interval between two checks, in seconds: a call is watched after it has waited for one to two intervals."""
 
 
 class BoundedWaits:
-    """The waiting calls of one server. Belongs to the loop that runs it."""
+    """The waiting calls of one server. It belongs to the server's event loop."""
 
     def __init__(self) -> None:
         self._young: set[BoundedWait] = set()
@@ -42,15 +42,15 @@ class BoundedWaits:
 
 
 class BoundedWait:
-    """A `with` block in which a task of the loop waits.
+    """A `with` block in which an asyncio task waits.
 
-    It ends with `ClientDisconnect` when the client has hung up, and with `DeadlineExceededError` at the bound: what is waited for
-    there is canceled, so it must be a wait, not the work itself. An answer that comes at the same moment counts.
+    It raises `ClientDisconnect` when the client has disconnected, and `DeadlineExceededError` at the limit. The awaited operation
+    is canceled, so it must be a wait and not the work itself. A result that arrives at the same time is returned.
 
     Args:
-        waits: Of the server; None where somebody else looks after the connection.
-        receive: Tells of the end of the connection; the body was read.
-        max_wait_s: The bound; None means as long as the client does.
+        waits: The waiting calls of the server; None if another component watches the connection.
+        receive: The ASGI function that reports the end of the connection; the body has been read.
+        max_wait_s: The limit in seconds; None means until the client disconnects.
     """
 
     __slots__ = ("_bound", "_cancelling", "_ending", "_max_wait_s", "_receive", "_task", "_waits", "_watcher")
@@ -90,7 +90,7 @@ class BoundedWait:
             raise self._ending from None
 
     def watch(self) -> None:
-        """From now on, look whether the client is still there."""
+        """Start to watch whether the client is still connected."""
         gone = until_gone(self._receive, lambda: self._end(ClientDisconnect()))
         self._watcher = asyncio.get_running_loop().create_task(gone)
 
@@ -109,7 +109,7 @@ class BoundedWait:
 
 
 async def until_gone(receive: Receive, then: Callable[[], None]) -> None:
-    """Call `then` when the connection has ended; what its client still sends is dropped."""
+    """Call `then` when the connection has ended. Further data of the client is ignored."""
     while (await receive())["type"] != "http.disconnect":
         pass
     then()

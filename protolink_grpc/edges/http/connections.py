@@ -1,4 +1,4 @@
-"""What the connections of one HTTP server share: their limits, who they are, and where it is counted that one was given up."""
+"""The shared state of the connections of one HTTP server: limits, open connections, and the count of dropped ones."""
 
 import asyncio
 import logging
@@ -25,10 +25,10 @@ at once, which costs a third of sending them one by one. `scope["extensions"]` h
 
 
 class Connections(ServerState):
-    """What the connections of one server share.
+    """The shared state of the connections of one server.
 
     Args:
-        rejected: Told the reason whenever a connection or request is given up because of its peer.
+        rejected: Called with the reason when a connection or request is dropped because of its peer.
 
     Attributes:
         is_stopping: What was accepted and not made yet has come too late.
@@ -43,6 +43,6 @@ class Connections(ServerState):
         self.is_stopping = False
 
     def lost(self) -> None:
-        """A connection is gone."""
+        """Remove a closed connection."""
         if self.emptied is not None and not self.connections:
             self.emptied.set()

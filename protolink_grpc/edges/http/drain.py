@@ -1,10 +1,10 @@
-"""Whether a server is going down, and who wants to know. What they do then is theirs."""
+"""Notifies listeners that a server is shutting down."""
 
 from collections.abc import Callable
 
 
 class Drain:
-    """The going down of one server. Belongs to the loop that runs it."""
+    """The shutdown state of one server. It belongs to the server's event loop."""
 
     __slots__ = ("_watchers", "has_begun")
 
@@ -13,16 +13,16 @@ class Drain:
         self._watchers: list[Callable[[], None]] = []
 
     def begin(self) -> None:
-        """Tell everybody who watches, once."""
+        """Call all watchers, once."""
         if not self.has_begun:
             self.has_begun = True
             for watcher in self._watchers:
                 watcher()
 
     def clear(self) -> None:
-        """The server is up again."""
+        """Reset the state, when the server has started again."""
         self.has_begun = False
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` whenever it begins: for what lives as long as the server, not for each stream."""
+        """Register a function to call at every shutdown. For objects that live as long as the server, not for single streams."""
         self._watchers.append(watcher)

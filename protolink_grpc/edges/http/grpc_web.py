@@ -1,7 +1,7 @@
 """gRPC-Web: the services of the gRPC port for web pages, over HTTP/1.1, with server streaming.
 
-An answer has status 200 whatever became of the call: how it went stands in the last frame. What is wrong with the HTTP around it is
-answered as everywhere on this port. The frames are those of `net.grpc_web`.
+The HTTP status is always 200, and the last frame contains the status of the call. Errors of the HTTP request itself are answered as
+everywhere on this port. The frames are those of `net.grpc_web`.
 """
 
 import asyncio
@@ -39,21 +39,21 @@ from protolink_grpc.net.grpc_web import (
 from protolink_grpc.net.internal_errors import public_error
 
 UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
-"""Of `grpc-timeout`, in seconds. Source: gRPC's PROTOCOL-HTTP2.md."""
+"""The units of `grpc-timeout`, in seconds. Source: gRPC's PROTOCOL-HTTP2.md."""
 
 T = TypeVar("T")
 
 
 class Procedure(Protocol):
-    """One method of a service, in bytes."""
+    """One method of a service, from bytes to bytes."""
 
     @property
     def name(self) -> str:
-        """Full, like `/plgrpc.v1.AgentService/SendTask`."""
+        """The full name, such as `/plgrpc.v1.AgentService/SendTask`."""
 
     @property
     def streams(self) -> bool:
-        """It answers with any number of messages."""
+        """Whether it returns a stream of messages."""
 
     def answers(
         self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
@@ -61,11 +61,11 @@ class Procedure(Protocol):
         """The encoded answers to an encoded request. Raises the errors of `errors`."""
 
     def status(self, error: ProtolinkError) -> status_pb2.Status:
-        """How the service words an error."""
+        """Convert an error to a status."""
 
 
 def grpc_web_routes(guard: RequestGuard, streams: OpenStreams, procedures: Iterable[Procedure]) -> list[BaseRoute]:
-    """A route for each method."""
+    """Create a route for each method."""
     return [Route(each.name, _Calls(guard, streams, each).answer, methods=["POST"]) for each in procedures]
 
 
@@ -96,7 +96,7 @@ class _Calls:
             with self._guard.waiting(request):
                 return _whole(b"".join([each async for each in frames]))
         except ClientDisconnect:
-            raise  # nobody is left to answer
+            raise  # the client has disconnected
         except Exception as error:
             return _whole(self._failed(error))
 
@@ -115,13 +115,13 @@ def _whole(body: bytes) -> Response:
 
 
 class Deadline:
-    """When a caller stops waiting.
+    """The deadline of a call.
 
     Args:
-        timeout: The value of a `grpc-timeout` header, like `300m`; None waits for ever.
+        timeout: The value of a `grpc-timeout` header, such as `300m`; None means no deadline.
 
     Raises:
-        InvalidArgumentError: It is no such value.
+        InvalidArgumentError: The value is invalid.
     """
 
     def __init__(self, timeout: str | None) -> None:
@@ -131,7 +131,7 @@ class Deadline:
             self._at = asyncio.get_running_loop().time() + seconds_of(timeout)
 
     async def before(self, result: Awaitable[T]) -> T:
-        """The result. Raises DeadlineExceededError where it takes too long; what was awaited is canceled then."""
+        """Await a result. Raises DeadlineExceededError at the deadline and cancels the awaited operation."""
         bound = asyncio.timeout_at(self._at)
         try:
             async with bound:
@@ -143,10 +143,10 @@ class Deadline:
 
 
 def seconds_of(timeout: str) -> float:
-    """Seconds of a `grpc-timeout`: at most eight digits and a unit.
+    """Parse a `grpc-timeout` (at most eight digits and a unit) to seconds.
 
     Raises:
-        InvalidArgumentError: Something else.
+        InvalidArgumentError: The value is invalid.
     """
     digits, unit = timeout[:-1], timeout[-1:]
     if unit not in UNITS_S or not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_TIMEOUT_DIGITS:
@@ -155,10 +155,10 @@ def seconds_of(timeout: str) -> float:
 
 
 def message_of(body: bytes) -> bytes:
-    """The one message of a request's body.
+    """Return the message of a request's body.
 
     Raises:
-        InvalidArgumentError: It is not exactly one frame with a message.
+        InvalidArgumentError: The body is not exactly one frame with a message.
         UnimplementedError: The message is compressed.
     """
     if len(body) < HEAD_BYTES or len(body) != HEAD_BYTES + int.from_bytes(body[1:HEAD_BYTES], "big"):

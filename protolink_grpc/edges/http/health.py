@@ -1,4 +1,4 @@
-"""Is it alive, and should it get work: two routes for balancers and supervisors, which come without credentials."""
+"""The routes for liveness and readiness, which need no credentials."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.routing import Route
 from protolink_grpc.edges.http.drain import Drain
 
 RETRY_AFTER_S = 5
-"""When to ask again a server that is not ready."""
+"""Value of Retry-After of a server that is not ready, in seconds."""
 
 
 class Health:

@@ -1,4 +1,4 @@
-"""JSON bodies: read strictly, because two readers of one body must not see two different things; written compactly."""
+"""JSON bodies: parsed strictly, so that all parsers read the same value, and written compactly."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from protolink_grpc.models.json_value import from_json, json_complexity
 from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, run_in_thread
 
 LONG_BYTES = 512 << 10
-"""Bodies of up to so many bytes are read on the loop: a text may be read twice, at some 100 MB/s."""
+"""Bodies of up to this many bytes are parsed on the event loop: parsing takes about 100 MB/s, possibly twice."""
 
 JSON, A2A_JSON = "application/json", "application/a2a+json"
 
@@ -20,13 +20,13 @@ JSON, A2A_JSON = "application/json", "application/a2a+json"
 async def read_object(
     body: bytes, *, max_complexity: int, field: str = "body", may_be_null: bool = False
 ) -> dict[str, Any]:
-    """The JSON object of a body; an empty one is an empty object.
+    """Parse the JSON object of a body. An empty body is an empty object.
 
     Args:
-        may_be_null: `null` is an empty object, too: some clients write it where a request has no fields.
+        may_be_null: Whether `null` is an empty object: some clients write it for a request without fields.
 
     Raises:
-        InvalidArgumentError: Not JSON, too deep, a key twice in one object, or no object; names `field`.
+        InvalidArgumentError: It is not JSON, nested too deeply, has a repeated key, or is not an object; names `field`.
         MessageTooLargeError: As `read_json`.
     """
     value = await read_json(body, max_complexity=max_complexity, field=field) if body else {}
@@ -38,11 +38,11 @@ async def read_object(
 
 
 async def read_json(body: bytes, *, max_complexity: int, field: str = "body") -> Any:
-    """The JSON value of a body, read in a thread where it is complex or long.
+    """Parse the JSON value of a body, in a thread if it is complex or long.
 
     Raises:
-        InvalidArgumentError: Not JSON, too deep, or a key twice in one object; names `field`.
-        MessageTooLargeError: Its complexity is above `max_complexity`; names `field`. Nothing was made of it.
+        InvalidArgumentError: It is not JSON, nested too deeply, or has a repeated key; names `field`.
+        MessageTooLargeError: Its complexity exceeds `max_complexity`; names `field`. It was not parsed.
     """
     if len(body) > LONG_BYTES or is_complex(body):
         return await run_in_thread(_parse, body, field, max_complexity)
@@ -50,7 +50,7 @@ async def read_json(body: bytes, *, max_complexity: int, field: str = "body") ->
 
 
 def is_complex(body: bytes) -> bool:
-    """Whether what is read from a body should be converted in a thread, too."""
+    """Whether the value of a body should be converted in a thread too."""
     return len(body) > SMALL_BYTES and json_complexity(body, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY
 
 
@@ -69,7 +69,7 @@ def _parse(body: bytes, field: str, max_complexity: int) -> Any:
 
 
 class _DuplicateError(Exception):
-    """A key that is there twice."""
+    """An object has a repeated key."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> None:
@@ -81,11 +81,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 _WATCHFUL = json.JSONDecoder(object_pairs_hook=_unique)
-"""Reads what is known to be JSON once more, only to find keys that are there twice."""
+"""Parses valid JSON again, only to find repeated keys."""
 
 
 class JsonAnswer(Response):
-    """A small answer in JSON; starlette's own makes its headers three times as slowly."""
+    """A small JSON response. Starlette's own takes three times as long to create its headers."""
 
     def __init__(self, body: bytes, status: int = 200, kind: str = JSON) -> None:
         self.body = body
@@ -95,7 +95,7 @@ class JsonAnswer(Response):
 
 
 def write_json(value: Any) -> bytes:
-    """JSON text; integers keep every digit up to 64 bits, longer ones too, the slow way."""
+    """Encode JSON. Integers of any size keep all digits; those over 64 bits take a slower path."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -103,9 +103,9 @@ def write_json(value: Any) -> bytes:
 
 
 def check_json(request: Request) -> None:
-    """Pass when the body says that it is JSON, or when there is none. Raises ContentTypeNotSupportedError, which is a 415 here.
+    """Check that the body has a JSON content type or is empty. Raises ContentTypeNotSupportedError, which is a 415 here.
 
-    A web page may send a body that says something else, or nothing, to any server without asking first.
+    Web pages may send bodies with other content types to any server without a CORS preflight request.
     """
     given, has_body = "", False
     for name, value in request.scope["headers"]:
@@ -121,7 +121,7 @@ def check_json(request: Request) -> None:
 
 
 def http_status(error: ProtolinkError) -> int:
-    """The HTTP status of an error: that of its rule, and 415 where it is about the body itself, not about a part of a message."""
+    """The HTTP status of an error: that of its rule, or 415 if it is about the body's content type."""
     about_body = isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata
     return 415 if about_body else error.rule.http
 

@@ -1,4 +1,4 @@
-"""Who calls. The hook decides; without one the identity of a client certificate counts, and else everyone is anonymous."""
+"""Authentication, by an authenticator or by the name in the client certificate. Otherwise callers are anonymous."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,10 +11,10 @@ from protolink_grpc.errors import UnauthenticatedError
 
 
 def authentication(authenticate: Authenticate) -> Interceptor:
-    """Ask the hook about every call.
+    """Call the authenticator for every call.
 
     Raises (inside the call):
-        UnauthenticatedError: The hook knows no such caller, or gives it a name that is reserved.
+        UnauthenticatedError: The authenticator returned None or a reserved name.
     """
 
     @asynccontextmanager
@@ -31,7 +31,7 @@ def authentication(authenticate: Authenticate) -> Interceptor:
 
 @asynccontextmanager
 async def certificate_identity(call: Call) -> AsyncIterator[None]:
-    """Take the principal from the client certificate: its first subject alternative name, else its common name."""
+    """Read the principal from the client certificate: its first subject alternative name, otherwise its common name."""
     name = _certificate_name(call)
     if name:
         call.principal, call.authenticated = unreserved(name), True
@@ -41,13 +41,13 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
 
 
 def _with_certificate(call: Call) -> Mapping[str, str]:
-    """The metadata, with the name in the client's certificate where it has shown one; no header of a caller can look like it."""
+    """The metadata with the name in the client's certificate, if any, under a key that no caller's header can have."""
     name = _certificate_name(call)
     return {**call.metadata, CERTIFICATE: CertificateName(name)} if name else call.metadata
 
 
 def _certificate_name(call: Call) -> str:
-    """The first subject alternative name of a verified client certificate, else its common name; empty without one."""
+    """The first subject alternative name of a verified client certificate, otherwise its common name; empty without one."""
     identity = call.context.auth_context() if call.context is not None else None
     for key in ("x509_subject_alternative_name", "x509_common_name"):
         values = identity.get(key) if identity else None

@@ -1,4 +1,4 @@
-"""What an identified caller may call. Comes after authentication; health and reflection are not bound, and pass neither."""
+"""Access checks, after authentication. They do not apply to health and reflection."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +10,10 @@ from protolink_grpc.edges.grpc.interceptors import Interceptor
 
 
 def authorization(admit: Admission) -> Interceptor:
-    """Ask `admit` about every call.
+    """Call `admit` for every call.
 
     Raises (inside the call):
-        PermissionDeniedError, ResourceExhaustedError: As `admit` does.
+        PermissionDeniedError, ResourceExhaustedError: From `admit`.
     """
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""An upper bound on waiting, for servers that do not want to hold a call for as long as a client likes."""
+"""The server's limit of the time that a call may wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,9 +10,9 @@ from protolink_grpc.errors import DeadlineExceededError
 
 
 def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
-    """Bound the calls of `methods`, full names, to `max_wait_s` seconds. The run behind a bounded wait goes on.
+    """Limit the calls of `methods` (full names) to `max_wait_s` seconds. The run of such a call continues.
 
-    A client's own, shorter deadline needs nothing from us: gRPC cancels the call.
+    For a client's own shorter deadline, gRPC cancels the call.
     """
 
     @asynccontextmanager
@@ -26,7 +26,7 @@ def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
                 yield
         except TimeoutError:
             if not bound.expired():
-                raise  # somebody else's timeout, or an error that is one
+                raise  # another timeout, or a TimeoutError of the servicer
             raise DeadlineExceededError(
                 f"the server waits at most {max_wait_s:g} s; the task goes on, get or subscribe to it",
                 max_wait_s=f"{max_wait_s:g}",

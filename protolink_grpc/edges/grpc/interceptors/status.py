@@ -1,4 +1,4 @@
-"""The boundary where exceptions become statuses. Nothing else on the server turns an error into an answer."""
+"""The status boundary: the only place on the gRPC server that converts exceptions to a status."""
 
 from collections.abc import Callable
 from typing import NoReturn
@@ -12,11 +12,11 @@ from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.net.internal_errors import public_error
 
 ToStatus = Callable[[ProtolinkError], status_pb2.Status]
-"""How a service words its errors."""
+"""Converts an error to the status of a service."""
 
 
 async def answer(error: Exception, method: str, context: Context, to_status: ToStatus) -> NoReturn:
-    """End the call with the status of `error`; what was not raised on purpose is logged and shown as an incident only."""
+    """End the call with the status of `error`. An unexpected error is logged and sent as an incident id."""
     if isinstance(error, grpc.aio.AbortError):
         raise error
     await context.abort_with_status(rpc_status.to_status(to_status(public_error(error, method))))
