@@ -1,4 +1,4 @@
-"""What an HTTP server counts, and the text in which Prometheus reads it. Nothing here keeps a raw path or a caller's name.
+"""The metrics of an HTTP server in Prometheus' text format. They contain no raw paths and no callers' names.
 
 Format: Prometheus text exposition 0.0.4.
 """
@@ -21,17 +21,17 @@ from protolink_grpc.edges.http.options import HttpOptions
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 OPERATION = "plgrpc.operation"
-"""Key of an ASGI scope. A route with many methods behind it (JSON-RPC) writes here which one it was, and that stands for the route.
-Only names from its own table: what a caller wrote has no bounds."""
+"""Key of an ASGI scope. A route with several methods (JSON-RPC) writes the method's name here, which replaces the route in the labels.
+Only names of its own table are allowed, so that their number is bounded."""
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""From an answer out of memory to a task that a model works on."""
+"""Buckets in seconds: from a response from memory to a task with model calls."""
 
 MAX_SERIES = 2000
-"""Combinations of labels; further ones are counted as route `other`."""
+"""Maximum number of label combinations; further ones are counted as route `other`."""
 
 BODILESS = frozenset({204, 304})
-"""Status of answers that have no body, and so no length."""
+"""Statuses of responses without a body, and so without a length."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 
@@ -55,7 +55,7 @@ class _Gauge:
 
 
 class Metrics:
-    """The counts of one server. Belongs to the loop that runs it."""
+    """The metrics of one server. They belong to the server's event loop."""
 
     def __init__(self) -> None:
         self._requests: defaultdict[tuple[str, str, int], int] = defaultdict(int)
@@ -68,7 +68,7 @@ class Metrics:
         self.bytes_sent = 0
 
     def metered(self, app: ASGIApp) -> ASGIApp:
-        """The application, counted. Goes around everything else, so that refusals count too."""
+        """Wrap the application to count its requests. It is the outermost layer, so that refused requests are counted too."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan":
@@ -85,22 +85,22 @@ class Metrics:
         return counted
 
     def rejected(self, reason: str) -> None:
-        """A connection or request was given up because of its peer."""
+        """Count a connection or request that was dropped because of its peer."""
         self._rejected[reason] += 1
 
     def gauge(self, name: str, text: str, read: Callable[[], float], *, kind: str = "gauge") -> None:
-        """Show a number of somebody else's, in place of the one that had this name before.
+        """Add a metric of another component, or replace the one with the same name.
 
         Args:
             name: Without the prefix `plgrpc_`.
-            text: One sentence on what it is.
-            read: Asked whenever the metrics are; may run on any request, so it must be quick.
-            kind: `counter` for what only grows; its name ends with `_total`.
+            text: Description in one sentence.
+            read: Returns the value; called for each request of the metrics, so it must be fast.
+            kind: `counter` for a number that only grows, whose name ends with `_total`.
         """
         self._gauges[name] = _Gauge(f"plgrpc_{name}", text, kind, read)
 
     def observe(self, server: HttpServer) -> None:
-        """Show what the server itself counts."""
+        """Add the metrics of the server itself."""
         self.gauge("http_connections", "Open connections, WebSockets included.", lambda: server.connections)
         self.gauge(
             "http_received_bytes_total",
@@ -110,7 +110,7 @@ class Metrics:
         )
 
     def count(self, route: str, method: str, status: int, elapsed_s: float | None) -> None:
-        """One exchange is over; `elapsed_s` None for what lasts as long as its client likes."""
+        """Count a completed request. `elapsed_s` is None for streams and WebSockets."""
         if len(self._requests) >= MAX_SERIES and (route, method, status) not in self._requests:
             route = "other"
         self._requests[route, method, status] += 1
@@ -120,11 +120,11 @@ class Metrics:
             latency.sum_s += elapsed_s
 
     def text(self) -> str:
-        """Everything, in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
-        """Where they are shown: to everybody, or to those whose request passes `admit` without an error."""
+        """Create the route of the metrics: open, or for requests that pass `admit` without an error."""
 
         async def show(request: Request) -> Response:
             if admit is not None:
@@ -173,7 +173,7 @@ class Metrics:
 
 
 class _Exchange:
-    """One request and what is sent for it."""
+    """One request and its response."""
 
     __slots__ = ("_begun", "_is_stream", "_is_websocket", "_metrics", "_send", "_status")
 
@@ -195,7 +195,7 @@ class _Exchange:
     def _note(self, kind: str, message: Message) -> None:
         if kind == "http.response.start":
             self._status = message["status"]
-            # Whole answers say how long they are, where they may have a body; streams, of SSE and of gRPC-Web, do not know.
+            # Complete responses have a Content-Length if they may have a body; streams (SSE, gRPC-Web) do not.
             is_whole = any(name == b"content-length" for name, _ in message.get("headers", ()))
             self._is_stream = not is_whole and self._status not in BODILESS
             self._metrics.event_streams += self._is_stream
@@ -217,7 +217,7 @@ class _Exchange:
         metrics.count(
             route,
             method if method in METHODS else "OTHER",
-            # As proxies write it: the client left before there was an answer.
+            # As proxies do: 499 means that the client disconnected before the response.
             self._status or 499,
             None if lasts else perf_counter() - self._begun,
         )
@@ -238,7 +238,7 @@ def _escaped(value: str) -> str:
 
 
 def metrics_server(metrics: Metrics, options: HttpOptions) -> HttpServer | None:
-    """The server of `options.metrics_listen`, not started; None where there is none."""
+    """Create the server of `options.metrics_listen`, not started, or return None."""
     if options.metrics_listen is None:
         return None
     tls = options.tls if options.metrics_listen.startswith("https://") else None

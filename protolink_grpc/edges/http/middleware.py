@@ -1,6 +1,6 @@
 """The middleware around every route: Host and Origin checks, CORS, response headers, and the error boundary.
 
-Routes raise; only the boundary here turns what they raise into an answer. The request guard authenticates and authorizes.
+Routes raise exceptions, which only the boundary here converts to responses. The request guard authenticates and authorizes.
 """
 
 import math
@@ -42,7 +42,7 @@ READ_HEADERS = (
     "X-Grpc-Web",
     "X-User-Agent",
 )
-"""Request headers that routes read: what a web page that may call may send."""
+"""Request headers that routes read, and that allowed web pages may send."""
 
 SHOWN_HEADERS = (
     "ETag",
@@ -56,28 +56,28 @@ SHOWN_HEADERS = (
     "grpc-message",
     "grpc-status-details-bin",
 )
-"""Response headers that such a page may read."""
+"""Response headers that allowed web pages may read."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""A request of these changes nothing, so it does no harm that any page can send it; it cannot read the answer."""
+"""Methods without effects, which any page may send, because it cannot read the response."""
 
 MAX_REQUEST_ID_BYTES = 128
 MAX_KNOWN_HOSTS = 256
-"""Spellings of `Host` that need no second look."""
+"""Maximum number of `Host` values whose check is cached."""
 
 _BEGUN = "plgrpc.begun"
-"""Key of an ASGI scope: an answer has begun, and no other can take its place. A note is cheaper than another layer of `send`."""
+"""Key of an ASGI scope: the response has started and cannot be replaced. A key is cheaper than another wrapper of `send`."""
 
 _ECHOED = frozenset({b"x-request-id", b"x-protolink-request-id"})
 
 
 def with_middleware(app: ASGIApp, options: HttpOptions, *, challenges: Sequence[str] = ()) -> ASGIApp:
-    """An application with everything around it that is here, innermost first.
+    """Wrap an application with all middleware of this module, innermost first.
 
     Args:
-        challenges: Values of `WWW-Authenticate` on answers with status 401.
+        challenges: Values of `WWW-Authenticate` for responses with status 401.
     """
     app = Boundary(app)
     if options.cors_origins:
@@ -92,9 +92,10 @@ def with_middleware(app: ASGIApp, options: HttpOptions, *, challenges: Sequence[
 
 
 class Hosts:
-    """Which names of ours a request may use.
+    """The accepted host names.
 
-    A page that makes its own name point at us sends that name. It cannot send an address, so addresses need no list.
+    A page whose own name resolves to this server (DNS rebinding) sends that name as Host. It cannot send an IP address, so these
+    are all accepted.
     """
 
     def __init__(self, options: HttpOptions) -> None:
@@ -109,7 +110,7 @@ class Hosts:
         self._known: set[bytes] = set()
 
     def allows(self, host: bytes) -> bool:
-        """Whether the value of a `Host` header names us."""
+        """Whether the value of a `Host` header is accepted."""
         if host in self._known:
             return True
         found = self._any or self._is_ours(host)
@@ -134,7 +135,7 @@ def _is_address(name: str) -> bool:
 
 
 class Origins:
-    """Which web pages may make us do something. What is no browser sends no `Origin` and is none of this."""
+    """The accepted origins of web pages. Clients other than browsers send no `Origin` and are not affected."""
 
     def __init__(self, options: HttpOptions) -> None:
         public = urlsplit(options.public_url)
@@ -144,14 +145,14 @@ class Origins:
         self._allowed = frozenset(each.lower().rstrip("/").encode() for each in named)
 
     def allows(self, origin: bytes, host: bytes) -> bool:
-        """Whether a page of `origin` may call what it reached as `host`: a page of that very host may."""
+        """Whether a page of `origin` may call `host`. A page of the same host may."""
         origin = origin.lower()
         of_this_host = host != b"" and origin.partition(b"://")[2] == host.lower()
         return self._any or origin in self._allowed or of_this_host
 
 
 class Guard:
-    """Refuses requests with another's name or from another's page, and completes the headers of all answers."""
+    """Refuses requests with other Host headers or from other origins, and adds headers to all responses."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, origins: Origins, challenges: Sequence[str]) -> None:
         self._app = app
@@ -186,7 +187,7 @@ class Guard:
         self, scope: Scope, host: bytes | None, hosts: int, origin: bytes | None
     ) -> tuple[int, dict[str, Any]] | None:
         if hosts != 1:
-            if hosts or scope["http_version"] != "1.0":  # the probes of old balancers have none
+            if hosts or scope["http_version"] != "1.0":  # probes of old load balancers have none
                 return _plain(400, "a request must have one Host header")
         elif host is not None and not self._hosts.allows(host):
             said = host.decode("ascii", "replace")[:100]
@@ -213,7 +214,7 @@ class Guard:
         return dressed
 
     def _dress(self, message: Message, echo: Headers | None, *, is_http1: bool) -> None:
-        # A new list: a response that is sent again and again has one of its own.
+        # A new list, because a response object that is sent repeatedly keeps its own.
         headers = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
         names = {name for name, _ in headers}
         if b"cache-control" not in names:
@@ -224,7 +225,7 @@ class Guard:
         if status == 401 and b"www-authenticate" not in names:
             headers.extend(self._challenges)
         elif status == 413 and b"connection" not in names and is_http1:
-            # Else a client that has looked at the answer would send the rest of its body for nothing. HTTP/2 has no such header.
+            # Otherwise a client that has read the response would still send the rest of its body. HTTP/2 has no such header.
             headers.append((b"connection", b"close"))
         message["headers"] = headers
 
@@ -234,7 +235,7 @@ def _can_be_echoed(value: bytes) -> bool:
 
 
 class Boundary:
-    """Where exceptions become answers."""
+    """Converts exceptions to responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -243,27 +244,25 @@ class Boundary:
         try:
             await self._app(scope, receive, send)
         except (ClientDisconnect, ClientDisconnected):
-            pass  # nobody is left to answer
+            pass  # the client has disconnected
         except Exception as error:
             status, body, headers = status_of(error, scope["path"])
             if not scope.get(_BEGUN):
                 await answer(scope, send, status, body, headers)
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1011 if status >= 500 else 1008})
-            # Else the answer ends without its end, which closes the connection and tells the peer that something is missing.
+            # The response stays incomplete, which closes the connection and shows the error to the peer.
 
 
 def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], Headers]:
-    """Status, body and headers of the answer that an exception means.
+    """The status, body and headers for an exception.
 
-    What was not raised on purpose is logged with its trace, and shown as the number of an incident.
+    An unexpected error is logged with its traceback, and sent as an incident id.
     """
     if isinstance(error, HTTPException):
         status, body = _plain(error.status_code, error.detail)
         return status, body, [(k.lower().encode(), v.encode()) for k, v in (error.headers or {}).items()]
-    error = public_error(
-        error, repr(path)
-    )  # a caller's words: quoted, so that they write no line of their own into a log
+    error = public_error(error, repr(path))  # text from a caller is quoted, so that it cannot add lines to a log
     status = http_status(error)
     info = {
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -276,7 +275,7 @@ def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], He
 
 
 def retry_after(error: ProtolinkError) -> Headers:
-    """`Retry-After` of an error that says when; whole seconds, at least one."""
+    """The `Retry-After` header of an error with a retry delay: whole seconds, at least one."""
     if not isinstance(error, ResourceExhaustedError):
         return []
     return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
@@ -293,7 +292,7 @@ def _plain(status: int, message: str) -> tuple[int, dict[str, Any]]:
 async def answer(
     scope: Scope, send: Send, status: int, body: dict[str, Any], headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Answer a request, or the handshake of a WebSocket, with JSON."""
+    """Send a JSON response to a request or to the handshake of a WebSocket."""
     content = orjson.dumps(body)
     kind = "http" if scope["type"] == "http" else "websocket.http"
     await send(

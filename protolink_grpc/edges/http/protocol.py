@@ -1,11 +1,10 @@
-"""How one HTTP/1.1 connection behaves: uvicorn's protocol with the bounds that it lacks.
+"""One HTTP/1.1 connection: uvicorn's protocol with additional limits.
 
-A peer can make a server wait, and it can make it keep. What is waited for has a time: the head of a request, the rest of a body
-that nobody reads any more, room to write. What is kept has a size: a head, trailers, requests in a pipeline. The time of a body is
-its reader's business (`request_guard`).
+There are timeouts for a request's headers, for the rest of an unread body, and for writing, and size limits for headers, trailers
+and pipelined requests. The timeout of a body is in `request_guard`.
 
-A connection that is closed while its peer still sends would be reset, and the reset may overtake the answer. So it lingers: it says
-that no more will come, throws away what arrives, and is cut when the peer has closed too or some seconds are over.
+Closing a connection while its peer still sends would reset it, and the reset may arrive before the response. So the connection
+lingers: it shuts down its sending side, discards received data, and is closed when the peer has closed it or after some seconds.
 """
 
 import asyncio
@@ -25,19 +24,19 @@ from uvicorn.protocols.utils import ClientDisconnected
 from protolink_grpc.edges.http.connections import PEER_CERTIFICATE, Connections, log
 
 MAX_PIPELINE = 32
-"""Requests that may wait behind the one that is answered. Clients that pipeline at all send a handful. The next one is answered
-with 503 when those before it are, and the connection is closed."""
+"""Maximum number of pipelined requests; clients that use pipelining send a few. The next one is answered with 503 after those before it,
+and the connection is closed."""
 
 LINGER_S, LINGER_BYTES = 5.0, 128 << 20
-"""How long, and how much, is thrown away after an answer that came before its request was complete: enough for a peer that looks
-for the answer only when it has sent a body of 100 MB."""
+"""How long and how much is discarded after a response to an incomplete request: enough for a peer that reads the response only after it
+has sent a body of 100 MB."""
 
 MAX_UNHEARD = 100
-"""Messages to a peer that has left, after which the application is told by an exception."""
+"""Number of messages to a disconnected peer after which the application gets an exception."""
 
 
 class _Output:
-    """The transport as a response sees it: closing is left to the connection, which knows what its peer still sends."""
+    """The transport of a response. Closing is left to the connection, because the peer may still send data."""
 
     __slots__ = ("close", "is_closing", "write")
 
@@ -48,17 +47,17 @@ class _Output:
 
 
 class _Cycle(RequestResponseCycle):
-    """One request with its answer. What is sent to a peer that has left is dropped, as uvicorn does, but not for ever nor at once.
+    """One request with its response. Messages to a disconnected peer are dropped, as in uvicorn, but only up to a limit.
 
-    uvicorn's own returns without giving way, so a stream with much to say would keep the loop from telling it that nobody listens.
+    Dropping a message yields to the event loop, so that a stream with many messages learns of the disconnect; uvicorn's does not.
     """
 
     unheard = 0
 
     def take_arrived_body(self) -> bytes | None:
-        """Return the body instead of receiving it, if it has arrived completely; else None.
+        """Return the body if it has arrived completely, otherwise None.
 
-        Most bodies are there when they are read, and this saves the timeout around the reading.
+        Most bodies have arrived when they are read, and this saves the timeout around the reading.
         """
         if self.more_body or self.disconnected or self.response_complete:
             return None
@@ -94,7 +93,7 @@ class HttpConnection(HttpToolsProtocol):
         self._is_overfull = False
         self._piece = 0
         self._answered: RequestResponseCycle | None = None
-        # Bytes since the last head, body or message that they became part of.
+        # Bytes since the last complete headers, body or message.
         self._unclaimed = 0
         self._discarded = 0
         self._input_timer: asyncio.TimerHandle | None = None
@@ -124,14 +123,14 @@ class HttpConnection(HttpToolsProtocol):
         self.pipeline.clear()
         answered = self._answered
         if answered is not None and answered is not self.cycle and not answered.response_complete:
-            # uvicorn tells the request that came last, which waits in the pipeline.
+            # uvicorn notifies the last request only, which may still be in the pipeline.
             answered.disconnected = True
             answered.message_event.set()
         super().connection_lost(exc)
         self.server_state.lost()
 
     def abort(self, reason: str) -> None:
-        """Cut the connection; what was not written is lost."""
+        """Close the connection without sending buffered data."""
         self.server_state.rejected(reason)
         self.transport.abort()
 
@@ -163,11 +162,11 @@ class HttpConnection(HttpToolsProtocol):
         if self._unclaimed > 0:
             self._judge_unclaimed()
         if self._input_timer is not None and not self._in_head:
-            # An answered request whose body still comes.
+            # A request that was answered while its body is still arriving.
             self._discard(self._piece)
 
     def _judge_unclaimed(self) -> None:
-        """Bytes came that are neither a whole head nor body: how many, and since when?"""
+        """Check the size and the age of received bytes that are not yet complete headers or body."""
         if self._unclaimed > self._limits.max_header_bytes:
             what = "the headers" if self._in_head else "the trailers or chunk extensions"
             self._refuse(431, "headers_too_large", f"{what} have more than {self._limits.max_header_bytes} bytes")
@@ -189,12 +188,12 @@ class HttpConnection(HttpToolsProtocol):
                 self.send_400_response("")
 
     def _stay_with_http(self, rest: bytes) -> None:
-        """Take a request that offers another protocol (HTTP/2, as Java's client does) for the plain one that it is too.
+        """Handle a request that offers an upgrade (to HTTP/2, as Java's client does) as plain HTTP/1.1.
 
         The parser has skipped its body, so the request is parsed again without the offer.
 
         Args:
-            rest: What came after its head.
+            rest: The bytes after its headers.
         """
         closing = b"connection: close\r\n" if _closes(self.headers) else b""
         kept = [each for each in self.headers if each[0] not in _OFFER]
@@ -214,7 +213,7 @@ class HttpConnection(HttpToolsProtocol):
         self._stop_input_timer()
         if len(self.pipeline) >= MAX_PIPELINE:
             self._is_overfull = True
-            raise ConnectionAbortedError("too many requests in a pipeline")  # ends the parser's work on what has come
+            raise ConnectionAbortedError("too many requests in a pipeline")  # stops the parser at the received data
         parser, scope = self.parser, self.scope
         scope["method"] = parser.get_method().decode("ascii")
         if parser.should_upgrade():
@@ -223,7 +222,7 @@ class HttpConnection(HttpToolsProtocol):
         if version != "1.1":
             scope["http_version"] = version
         self._target(scope)
-        # Trailers would be appended to headers that were judged already.
+        # Trailers would be appended to headers that have been checked already.
         self.headers = []
         self._begin(
             _Cycle(
@@ -259,7 +258,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
-        # One from a pipeline is started by the task of the one before, whose context may say who that one's caller is.
+        # A pipelined request is started by the asyncio task of the previous one, whose context may contain that request's caller.
         self._context.run(super()._start_asgi_task, cycle, app)
 
     def on_body(self, body: bytes) -> None:
@@ -273,7 +272,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
         self._unclaimed = -self._piece
         if self._input_timer is not None:
-            # The answer was there before the body; the connection is as good as new.
+            # The response was sent before the body arrived; the connection can be reused.
             self._stop_input_timer()
             self._discarded = 0
             self._stay()
@@ -330,12 +329,12 @@ class HttpConnection(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def _refuse(self, status: int, reason: str, message: str) -> None:
-        """Answer for the application, and end the connection."""
+        """Send an error response and close the connection."""
         if self._lingers or self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
             if self.cycle.response_started or self.pipeline:
-                self.abort(reason)  # an answer of ours would land in the middle of another
+                self.abort(reason)  # the response would be sent in the middle of another
                 return
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -344,7 +343,7 @@ class HttpConnection(HttpToolsProtocol):
         self._linger()
 
     def _finish(self) -> None:
-        """Close once everything is written, and what the peer sends is read."""
+        """Close when everything is written and the peer's data is read."""
         if not self._in_head:
             self._linger()
             return

@@ -26,18 +26,18 @@ from protolink_grpc.errors import (
 )
 
 NO_CALL = "/plgrpc.v1.NoService/NoMethod"
-"""What rates are told of a request that is no call; no rule is about it."""
+"""The method name for the rate limit of a request without a method; no access rule matches it."""
 
 SMALL_BYTES = 16 << 10
-"""Bodies up to this are read before it is asked who sends them. It is less than a head may have, which is read of everybody."""
+"""Bodies up to this size are read before authentication. It is less than the limit of headers, which are always read."""
 
 
 class RequestGuard:
     """Guards the requests of one HTTP server.
 
     Args:
-        authenticate: Who calls; None lets everybody in as anonymous.
-        admit: Further checks of an identified caller; None means none.
+        authenticate: The authenticator; None means that all callers are anonymous.
+        admit: Further checks of an authenticated caller; None means none.
     """
 
     def __init__(
@@ -51,22 +51,22 @@ class RequestGuard:
 
     @property
     def is_open(self) -> bool:
-        """Nobody needs credentials."""
+        """Whether no credentials are needed."""
         return self._authenticate is None
 
     async def principal(self, request: HTTPConnection, method: str) -> Principal:
-        """Who calls `method`, a full gRPC method name also where the request is no gRPC.
+        """Authenticate and authorize the caller of `method`, a full gRPC method name in all protocols.
 
         Raises:
-            UnauthenticatedError: No valid credentials.
-            PermissionDeniedError, ResourceExhaustedError: Known, and may not, or not now.
+            UnauthenticatedError: There are no valid credentials.
+            PermissionDeniedError, ResourceExhaustedError: The caller may not call it, or not now.
         """
         found = await self.identify(request, method)
         self.admit(method, found)
         return found
 
     async def identify(self, request: HTTPConnection, method: str = "") -> Principal:
-        """Who calls, before it is known what for. Raises UnauthenticatedError."""
+        """Authenticate the caller before the method is known. Raises UnauthenticatedError."""
         if self._authenticate is None:
             return NOBODY
         known = await self._authenticate(method, _shown(request))
@@ -76,12 +76,12 @@ class RequestGuard:
         return known
 
     def admit(self, method: str, principal: Principal) -> None:
-        """Pass when that caller may call `method` now. Raises PermissionDeniedError, ResourceExhaustedError."""
+        """Check that the caller may call `method` now. Raises PermissionDeniedError, ResourceExhaustedError."""
         if self._admit is not None:
             self._admit(method, principal)
 
     def charge(self, principal: Principal) -> None:
-        """Let a request that is no call cost its sender what a call costs. Raises ResourceExhaustedError."""
+        """Count a request without a method for the rate limit. Raises ResourceExhaustedError."""
         if self._admit is not None:
             with suppress(PermissionDeniedError):
                 self._admit(NO_CALL, principal)
@@ -90,7 +90,7 @@ class RequestGuard:
         """Charge a request before its method is known. Unauthenticated callers share the anonymous bucket.
 
         Raises:
-            UnauthenticatedError: It is a stranger.
+            UnauthenticatedError: The caller is not authenticated.
             ResourceExhaustedError: As `charge`.
         """
         try:
@@ -101,11 +101,11 @@ class RequestGuard:
         self.charge(sender)
 
     def waiting(self, request: Request) -> BoundedWait:
-        """Around what waits for a task on behalf of that request, its body read."""
+        """A block that waits for a task on behalf of a request whose body has been read."""
         return BoundedWait(self._waits, request.receive, self.bounds.max_wait_s)
 
     def reads_first(self, request: Request) -> bool:
-        """Whether the body is read before it is known who sends it: nobody has to be known, or it is small."""
+        """Whether the body is read before authentication: it is small, or no credentials are needed."""
         if self._authenticate is None:
             return True
         for name, value in request.scope["headers"]:
@@ -114,10 +114,10 @@ class RequestGuard:
         return False
 
     async def body(self, request: Request) -> bytes:
-        """The whole body.
+        """Read the whole body.
 
         Raises:
-            MessageTooLargeError: It has more than `max_body_bytes`.
+            MessageTooLargeError: It is larger than `max_body_bytes`.
             RequestTimeoutError: It did not arrive in time.
         """
         limit = self.bounds.max_body_bytes
@@ -144,7 +144,7 @@ class RequestGuard:
 
 
 def _shown(request: HTTPConnection) -> Mapping[str, str]:
-    """The headers, with the name in the client's certificate where it has shown one; no header can look like it."""
+    """The headers with the name in the client's certificate, if any, under a key that no header can have."""
     certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE)
     if not certificate:
         return request.headers

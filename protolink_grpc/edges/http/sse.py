@@ -1,7 +1,7 @@
-"""Server-sent events: one response that shows batches as they come, ends when its client hangs up, and says where to go on.
+"""Server-sent events: a response that sends batches as they arrive and ends when its client disconnects.
 
-The pace is the reader's: a batch is asked for when the one before has gone out, so a slow client costs the one batch that it keeps
-waiting. Format: WHATWG HTML, "Server-sent events".
+The next batch is read when the last one has been sent, so a slow client needs memory for one batch only. Format: WHATWG HTML,
+"Server-sent events".
 """
 
 import asyncio
@@ -21,19 +21,19 @@ from protolink_grpc.logs import get_logger
 log = get_logger(__name__)
 
 KEEPALIVE_S = 15.0
-"""Between two signs of life on a quiet stream: proxies close what says nothing for a minute."""
+"""Interval of keepalive comments on an idle stream, in seconds: proxies close idle connections after a minute."""
 
 FAREWELL = b"retry: 1000\n: the server is going away; come back with Last-Event-ID\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a stream is spelled.
+    """The format of a stream.
 
     Attributes:
-        keepalive: What says that a quiet one lives; empty where the form has no such thing.
-        farewell: What readers are told where the server goes away before the stream has ended.
-        is_last: Whether a batch says that nothing comes after it.
+        keepalive: The keepalive frame, or empty if the format has none.
+        farewell: The last frame if the server shuts down before the stream has ended.
+        is_last: Whether a batch is the last one.
     """
 
     media_type: str
@@ -45,11 +45,11 @@ class Form:
 SSE = Form("text/event-stream", b":\n\n", FAREWELL)
 
 Batches = AsyncGenerator[bytes, None]
-"""Frames, put end to end, one batch a time."""
+"""Batches of concatenated frames."""
 
 
 class OpenStreams:
-    """The streams that one server has open: keeps quiet ones alive, and ends them all when it goes down."""
+    """The open streams of one server. Sends keepalives to idle ones, and ends all at shutdown."""
 
     def __init__(self, keepalive_s: float = KEEPALIVE_S) -> None:
         self._keepalive_s = keepalive_s
@@ -63,7 +63,7 @@ class OpenStreams:
         return self._draining
 
     def reopen(self) -> None:
-        """The server is up again."""
+        """Accept streams again, when the server has started again."""
         self._draining = False
 
     def add(self, stream: "EventStream") -> None:
@@ -75,7 +75,7 @@ class OpenStreams:
         self._open.discard(stream)
 
     def drain(self) -> None:
-        """End every stream after what it is sending now, and those that come."""
+        """End every stream after its current batch, and new ones at once."""
         self._draining = True
         for stream in list(self._open):
             stream.end()
@@ -83,7 +83,7 @@ class OpenStreams:
             self._ticker.cancel()
 
     async def _tick(self) -> None:
-        # One clock for all of them: a timer per idle stream would cost more than the stream.
+        # One timer for all streams, because a timer per idle stream would cost more than the stream.
         while self._open:
             await asyncio.sleep(self._keepalive_s)
             for stream in list(self._open):
@@ -91,13 +91,13 @@ class OpenStreams:
 
 
 class EventStream(Response):
-    """A response of many batches, in the form of server-sent events or another one.
+    """A response of many batches, as server-sent events or in another format.
 
     Args:
-        first: The frames that are there already: asking for them before the response begins makes their failure an ordinary error.
-        rest: The batches that follow.
-        failed: The last frame of a stream that fails midway.
-        slot: Given back when the stream has ended.
+        first: The first frames. They are read before the response starts, so that their failure is an ordinary error.
+        rest: The further batches.
+        failed: Creates the last frame of a stream that fails.
+        slot: Released when the stream has ended.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class EventStream(Response):
         self._pings: set[asyncio.Task[None]] = set()
 
     def end(self) -> None:
-        """Stop showing events; what is being sent goes out."""
+        """End the stream after the current batch."""
         if not self._ended and self._task is not None:
             self._ended = True
             self._task.cancel()
 
     def keep_alive(self) -> None:
-        """Say something if nothing was said since the last time."""
+        """Send a keepalive if nothing was sent since the last one."""
         sign = self._form.keepalive
         if sign and self._quiet and not self._busy and not self._ended:
             ping = asyncio.get_running_loop().create_task(self._write(sign))
@@ -146,7 +146,7 @@ class EventStream(Response):
                 self._slot.release()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "HEAD":  # whoever asks for the headers reads no stream, and would never end it
+        if scope["method"] == "HEAD":  # a HEAD request does not read the stream and would never end it
             await self._rest.aclose()
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -161,13 +161,13 @@ class EventStream(Response):
         except asyncio.CancelledError:
             if not self._ended or self._task is None:
                 raise
-            self._task.uncancel()  # by `end`: nobody else wants this task to go
+            self._task.uncancel()  # canceled by `end`, not by the server
         finally:
             self._ended = True
             self._streams.remove(self)
             for each in (hung_up, *self._pings):
                 each.cancel()
-            with suppress(RuntimeError):  # it is running: its task was canceled in the middle
+            with suppress(RuntimeError):  # the generator is running: its asyncio task was canceled in the middle
                 await self._rest.aclose()
         if self._streams.is_draining and not self._complete:
             await send({"type": "http.response.body", "body": self._form.farewell, "more_body": True})
@@ -175,7 +175,7 @@ class EventStream(Response):
 
     async def _show(self) -> None:
         try:
-            # Also where the server is going away: without it, nobody could come back to what was begun.
+            # Also at shutdown: without the first batch, a client could not resume the stream.
             await self._write(self._first)
             self._first = b""
             if self._streams.is_draining:
@@ -185,7 +185,7 @@ class EventStream(Response):
                     await self._write(frames)
             self._complete = True
         except OSError as error:
-            # The reader is gone, says the server; what fails behind the stream says so with an error of ours.
+            # An OSError means that the client has disconnected; errors of the stream are ProtolinkErrors.
             if isinstance(error, ProtolinkError):
                 await self._fail(error)
         except Exception as error:
