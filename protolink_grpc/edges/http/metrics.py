@@ -21,8 +21,10 @@ from protolink_grpc.edges.http.options import HttpOptions
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 OPERATION = "plgrpc.operation"
-"""Key of an ASGI scope. A route with several methods (JSON-RPC) writes the method's name here, which replaces the route in the labels.
-Only names of its own table are allowed, so that their number is bounded."""
+"""Key of an ASGI scope. A route with several methods (JSON-RPC) writes the method's name here.
+
+It replaces the route in the labels. Only names of its own table are allowed, so that their number is bounded.
+"""
 
 BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Buckets in seconds: from a response from memory to a task with model calls."""

@@ -24,12 +24,16 @@ from uvicorn.protocols.utils import ClientDisconnected
 from protolink_grpc.edges.http.connections import PEER_CERTIFICATE, Connections, log
 
 MAX_PIPELINE = 32
-"""Maximum number of pipelined requests; clients that use pipelining send a few. The next one is answered with 503 after those before it,
-and the connection is closed."""
+"""Maximum number of pipelined requests; clients that use pipelining send a few.
+
+The next one is answered with 503 after those before it, and the connection is closed.
+"""
 
 LINGER_S, LINGER_BYTES = 5.0, 128 << 20
-"""How long and how much is discarded after a response to an incomplete request: enough for a peer that reads the response only after it
-has sent a body of 100 MB."""
+"""How long and how much is discarded after a response to an incomplete request.
+
+It is enough for a peer that reads the response only after it has sent a body of 100 MB.
+"""
 
 MAX_UNHEARD = 100
 """Number of messages to a disconnected peer after which the application gets an exception."""

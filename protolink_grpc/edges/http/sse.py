@@ -217,11 +217,7 @@ async def opened(
     *,
     form: Form = SSE,
 ) -> EventStream:
-    """A stream that has begun well: what keeps it from its first batch is raised, and releases the slot.
-
-    Raises:
-        ClientDisconnect: Nobody waits for that batch any more.
-    """
+    """Open a stream and read its first batch. An error of the first batch is raised and releases the slot."""
     try:
         with BoundedWait(streams.waits, request.receive):
             first = await first_of(batches)
