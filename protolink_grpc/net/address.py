@@ -42,7 +42,7 @@ class Address:
 
     @property
     def target(self) -> str:
-        """The form that gRPC takes."""
+        """The target for gRPC."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -72,7 +72,7 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, by its name alone, is this machine."""
+    """Whether a host name or address is the loopback interface, without resolving it."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -80,7 +80,7 @@ def is_loopback(host: str) -> bool:
 
 
 def listen_error(url: str, host: str, port: int, error: OSError | None) -> AddressInUseError:
-    """Why a server cannot listen, in one sentence; None where the system does not say."""
+    """Why a server cannot listen, in one sentence, or None if the error is not about the address."""
     number = error.errno if error is not None else None
     if number == errno.EADDRINUSE:
         message = f"port {port} on {host} is in use; choose another port, or port 0 for a free one"
@@ -94,7 +94,7 @@ def listen_error(url: str, host: str, port: int, error: OSError | None) -> Addre
 
 
 def find_listen_error(host: str, port: int) -> OSError | None:
-    """What the system says to listening there, for servers that do not tell; None where it would work now."""
+    """Try to listen at an address, for servers that do not report the error. Returns the error, or None."""
     try:
         for family, kind, proto, _, address in socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -110,7 +110,7 @@ def find_listen_error(host: str, port: int) -> OSError | None:
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """Where something on the web is: `path` begins with a slash or is empty, and never ends with one."""
+    """An address on the web. `path` is empty or begins with a slash, and never ends with one."""
 
     scheme: str
     host: str
@@ -123,12 +123,12 @@ class WebAddress:
 
     @property
     def is_local(self) -> bool:
-        """On this machine."""
+        """Whether it is on this machine."""
         return self.host in LOOPBACK
 
     @property
     def origin(self) -> str:
-        """Who is spoken to: scheme, host and port, the same over HTTP and WebSocket."""
+        """The server: scheme, host and port, the same for HTTP and WebSocket."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
@@ -154,13 +154,13 @@ class WebAddress:
             known = ", ".join(f"{scheme}://" for scheme in WEB_PORTS)
             raise InvalidArgumentError(f"{url!r} must begin with one of {known} and name a host", field=field)
         if "@" in split.netloc or split.query or split.fragment:
-            # What a URL carries ends up in logs: credentials belong elsewhere.
+            # URLs appear in logs, so they must not contain credentials.
             raise InvalidArgumentError("must carry no credentials, no query and no fragment", field=field)
         return cls(split.scheme, _host_of(url, split.hostname, field), port, path)
 
 
 Endpoint = Address | WebAddress
-"""Where our services are called: over gRPC, or over gRPC-Web."""
+"""The address of this package's services, over gRPC or over gRPC-Web."""
 
 
 @lru_cache(maxsize=4_096)  # the URLs of a fleet: asked for each call
@@ -194,7 +194,7 @@ def canonical_url(url: str, *, field: str = "url") -> str:
 
 
 def comparable_url(url: str) -> str:
-    """`canonical_url` for texts of others: what is no URL stays as it is, and equals no URL."""
+    """As `canonical_url`, but an invalid URL is returned unchanged, and equals no valid one."""
     try:
         return canonical_url(url)
     except InvalidArgumentError:
@@ -217,14 +217,14 @@ def origin_of(url: str, *, field: str = "url") -> str:
     return WebAddress.parse(canonical, field=field).origin
 
 
-# -- canonical parts of a URL ------------------------------------------------------------------------------------------------
+# -- Canonical parts of a URL ------------------------------------------------------------------------------------------------
 
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-"""urlsplit drops some of these silently, so that a URL would lead elsewhere than it reads."""
+"""Characters that urlsplit drops silently, which would change the URL."""
 
 _HOST_NAME = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*")
 _NUMERIC = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)")
-"""Hosts that a resolver takes for an IPv4 address in some notation: 127.1, 0x7f000001. Source: WHATWG URL, host parsing."""
+"""Hosts that resolvers read as an IPv4 address in another notation: 127.1, 0x7f000001. Source: WHATWG URL, host parsing."""
 
 
 def _split(url: str, whole: str, field: str) -> SplitResult:
@@ -245,7 +245,7 @@ def _host_of(url: str, host: str, field: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _canonical_host(host: str) -> str:
-    """Raises ValueError where no resolver knows such a host."""
+    """Return the canonical form of a host. Raises ValueError if it is invalid."""
     name = host.lower().removesuffix(".")
     try:
         number = ipaddress.ip_address(name)
@@ -271,7 +271,7 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 def _canonical_path(path: str) -> str:
-    """Raises ValueError where the path is no text."""
+    """Return the canonical form of a path. Raises ValueError if it is not valid text."""
 
     def escape(match: re.Match[str]) -> str:
         character = chr(int(match[1], 16))

@@ -1,7 +1,4 @@
-"""Which IP addresses this process may connect to for a URL that a caller or a peer chose: a webhook, or an interface of a card.
-
-Nothing is resolved here, and nothing is sent.
-"""
+"""The IP addresses that this process may connect to for a URL chosen by a caller or a peer (webhooks, interfaces of cards)."""
 
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network

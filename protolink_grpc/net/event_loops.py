@@ -1,4 +1,4 @@
-"""Which event loop runs us, uvloop where it is installed and asyncio's own elsewhere, and how the kernel schedules its threads."""
+"""Event loops (uvloop if it is installed, otherwise asyncio's), and the scheduling class of their threads."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop that nobody runs yet."""
+    """Create an event loop."""
     try:
         import uvloop
     except ImportError:  # Windows
@@ -19,13 +19,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run` on the fastest loop there is."""
+    """As `asyncio.run`, on the fastest available loop."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 def run_server(main: Coroutine[Any, Any, T]) -> T:
-    """`run` for a process that does nothing but serve: its threads are scheduled as batch work, see `schedule_as_batch`."""
+    """As `run`, for a process that only serves: its threads are scheduled as batch work, see `schedule_as_batch`."""
     schedule_as_batch()
     return run(main)
 
@@ -61,7 +61,7 @@ def schedule_as_batch() -> bool:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that runs the calling code; None in code that no loop runs."""
+    """The running event loop, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

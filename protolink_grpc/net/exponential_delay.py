@@ -1,4 +1,4 @@
-"""Delays between attempts: they double up to a maximum, with jitter. What is repeated, and for how long, is decided elsewhere."""
+"""Delays between attempts: they double up to a maximum, with jitter."""
 
 import math
 import random

@@ -1,8 +1,7 @@
-"""A thread that notices when the event loop is blocked, and logs by what. It changes nothing: the cause is the user's to mend.
+"""A thread that detects a blocked event loop and logs the stack that blocks it.
 
-A handler that computes for long, or waits without `await`, keeps everything else on the loop from running: other tasks, calls,
-heartbeats. From inside the loop nothing can be said about that, so this looks from a thread of its own. Code that holds the
-interpreter's lock as well keeps this thread from running, too.
+A handler that computes for long, or waits without `await`, blocks everything else on the loop: other tasks, calls, heartbeats. This
+cannot be detected from the loop itself. Code that also holds the interpreter's lock blocks this thread too.
 """
 
 import asyncio
@@ -16,14 +15,14 @@ from protolink_grpc.logs import get_logger
 log = get_logger(__name__)
 
 LOOKS = 4
-"""Looks at the loop in the time for which it may be blocked."""
+"""Number of checks during the allowed time."""
 
 _watchdogs: dict[asyncio.AbstractEventLoop, "LoopWatchdog"] = {}
 _lock = threading.Lock()
 
 
 def watch(blocked_s: float) -> "LoopWatchdog":
-    """Watch the running loop. Several users of one loop share its watchdog, with the bound of the first; each leaves it once."""
+    """Watch the running loop. Several users of a loop share one watchdog with the limit of the first one; each leaves it once."""
     loop = asyncio.get_running_loop()
     with _lock:
         known = _watchdogs.get(loop)
@@ -34,10 +33,10 @@ def watch(blocked_s: float) -> "LoopWatchdog":
 
 
 class LoopWatchdog:
-    """The watchdog of one loop; made on the loop's thread, by `watch`.
+    """The watchdog of one loop, created by `watch` on the loop's thread.
 
     Args:
-        blocked_s: How long the loop may be blocked before that is logged, once until it runs again.
+        blocked_s: How long the loop may be blocked before this is logged, once until it runs again, in seconds.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, blocked_s: float) -> None:
@@ -46,7 +45,7 @@ class LoopWatchdog:
         self._blocked_s = blocked_s
         self._loop_thread = threading.get_ident()
         self._left = threading.Event()
-        self._answers = 0  # written on the loop; all else is the thread's own
+        self._answers = 0  # written on the loop; everything else is used by the thread only
         self._questions = 0
         self._asked_s = 0.0
         self._is_logged = False
@@ -67,7 +66,7 @@ class LoopWatchdog:
         while not self._left.wait(pause_s):
             now = time.monotonic()
             if now - looked_s > 2 * pause_s:
-                # This thread was not run either: the process was paused, which is no fault of the loop.
+                # This thread did not run either: the process was suspended, and the loop was not blocked.
                 self._asked_s += now - looked_s
             looked_s = now
             try:

@@ -1,4 +1,4 @@
-"""What a call says about its origin: its W3C trace context, and the runs that wait for its answer.
+"""The origin of a call in its metadata: its W3C trace context, and the runs that wait for its answer.
 
 The latter are for the peer's admission (`runtime.slots`): a run must not wait for a slot that it holds itself. They are apart from
 `RunContext.agent_chain`, which only delegated work has, because a handler may call any agent with a plain client.
@@ -42,29 +42,29 @@ def joined_to_trace(metadata: Metadata) -> Metadata | None:
         carrier: dict[str, str] = {}
         propagate.inject(carrier)
         given = {key.lower() for key, _ in metadata}
-        # gRPC takes keys in lower case only.
+        # gRPC accepts only lower-case keys.
         metadata += tuple((key.lower(), value) for key, value in carrier.items() if key.lower() not in given)
     return metadata or None
 
 
 def waiting_runs() -> tuple[str, ...]:
-    """The runs that wait for what the running code does, as entries, oldest first."""
+    """The runs that wait for the current code, as entries, oldest first."""
     return _waiting.get()
 
 
 def set_waiting_runs(entries: tuple[str, ...]) -> None:
-    """Set them for the running task. A run and a request have a task of their own: nothing has to be undone."""
+    """Set them for the asyncio task. They are never reset, because each run and each request has its own task."""
     if entries or _waiting.get():
         _waiting.set(entries)
 
 
 def receive_waiting_runs(header: str) -> None:
-    """Set those that a caller's header names, for the running task; an empty header names none."""
+    """Set those in a caller's header for the asyncio task."""
     set_waiting_runs(parse_waiting_runs(header) if header else ())
 
 
 def waiting_run_prefix(agent_name: str) -> str:
-    """What the entries of an agent's runs begin with."""
+    """The prefix of the entries of an agent's runs."""
     return f"{quote(agent_name, safe='')}/"
 
 
@@ -81,7 +81,7 @@ def parse_waiting_run(entry: str) -> tuple[str, str]:
 
 
 def waiting_runs_header(entries: tuple[str, ...]) -> str:
-    """The entries as one header: the latest ones that fit."""
+    """Join the entries to a header, with the latest ones that fit."""
     size, first = 0, len(entries)
     while first and (size := size + len(entries[first - 1]) + 1) <= MAX_WAITING_RUNS_BYTES:
         first -= 1
@@ -89,7 +89,7 @@ def waiting_runs_header(entries: tuple[str, ...]) -> str:
 
 
 def parse_waiting_runs(header: str) -> tuple[str, ...]:
-    """The entries of a header. Callers may send anything: what is no entry is left out, a header that is too long altogether."""
+    """Parse the entries of a header. Invalid entries are ignored, and so is a header that is too long."""
     if len(header) > MAX_WAITING_RUNS_BYTES:
         return ()
     return tuple(each for each in header.split(",") if each.count("/") == 1)
