@@ -1,4 +1,4 @@
-"""What runs leave behind for people and tests: sinks, reports, replays, exports, and a view over stored runs. It only reads."""
+"""Reports, replays, exports and run stores, computed from the logs of runs. This package does not affect runs."""
 
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.report_records import (

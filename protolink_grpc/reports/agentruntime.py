@@ -1,8 +1,8 @@
-"""A task's log in the words of the Agent Runtime contract: the one table that maps our facts to its events.
+"""Converts a task's log to events of the Agent Runtime contract.
 
-A session has one thread. A turn begins with each submission of its sender and is numbered within the task. What we call an action
-is a tool call there; an action there is the question that waits for somebody, our approval. What has no counterpart keeps its own
-type behind `plgrpc.`, which the contract allows to vendors.
+A session has one thread. Each submission starts a turn, numbered within the task. An action of this package is a tool call there,
+and an action there is an approval here. Events without an equivalent have a type with the prefix `plgrpc.`, which the contract
+allows.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,15 +17,15 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 SCHEMA_VERSION = "protolink-grpc-0.1"
 RUNTIME_ID = "protolink-grpc"
 UNKNOWN = "unknown"
-"""The contract's word for an amount that nobody told."""
+"""The contract's word for an unknown amount."""
 
 Record = dict[str, Any]
 Mapped = Iterator[tuple[str, Record]]
-"""Type and further fields of each event that one of ours becomes."""
+"""The type and the fields of each resulting event."""
 
 
 class AgentRuntimeView:
-    """Turns the events of one task, all of them and in order, into records of the contract."""
+    """Converts all events of one task, in order, to records of the contract."""
 
     def __init__(self) -> None:
         self._sequence = 0
@@ -33,7 +33,7 @@ class AgentRuntimeView:
         self._interrupted = False
 
     def records(self, event: RunEvent) -> Iterator[Record]:
-        """What the next event becomes: one record or several. Their sequence is the export's own, without gaps."""
+        """Convert the next event to one or more records, with a sequence of their own without gaps."""
         if isinstance(event.payload, ev.TextDelta):
             return
         self._count_turn(event)
@@ -65,7 +65,7 @@ class AgentRuntimeView:
             "payload": {},
             "refs": {"sourceType": event.type, "sourceSequence": event.sequence},
         }
-        # The contract's ids are absent or not empty.
+        # In the contract, an id is absent or not empty.
         return {key: value for key, value in found.items() if value != ""}
 
 
@@ -75,7 +75,7 @@ def _is_said_by_sender(event: RunEvent) -> bool:
 
 
 def _own(event: RunEvent, payload: Any) -> Mapped:
-    """A kind that the contract does not have."""
+    """Convert an event of a kind that the contract does not have."""
     yield f"plgrpc.{event.type}", {"payload": event.to_dict()["payload"] | {"summary": event.summary}}
 
 
@@ -322,4 +322,4 @@ _TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
     ev.ContextCompacted: _compacted,  # context.compaction.completed
     ev.LlmStep: _step,  # model.failed, context.compaction.completed, plgrpc.llm.*
 }
-"""Everything that maps; an application's own kinds and unknown ones are `_own`."""
+"""The conversions by kind of event. An application's own kinds and unknown kinds use `_own`."""

@@ -1,4 +1,7 @@
-"""What tests say about a run. Each takes whatever `RunReplay` takes, and raises AssertionError with what it found instead."""
+"""Assertions about runs, for tests.
+
+Each takes the same arguments as `RunReplay`, and its AssertionError contains the actual values.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,11 +15,11 @@ from protolink_grpc.reports.replay import RunReplay
 
 
 def assert_run_events(source: Any, types: Sequence[str], *, ordered: bool = True, allow_extra: bool = True) -> None:
-    """These types are among the run's events.
+    """Assert that the run has events of these types.
 
     Args:
-        ordered: In this order; otherwise in any, each at least as often as it is named.
-        allow_extra: Others may come between; otherwise these are all that there are.
+        ordered: Whether they must be in this order; otherwise each must occur at least as often as it is named.
+        allow_extra: Whether there may be other events.
     """
     found, wanted = RunReplay(source).event_types, list(types)
     if ordered and allow_extra:
@@ -35,13 +38,13 @@ def assert_run_events(source: Any, types: Sequence[str], *, ordered: bool = True
 
 
 def _first_missing(found: Iterable[str], wanted: Iterable[str]) -> str | None:
-    """The first of `wanted` that has no place after those before it, None when all have one."""
+    """Return the first of `wanted` that is missing after the previous ones, or None."""
     rest = iter(found)
     return next((each for each in wanted if each not in rest), None)
 
 
 def assert_no_denied_actions(source: Any) -> None:
-    """No policy and no person denied an action, and none was refused for want of an answer."""
+    """Assert that no action was denied by a policy or an approver, or failed for lack of an answer."""
     denied = [said for said in map(_denial, RunReplay(source).events) if said]
     if denied:
         raise AssertionError(f"denied: {'; '.join(denied)}")
@@ -56,7 +59,7 @@ def _denial(event: RunEvent) -> str:
             return f"request {decision.request_id} by {decision.decided_by or 'nobody'} {decision.reason}".rstrip()
         case ev.ActionEnded(name=name, outcome="denied"):
             return f"{about} {name} {event.summary}".rstrip()
-        case dict() if event.type == "action.denied":  # in a shape that this version cannot read
+        case dict() if event.type == "action.denied":  # in a form that this version cannot read
             return f"{about} {event.summary}".rstrip()
     return ""
 
@@ -69,10 +72,10 @@ def assert_budget_under(
     max_total_tokens: int | None = None,
     max_runtime_seconds: float | None = None,
 ) -> BudgetUsage:
-    """The run used at most so much; returns what it used.
+    """Assert that the usage of the run is at most the given amounts. Returns the usage.
 
-    A call whose input tokens its model did not tell counts with the estimate of its manifest. An amount that nobody knows is not
-    under any limit.
+    If a model did not report the input tokens of a call, the estimate of its manifest is used. An unknown amount exceeds every
+    limit.
     """
     report = RunReplay(source).report
     inputs, outputs = _input_tokens(report), report.totals.output_tokens
@@ -102,7 +105,7 @@ def assert_budget_under(
 
 def _input_tokens(report: RunReport) -> int | None:
     if not report.metrics:
-        # Prepared and never asked: what would have been sent.
+        # Prepared, but not sent to the model.
         return sum(manifest.total_estimated_tokens for manifest in report.context_manifests)
     total = 0
     for call in report.metrics:
@@ -114,7 +117,7 @@ def _input_tokens(report: RunReport) -> int | None:
 
 
 def _runtime_seconds(report: RunReport) -> float:
-    """The working time by the clock of the log, or what the budget has counted: that leaves out the waiting for people."""
+    """The working time counted by the budget, which excludes waiting for approvals, or otherwise the time between events."""
     if report.usage is not None:
         return report.usage.runtime_seconds
     return report.totals.runtime_micros / 1_000_000

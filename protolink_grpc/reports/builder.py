@@ -1,7 +1,4 @@
-"""From events to a report, in one pass: what is known about each action, approval and call is updated as its facts come by.
-
-Costs the same per event however many there were, and keeps of each event what the report shows.
-"""
+"""Builds a report from events in one pass, with a constant cost per event."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -31,10 +28,10 @@ from protolink_grpc.wire.events import check_understood, event_from_pb, unframe
 
 
 class ReportBuilder:
-    """Takes events, oldest first, and makes the report of what it has seen. Good for one report.
+    """Builds one report from events, oldest first.
 
     Args:
-        run_id: Only this run; empty means all. Events of other runs still tell what became of the actions of this one.
+        run_id: Only this run; empty means all. Events of other runs can still end the actions of this one.
     """
 
     def __init__(self, run_id: str = "") -> None:
@@ -63,14 +60,14 @@ class ReportBuilder:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing of the wanted run has come by."""
+        """Whether there was no event of the wanted run."""
         return self._first is None
 
     def add_frames(self, frames: Iterable[bytes]) -> None:
-        """Take encoded events, as a store has them.
+        """Add encoded events.
 
         Raises:
-            InvalidArgumentError: An event that its kind does not allow: the log is damaged.
+            InvalidArgumentError: An event is invalid: the log is damaged.
             LogTooNewError: An event of an unknown kind that must be understood.
         """
         for frame in frames:
@@ -81,7 +78,7 @@ class ReportBuilder:
             self.add(read)
 
     def add(self, event: RunEvent) -> None:
-        """Take the next event. Text deltas are skipped: the whole text is in the end of their call."""
+        """Add the next event. Deltas are skipped, because the complete text is in the end of their call."""
         if isinstance(event.payload, ev.TextDelta):
             return
         event = self._references.whole(event)
@@ -95,10 +92,10 @@ class ReportBuilder:
         if read is not None and (wanted or read in _SPANNING):
             read(self, event, payload)
 
-    # -- the task --------------------------------------------------------------------------------------------------------
+    # -- Task ------------------------------------------------------------------------------------------------------------
 
     def _read_task(self, event: RunEvent, wanted: bool) -> None:
-        """Fold along until the wanted run is over: the runs of a task follow each other."""
+        """Update the fold until the end of the wanted run. The runs of a task follow each other."""
         if wanted and "task" in event.metadata:
             self._brought = event.metadata["task"]
         if isinstance(event.payload, ev.TaskSubmitted) and event.sequence == 1:
@@ -108,7 +105,7 @@ class ReportBuilder:
         if fold is None or (not wanted and self._first is not None):
             return
         if event.task_id != fold.task_id or event.sequence != fold.sequence + 1:
-            self._fold = None  # not one whole log
+            self._fold = None  # not one complete log
             return
         payload = None if isinstance(event.payload, ev.TextDelta) else event.payload
         fold.apply(payload, event.sequence, micros_from_iso(event.timestamp), event.run_id)
@@ -137,13 +134,13 @@ class ReportBuilder:
             self._own_parts.discard(artifact.id)
             return
         if artifact.id not in self._own_parts:
-            # Its list is the event's until now; one copy, not one per addition.
+            # The list belongs to the event, so it is copied once before the first addition.
             known = self._artifacts[artifact.id] = replace(known, parts=list(known.parts))
             self._own_parts.add(artifact.id)
         known.parts.extend(artifact.parts)
         known.timestamp = artifact.timestamp
 
-    # -- actions ---------------------------------------------------------------------------------------------------------
+    # -- Actions ---------------------------------------------------------------------------------------------------------
 
     def _action(self, event: RunEvent) -> ReportedAction:
         record = self._actions.get(event.action_id)
@@ -221,7 +218,7 @@ class ReportBuilder:
         elif record.started_at:
             record.duration_micros = _between(record.started_at, event.timestamp)
 
-    # -- the model -------------------------------------------------------------------------------------------------------
+    # -- Model calls -----------------------------------------------------------------------------------------------------
 
     def _at_step(self, event: RunEvent, number: int) -> ReportedStep | None:
         if number <= 0:
@@ -274,7 +271,7 @@ class ReportBuilder:
     def _limit(self, event: RunEvent, reported: ev.BudgetReported) -> None:
         self._budget.append(reported.decision)
 
-    # -- the end ---------------------------------------------------------------------------------------------------------
+    # -- Result ----------------------------------------------------------------------------------------------------------
 
     def report(
         self,
@@ -282,7 +279,7 @@ class ReportBuilder:
         final_task: Task | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> RunReport:
-        """What was seen; see `RunReport.from_events`."""
+        """Return the report; see `RunReport.from_events`."""
         actions = [each for each in self._actions.values() if each.action_id in self._shown]
         approvals = [each for each in self._approvals.values() if each.request_id in self._shown]
         calls = list(self._calls.values())
@@ -303,10 +300,10 @@ class ReportBuilder:
         )
 
     def report_on(self, task_id: str) -> RunReport:
-        """The report of what that task did.
+        """Return the report of a task.
 
         Raises:
-            TaskNotFoundError: None of its events is of the wanted run.
+            TaskNotFoundError: It has no event of the wanted run.
         """
         if self.is_empty:
             raise TaskNotFoundError(f"task {task_id} has no run {self._run_id}", task_id=task_id, run_id=self._run_id)
@@ -320,7 +317,7 @@ class ReportBuilder:
         found = self._context or (fold.context if fold is not None else None)
         session = last.session_id or first.session_id or (fold.session_id if fold is not None else None)
         if found is None:
-            # Not `now`: two readings of one log are equal.
+            # Not the current time, so that two reports of one log are equal.
             found = RunContext(last.run_id or first.task_id, session, created_at=first.timestamp)
         made = found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
         return made.with_agent(first.agent_name) if first.agent_name else made
@@ -331,11 +328,11 @@ class ReportBuilder:
         try:
             return None if self._brought is None else Task.from_dict(self._brought)
         except InvalidArgumentError:
-            return None  # an application's own key
+            return None  # a key of an application
 
 
 def _between(earlier: str, later: str) -> int:
-    """Microseconds; clocks that step back make it 0."""
+    """Microseconds between two times; 0 if the clock was set back."""
     return max(0, micros_from_iso(later) - micros_from_iso(earlier))
 
 
@@ -368,4 +365,4 @@ _SPANNING = frozenset(
         ReportBuilder._ended,
     }
 )
-"""What is read also in other runs: an action may be asked for in one and answered or ended in the next."""
+"""The events that are also read in other runs: an action can be requested in one run and end in the next."""

@@ -1,4 +1,4 @@
-"""The log of a task as JSON lines, batch by batch: an export costs the same memory however long the log is."""
+"""The log of a task as JSON lines in batches, so that the memory does not depend on the length of the log."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.wire.events import event_from_frame
 
 BATCH_BYTES = 256 << 10
-"""Bound of one batch of lines in characters, line ends included; a single longer line is alone in its batch."""
+"""Maximum length of a batch of lines in characters, including line ends; a single longer line has its own batch."""
 
 
 def _as_they_are(event: RunEvent) -> Iterable[dict[str, Any]]:
@@ -23,15 +23,15 @@ FORMATS: dict[str, Callable[[], Callable[[RunEvent], Iterable[dict[str, Any]]]]]
     "protolink": lambda: _as_they_are,
     "agentruntime": lambda: AgentRuntimeView().records,
 }
-"""What each format makes of an event. A reading of one log: each export gets its own."""
+"""Creates the conversion of each format. It has state, so each export needs its own."""
 
 
 class RunExport:
-    """One export of one log, from its first event on. Used by one caller at a time.
+    """One export of one log from its first event. It is not for concurrent use.
 
     Args:
         format: One of `FORMATS`; empty means protolink.
-        redaction_policy: Hides what must not leave; None hides nothing.
+        redaction_policy: Removes secrets; None removes nothing.
 
     Raises:
         InvalidArgumentError: There is no such format; names `format`.
@@ -46,13 +46,13 @@ class RunExport:
         self._references = References()
 
     def lines(self, events: Iterable[RunEvent]) -> Iterator[str]:
-        """The lines of the next events."""
+        """Return the lines of the next events."""
         for event in events:
             for record in self._read(self._references.whole(event)):
                 yield json_text(hidden(record, self._redaction))
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
-        """The lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
+        """Yield the lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
         found: list[list[str]] = []
         size = 0
         for line in self.lines(map(event_from_frame, frames)):

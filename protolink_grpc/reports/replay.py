@@ -1,4 +1,4 @@
-"""Looking at a run again: a read-only view of its events. It executes nothing."""
+"""Replays: a read-only view of a run's events. A replay executes nothing."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,14 +13,14 @@ from protolink_grpc.models.report import RunReport, json_object
 
 @checks_arguments
 class RunReplay:
-    """The events of a run that is over, or of as much of it as there is.
+    """The events of a run, complete or not.
 
     Args:
-        source: A report or its JSON form; events or their JSON forms, oldest first; or the path of a file that has a report as one
-            JSON document, or events as JSON lines, the way `plgrpc run report` and an export write them.
+        source: A report or its JSON form; events or their JSON forms, oldest first; or the path of a file with a report as one JSON
+            document or events as JSON lines, as written by `plgrpc run report` and by exports.
 
     Raises:
-        InvalidArgumentError: It is none of these; names the path inside of it.
+        InvalidArgumentError: The source has another form; names the path within it.
         OSError: The file cannot be read.
     """
 
@@ -29,7 +29,7 @@ class RunReplay:
 
     @property
     def report(self) -> RunReport:
-        """The report that was given, or the one that the events make."""
+        """The given report, or a report of the events."""
         return self._report
 
     @property
@@ -52,7 +52,7 @@ class RunReplay:
 
     def assert_events(self, types: Sequence[str], *, ordered: bool = True, allow_extra: bool = True) -> None:
         """See `assert_run_events`."""
-        from protolink_grpc.reports.assertions import assert_run_events  # here: it takes replays
+        from protolink_grpc.reports.assertions import assert_run_events  # imported here, because it imports this module
 
         assert_run_events(self, types, ordered=ordered, allow_extra=allow_extra)
 
@@ -72,7 +72,7 @@ def _report_of(source: Any) -> RunReport:
 
 
 def _report_in(path: Path) -> RunReport:
-    """A file is one document or lines of events; its first line says which."""
+    """Read a file with one document or lines of events, which its first line distinguishes."""
     with path.open("rb") as file:
         first = next((line for line in file if line.strip()), b"")
         try:

@@ -1,4 +1,4 @@
-"""Passes finished runs on to a run store of the application. The log stays the truth: nothing here reaches a run or its caller."""
+"""Passes finished runs to a run store of the application. Failures do not affect runs and callers."""
 
 import asyncio
 import inspect
@@ -17,7 +17,7 @@ from protolink_grpc.wire.events import replay
 log = get_logger(__name__)
 
 MAX_WAITING = 10_000
-"""Runs that may wait for a slow run store; further ones are not passed on. Two ids each: about 3 MB."""
+"""Maximum number of runs that wait for a slow run store; further ones are not passed on. With two ids each, about 3 MB."""
 
 PAGE_EVENTS = 1024
 
@@ -25,11 +25,11 @@ PAGE_EVENTS = 1024
 class RunSaver:
     """Calls `save_task` and `save_report` of a run store after each run, in the order in which the runs ended.
 
-    One run at a time, on a thread, because these methods may block; a coroutine is awaited on the event loop instead. A failure is
-    logged once until a run can be saved again.
+    Runs are saved one at a time in a thread, because these methods may block; a coroutine is awaited on the event loop. A failure
+    is logged once until a run can be saved again.
 
     Args:
-        store: Where the logs of the tasks are.
+        store: The task store.
     """
 
     def __init__(self, run_store: RunStore, store: TaskStore) -> None:
@@ -40,7 +40,7 @@ class RunSaver:
         self._failing = False
 
     def run_ended(self, task_id: str, run_id: str) -> None:
-        """Save the run soon. Its end must be in the store."""
+        """Schedule saving of a run whose end is in the store."""
         if len(self._waiting) >= MAX_WAITING:
             self._failed(task_id, f"{MAX_WAITING} runs wait for it already")
             return
@@ -49,7 +49,7 @@ class RunSaver:
             self._work = asyncio.get_running_loop().create_task(self._save_waiting())
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait until all runs are saved; what is not saved after `timeout_s` seconds is given up."""
+        """Wait until all runs are saved, for at most `timeout_s` seconds."""
         work, self._work = self._work, None
         if work is None or work.done():
             return
@@ -94,7 +94,7 @@ class RunSaver:
 
 
 def _read(task_id: str, run_id: str, frames: list[bytes]) -> tuple[Task, RunReport]:
-    """The task as it is now, and the report of one of its runs."""
+    """Read the current task and the report of one of its runs."""
     fold, builder = TaskFold(task_id), ReportBuilder(run_id)
     replay(fold, frames)
     builder.add_frames(frames)

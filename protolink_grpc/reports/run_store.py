@@ -1,7 +1,7 @@
-"""The runs of an agent as records: a view over the file in which its tasks are kept. It writes nothing.
+"""The runs of an agent as records: a read-only view over the file of its task store.
 
-A task is its log, so neither a task nor a report is stored beside it: each is read from the log when somebody asks. The view has a
-read connection of its own per question, and may be used from any thread, while agents run and in other processes.
+Tasks and reports are computed from the log and not stored. The view opens a read connection for each call, and may be used from any
+thread, while agents are running, and in other processes.
 """
 
 import os
@@ -27,7 +27,7 @@ from protolink_grpc.wire.events import event_from_frame, replay
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task as a list shows it. `run_id` is its latest run; `task` is None in lists. Times are ISO 8601 UTC."""
+    """A task in a list. `run_id` is its latest run; `task` is None in lists. Times are ISO 8601 UTC."""
 
     task_id: str
     state: TaskState
@@ -45,7 +45,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunReportRecord:
-    """A run as a list shows it; `report` is None in lists. `created_at` is when its task was submitted."""
+    """A run in a list; `report` is None in lists. `created_at` is the time when its task was submitted."""
 
     run_id: str
     task_id: str
@@ -60,15 +60,15 @@ class RunReportRecord:
 
 
 class RunStore(Protocol):
-    """Where runs are kept for looking them up. Larger deployments implement it over their own persistence, as in ProtoLink.
+    """A store of runs. Applications can implement it over their own database, as in ProtoLink.
 
     With `Agent(run_store=...)`, `save_task` and then `save_report` are called after each run that ended in the agent's process,
-    with the task as it is then, and the report of the run, both whole and not redacted. A run ends when its task ends, or waits for
-    input. The calls are made one after the other, on a thread, soon after the caller has its answer; coroutine functions are
-    awaited. What they raise is logged, once until a call succeeds, and never fails a run. `Agent.stop` waits for outstanding calls
-    as long as for runs. The agent calls no other method.
+    with the current task and the report of the run, both complete and unredacted. A run ends when its task ends or waits for
+    input. The calls are made one after the other in a thread, soon after the response to the caller; coroutine functions are
+    awaited. Their errors are logged, once until a call succeeds, and never fail a run. `Agent.stop` waits for outstanding calls
+    as long as for runs. The agent calls no other methods.
 
-    Methods that look for one thing return None when there is none; lists are last changed first.
+    Methods for a single object return None if there is none. Lists begin with the most recently changed.
     """
 
     def save_task(self, task: Task, /) -> Any: ...
@@ -100,15 +100,15 @@ class RunStore(Protocol):
 
 @checks_arguments
 class SQLiteRunStore:
-    """The runs in a SQLite file. Whoever opens the file owns it: tasks of every principal are shown, each with its principal.
+    """The runs in a SQLite file. It contains the tasks of every principal, without access control.
 
     Args:
-        db_path: The file that agents keep their tasks in; with `Agent(run_store=...)` it is created when the agent starts. One that
-            does not exist yet has no records.
-        read_only: No agent may keep its tasks through this store.
-        redaction_policy: Applied to every task and report that is handed out; None hands them out as they are.
+        db_path: The file of an agent's task store. With `Agent(run_store=...)` it is created when the agent starts. A file that
+            does not exist has no records.
+        read_only: Whether no agent may store its tasks in this file.
+        redaction_policy: Applied to every returned task and report; None returns them unchanged.
 
-    Every method raises StoreError when the file cannot be read, StoreVersionError when a newer version of this package wrote it.
+    Every method raises StoreError if the file cannot be read, and StoreVersionError if a newer version of this package wrote it.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SQLiteRunStore:
 
     @property
     def task_store(self) -> SQLiteStore:
-        """The store for an agent that keeps its tasks in this file: always the same one.
+        """Return the task store over this file, for an agent. All calls return the same one.
 
         Raises:
             StoreReadOnlyError: This view was opened with `read_only`.
@@ -135,13 +135,13 @@ class SQLiteRunStore:
             self._task_store = SQLiteStore(self.path)
         return self._task_store
 
-    # -- tasks -----------------------------------------------------------------------------------------------------------
+    # -- Tasks -----------------------------------------------------------------------------------------------------------
 
     def save_task(self, task: Task) -> None:
-        """Check that the task is here; there is nothing to save, because every step of its run is in the log already.
+        """Check that the task exists. There is nothing to save, because its log is in this file.
 
         Raises:
-            TaskNotFoundError: It is not: a task gets here by being run.
+            TaskNotFoundError: The task was not run with this file.
         """
         with task_history(self.path) as history:
             if history is None or history.head(task.id) is None:
@@ -150,12 +150,12 @@ class SQLiteRunStore:
                 )
 
     def get_task(self, task_id: str) -> Task | None:
-        """The task as it is now, history included."""
+        """Return the current task with its history."""
         record = self.get_task_record(task_id)
         return None if record is None else record.task
 
     def get_task_record(self, task_id: str) -> TaskRecord | None:
-        """The task's record, with the task."""
+        """Return the task's record with the task."""
         with task_history(self.path) as history:
             head = None if history is None else history.head(task_id)
             if history is None or head is None:
@@ -170,13 +170,13 @@ class SQLiteRunStore:
         state: TaskState | str | None = None,
         agent_name: str | None = None,
     ) -> list[TaskRecord]:
-        """Records of the tasks that match, last changed first; what is None matches all.
+        """Return the records of the matching tasks, most recently changed first. None matches all.
 
-        Costs a look at every head in the file: an index by time alone would be paid for at each append.
+        This reads every head in the file, because an index by time would slow down each append.
 
         Args:
-            run_id: Tasks whose latest run has that id, several where a caller has given it to several; where there is none, the
-                first task that has an earlier run of that id.
+            run_id: Only tasks whose latest run has this id; callers can give several tasks the same id. If there is none, the
+                first task with an earlier run of that id.
         """
         wanted = {"session_id": session_id, "agent_name": agent_name}
         where = {name: value for name, value in wanted.items() if value is not None}
@@ -190,7 +190,7 @@ class SQLiteRunStore:
             return [_record(history, head) for head in history.heads(where, limit)]
 
     def delete_task(self, task_id: str) -> bool:
-        """Refused: request ids name the tasks that they began, so that a task cannot go alone.
+        """Not supported, because request ids refer to their tasks.
 
         Raises:
             UnimplementedError: Always.
@@ -200,26 +200,27 @@ class SQLiteRunStore:
             method="delete_task",
         )
 
-    # -- reports ---------------------------------------------------------------------------------------------------------
+    # -- Reports ---------------------------------------------------------------------------------------------------------
 
     def save_report(self, report: RunReport) -> None:
-        """Check that the report's task is here; there is nothing to save, because a report is a reading of the log.
+        """Check that the report's task exists. There is nothing to save, because reports are computed from the log.
 
         Raises:
-            TaskNotFoundError: It is not. `RunReport.to_json` keeps a report that was made elsewhere.
+            TaskNotFoundError: The task was not run with this file. Other reports can be saved with `RunReport.to_json`.
         """
         self.save_task(Task(id=report.task_id))
 
     def get_report(self, run_id: str) -> RunReport | None:
-        """The report of a run, or of all runs of a task when it is a task's id.
+        """Return the report of a run, or of all runs of a task if the id is a task's.
 
-        A run that is not the latest of its task is looked for in all logs. Of tasks that share a run's id, the last changed counts.
+        A run that is not the latest of its task is searched in all logs. Of several tasks with the run id, the most recently
+        changed one is used.
         """
         record = self.get_report_record(run_id)
         return None if record is None else record.report
 
     def get_report_record(self, run_id: str) -> RunReportRecord | None:
-        """The run's record, with the report; `run_id` as in `get_report`."""
+        """Return the run's record with the report; `run_id` as in `get_report`."""
         with task_history(self.path) as history:
             if history is None:
                 return None
@@ -236,7 +237,7 @@ class SQLiteRunStore:
     def list_report_records(
         self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
     ) -> list[RunReportRecord]:
-        """Records of the latest run of each task that matches, last changed first. Costs what `list_task_records` costs."""
+        """Return the records of the latest run of each matching task, most recently changed first. Costs as `list_task_records`."""
         records = self.list_task_records(limit, session_id, agent_name=agent_name)
         return [_run_record(record, record.run_id) for record in records]
 
@@ -277,21 +278,21 @@ def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None
 
 
 def _of_run(history: TaskHistory, run_id: str) -> dict[str, str]:
-    """What the heads of a run's tasks have in common."""
+    """The filter for the heads of a run's tasks."""
     if history.heads({"run_id": run_id}, 1):
         return {"run_id": run_id}
     return {"task_id": _task_of(history, run_id) or ""}
 
 
 def _task_of(history: TaskHistory, run_id: str) -> str | None:
-    """The task that has that run: by its head, or an earlier one by its events."""
+    """Find the task with that run: by its head, or for an earlier run by its events."""
     if not run_id:
         return None
     latest = history.heads({"run_id": run_id}, 1)
     if latest:
         return latest[0].task_id
     for frame in history.events_with(run_id):
-        # An id may also be mentioned.
+        # The id may also occur in another field.
         event = event_from_frame(frame)
         if event.run_id == run_id:
             return event.task_id

@@ -1,7 +1,4 @@
-"""Where run events go that an application wants to keep: sinks, and the recorder that makes a report of them.
-
-They observe; nothing that they do reaches the run.
-"""
+"""Sinks for run events, and a recorder that creates a report. They observe a run and do not affect it."""
 
 from dataclasses import replace
 from typing import Any, Protocol
@@ -15,18 +12,18 @@ from protolink_grpc.models.task import Task
 
 
 class EventSink(Protocol):
-    """Takes normalised events, one after the other. Applications write their own: for a terminal, a socket, a database."""
+    """Receives events one after the other. Applications implement it, for instance for a terminal or a database."""
 
     async def emit(self, event: RunEvent) -> None:
-        """Take the next event."""
+        """Receive the next event."""
         ...
 
 
 @checks_arguments
 class InMemoryEventSink:
-    """Keeps events in the order in which they came.
+    """Stores events in the order of their arrival.
 
-    An event of a log keeps its sequence there. Any other gets the one after the highest so far; a text delta has none.
+    An event of a log keeps its sequence. Any other gets the next sequence; deltas have none.
     """
 
     def __init__(self) -> None:
@@ -35,15 +32,15 @@ class InMemoryEventSink:
 
     @property
     def events(self) -> list[RunEvent]:
-        """A copy of the list; the events are the sink's own."""
+        """A copy of the list. The events themselves are not copied."""
         return list(self._events)
 
     async def emit(self, event: RunEvent) -> None:
-        """Keep an event."""
+        """Store an event."""
         self._keep(event)
 
     async def emit_task_event(self, event: object, context: RunContext | None = None) -> RunEvent:
-        """Keep what a stream yields, as `RunEvent.from_task_event` reads it, and return it as it is kept."""
+        """Convert an item of a stream with `RunEvent.from_task_event`, store it and return the stored event."""
         return self._keep(RunEvent.from_task_event(event, context))
 
     def _keep(self, event: RunEvent) -> RunEvent:
@@ -63,17 +60,17 @@ class InMemoryEventSink:
         return [event.to_dict() for event in self._events]
 
     def clear(self) -> None:
-        """Forget everything; sequences begin at 1 again."""
+        """Delete all events. Sequences start at 1 again."""
         self._events.clear()
         self._sequence = 0
 
 
 @checks_arguments
 class RunRecorder(InMemoryEventSink):
-    """A sink that makes a report of what it has kept.
+    """A sink that creates a report of its events.
 
     Args:
-        context: Envelope of the run, for the report and for events that name none.
+        context: Context of the run, for the report and for events without one.
     """
 
     def __init__(self, context: RunContext | None = None) -> None:
@@ -83,7 +80,7 @@ class RunRecorder(InMemoryEventSink):
     record_event = InMemoryEventSink.emit
 
     async def emit_task_event(self, event: object, context: RunContext | None = None) -> RunEvent:
-        """Keep what a stream yields, as `RunEvent.from_task_event` reads it, and return it as it is kept."""
+        """Convert an item of a stream with `RunEvent.from_task_event`, store it and return the stored event."""
         return await super().emit_task_event(event, context or self.context)
 
     record_task_event = emit_task_event
@@ -95,6 +92,6 @@ class RunRecorder(InMemoryEventSink):
         metadata: dict[str, Any] | None = None,
         redaction_policy: RedactionPolicy | None = None,
     ) -> RunReport:
-        """The report of what was kept so far, redacted when a policy is given. Arguments as in `RunReport.from_events`."""
+        """Return the report of the events so far, redacted if a policy is given. Arguments as in `RunReport.from_events`."""
         report = RunReport.from_events(self._events, context or self.context, final_task, metadata)
         return report if redaction_policy is None else report.redacted(redaction_policy)
