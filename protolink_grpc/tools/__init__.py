@@ -1,4 +1,4 @@
-"""Typed Python functions as tools: schema, validation, bounded execution; `runtime` decides what may be called."""
+"""Typed Python functions as tools: schema, validation and bounded execution."""
 
 from protolink_grpc.tools.context import Progress, ToolContext
 from protolink_grpc.tools.runner import ToolRunner

@@ -1,7 +1,4 @@
-"""What a running tool may know about the call it serves.
-
-Nothing here reaches a peer: a parameter annotated with `ToolContext` is filled by the runtime and never in a schema.
-"""
+"""The context of a tool call. A parameter annotated with `ToolContext` is filled by the runtime and is not part of the schema."""
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,22 +8,22 @@ from protolink_grpc.models.context import RunContext
 
 
 class Progress(Protocol):
-    """Tells whoever watches the task how far a tool has come."""
+    """Reports the progress of a tool to the watchers of the task."""
 
     async def __call__(self, percent: float | None, message: str = "") -> None:
-        """Report a percentage from 0 to 100, or None where it is unknown, and one sentence for people.
+        """Report a percentage from 0 to 100, or None if it is unknown, and a message.
 
         Raises:
-            InvalidArgumentError: Another value; names `progress`.
+            InvalidArgumentError: The value is invalid; names `progress`.
         """
 
 
 async def no_progress(percent: float | None, message: str = "") -> None:
-    """Where nobody watches, a report goes nowhere."""
+    """Ignore progress, outside of a task."""
 
 
 class Cancellation(Protocol):
-    """Whether the run that a tool works for was asked to stop; any thread may ask."""
+    """Whether the run of a tool was canceled. It can be used from any thread."""
 
     @property
     def is_cancelled(self) -> bool: ...
@@ -34,12 +31,12 @@ class Cancellation(Protocol):
         """A checkpoint for code that does not await.
 
         Raises:
-            asyncio.CancelledError: The run was asked to stop.
+            asyncio.CancelledError: The run was canceled.
         """
 
 
 class NeverCanceled:
-    """Of a call that nobody can cancel."""
+    """The cancellation state of a call that cannot be canceled."""
 
     is_cancelled = False
 
@@ -48,19 +45,19 @@ class NeverCanceled:
 
 
 class Memory(Protocol):
-    """What a tool keeps from one task of a session to the next: JSON values by key, the last writer wins."""
+    """Values that a tool stores across the tasks of a session: JSON values by key; the last write wins."""
 
     async def get(self, key: str, default: Any = None) -> Any: ...
     async def set(self, key: str, value: Any) -> None: ...
     async def delete(self, key: str) -> bool:
-        """Whether there was such a key."""
+        """Delete a key. Returns whether it existed."""
         ...
 
     async def all(self) -> dict[str, Any]: ...
 
 
 class NoMemory:
-    """The memory of an agent that keeps none: nothing is found in it, and nothing can be put there."""
+    """The memory of an agent without state: it is empty, and storing a value fails."""
 
     async def get(self, key: str, default: Any = None) -> Any:
         return default
@@ -81,20 +78,21 @@ NO_MEMORY = NoMemory()
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The call that a tool serves. Every field has a default, so that a test can build one from what it needs.
+    """The context of a tool call. Every field has a default, so that tests can create one easily.
 
     Args:
-        task_id: Task that the call belongs to, empty outside of a task.
-        run_id: Attempt that the call belongs to.
-        session_id: Conversation that the task belongs to.
-        agent_name: Agent that owns the tool.
-        principal: Authenticated caller, owner of the task.
-        call_id: This call, as its `tool_call` part names it.
-        action_id: This call, as the log names it: the same when it is repeated after a crash, so a key for idempotent requests.
-        run_context: Envelope of the run; read only.
-        cancellation: For checks between the steps of a long call, above all right before something is committed.
-        memory: Of the session, where the agent keeps one.
-        progress: Awaited on the event loop; a sync tool runs on a thread and cannot await it.
+        task_id: The task of the call; empty outside of a task.
+        run_id: The run of the call.
+        session_id: The session of the task.
+        agent_name: The agent with the tool.
+        principal: The authenticated caller, who owns the task.
+        call_id: Id of the call in its `tool_call` part.
+        action_id: Id of the call in the log. It is the same if the call is repeated after a crash, so it can be used as an
+            idempotency key.
+        run_context: Context of the run; read only.
+        cancellation: For checks between the steps of a long call, especially before a commit.
+        memory: Values of the session, if the agent has state.
+        progress: Awaited on the event loop; a sync tool runs in a thread and cannot await it.
     """
 
     task_id: str = ""

@@ -1,12 +1,12 @@
-"""Runs sync functions on a bounded number of threads, and survives those that never return.
+"""Runs sync functions on a bounded number of threads, also if some never return.
 
-A thread cannot be stopped. When the caller of a job has gone (timeout, cancellation), the job's thread is *abandoned*:
-it leaves the pool, another may be started in its place, and should it return after all, it rejoins where a place is
-free or ends. `ThreadPoolExecutor` can do none of this: its size is fixed, its queue has no bound, and the interpreter
-waits for its threads at exit, so one blocked tool would keep the process alive for ever. Threads here are daemons.
+A thread cannot be stopped. If the caller of a job no longer waits (timeout, cancellation), the job's thread is *abandoned*: it
+leaves the pool, and another one may be started in its place. If it returns later, it rejoins the pool if there is room, or ends.
+`ThreadPoolExecutor` supports none of this: its size is fixed, its queue is unbounded, and the interpreter waits for its threads
+at exit, so one blocked tool would keep the process alive. Threads here are daemons.
 
-All state is guarded by one lock, held for a few instructions; jobs run outside of it. A thread is in one of three
-groups: free (or starting), running a job from `_running`, or abandoned. `_workers` counts the first two.
+One lock protects all state and is held for a few instructions; jobs run outside of it. A thread is in one of three groups: free (or
+starting), running a job from `_running`, or abandoned. `_workers` counts the first two.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from protolink_grpc.errors import ProtolinkError, ResourceExhaustedError, Unavai
 T = TypeVar("T")
 
 IDLE_S = 10.0
-"""A thread without work ends after this long, so that a pool nobody closes holds nothing."""
+"""Idle threads end after this time, in seconds, so that a pool that is never closed holds no threads."""
 
 
 MAX_WORKERS = 32
-"""Threads of a pool by default: sync tools mostly wait for a network or a disk, and a thread without work ends."""
+"""Default number of threads: sync tools mostly wait for a network or a disk, and idle threads end."""
 
 
 class ToolRunner:
-    """A bounded pool of threads for one event loop or several.
+    """A bounded pool of threads for one or several event loops.
 
     Args:
-        max_workers: Threads that take jobs, at least 1.
-        max_queued: Jobs that may wait for a thread.
-        max_abandoned: Threads that may be blocked for ever before each further one costs the pool a place.
-        timeout_s: Limit of tools that set none themselves, in seconds; None is no limit.
+        max_workers: Maximum number of threads, at least 1.
+        max_queued: Maximum number of jobs that wait for a thread.
+        max_abandoned: Number of abandoned threads beyond which each further one reduces the size of the pool.
+        timeout_s: Default timeout of tools in seconds; None means no timeout.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class ToolRunner:
 
     @property
     def abandoned(self) -> int:
-        """Threads that are blocked now and whose callers have gone."""
+        """The number of blocked threads without a caller."""
         return self._abandoned
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Call `call` on a thread, with the caller's context variables, and wait for it.
+        """Call a function in a thread, with the caller's context variables, and wait for the result.
 
-        Cancelling the wait takes a waiting job back, and abandons the thread of a running one.
+        Canceling the wait removes a waiting job, and abandons the thread of a running one.
 
         Raises:
-            ResourceExhaustedError: The queue is full, or every thread is blocked; `call` will not be called.
-            UnavailableError: The runner is closed; the same.
+            ResourceExhaustedError: The queue is full or every thread is blocked; the function is not called.
+            UnavailableError: The runner is closed; the function is not called.
         """
         job = self._submit(call)
         try:
@@ -83,7 +83,7 @@ class ToolRunner:
         return result
 
     async def aclose(self, *, grace_s: float = 5.0) -> None:
-        """Take no more jobs, refuse those that wait, and give running ones up to `grace_s` seconds."""
+        """Refuse new and waiting jobs, and wait up to `grace_s` seconds for running ones."""
         with self._changed:
             self._closed = True
             self._refuse_waiting(UnavailableError("the tool runner is closed"))
@@ -125,7 +125,7 @@ class ToolRunner:
         try:
             threading.Thread(target=self._work, name="tool-worker", daemon=True).start()
         except RuntimeError:
-            return  # The system has no more threads: those that run will take the job.
+            return  # The system has no more threads: the running ones will take the job.
         self._workers += 1
 
     def _work(self) -> None:
@@ -133,7 +133,10 @@ class ToolRunner:
             pass
 
     def _serve_one(self) -> bool:
-        """Whether this thread still belongs to the pool. Its own function, so that an idle thread holds no result."""
+        """Run one job.
+
+        Returns whether the thread still belongs to the pool. A separate function, so that an idle thread holds no result.
+        """
         job = self._take()
         if job is None:
             return False
@@ -200,18 +203,18 @@ class _Job:
         try:
             result = self._context.run(self._call)
         except StopIteration as error:
-            # A future cannot carry it: the waiting coroutine would never wake.
+            # A future cannot contain it: the waiting coroutine would never wake.
             failure = RuntimeError("the function raised StopIteration")
             failure.__cause__ = error
             self.future.set_exception(failure)
-        except BaseException as error:  # The thread outlives whatever a function raises; its caller gets it.
+        except BaseException as error:  # The thread survives any exception, which is passed to the caller.
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
 def checked_timeout(timeout_s: float | None) -> float | None:
-    """The same, when it is None or more than 0 seconds."""
+    """Return the timeout if it is None or more than 0 seconds."""
     if timeout_s is not None and not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 or None, got {timeout_s}")
     return timeout_s

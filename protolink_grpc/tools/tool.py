@@ -1,6 +1,6 @@
-"""One typed Python function as a tool: described by a schema, checked before each call, bounded in time.
+"""A typed Python function as a tool: with a schema, checked arguments and a timeout.
 
-Whether a call is allowed is decided elsewhere; which tools an agent has is `toolbox`'s business.
+It does not check whether a call is allowed.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from protolink_grpc.tools.signature import without_partials
 log = get_logger(__name__)
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-"""Names that a URL and a log line take as they are; adapters translate those that their provider refuses."""
+"""Allowed names of tools: valid in URLs and log lines. Adapters of models translate names that a provider refuses."""
 
 ActionBuilder = Callable[..., Any]
-"""`(arguments, RunContext) -> RunAction`, sync or async. Untyped: only the runtime calls it and checks the answer."""
+"""`(arguments, RunContext) -> RunAction`, sync or async. It is untyped, because only the runtime calls it and checks the result."""
 
 
 @runtime_checkable
 class BaseTool(Protocol):
-    """Anything that can be called by name with JSON arguments, wherever it runs."""
+    """The interface of tools: anything that can be called by name with JSON arguments."""
 
     @property
     def name(self) -> str: ...
@@ -57,9 +57,9 @@ class BaseTool(Protocol):
 
 
 class _Failures:
-    """Around a tool's own code: what that raises becomes ToolFailedError; its refusals and cancellation pass.
+    """Converts exceptions of a tool's code to ToolFailedError. Rejections and cancellation pass unchanged.
 
-    A class, and one object per tool, because a generator would take as long as the check of the arguments.
+    This is a class with one object per tool, because a generator would take as long as checking the arguments.
     """
 
     __slots__ = ("_tool",)
@@ -71,7 +71,7 @@ class _Failures:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # SystemExit is among them: a tool must not end the server.
+        # Includes SystemExit, because a tool must not end the server.
         if isinstance(error, Exception | SystemExit) and not isinstance(error, ToolRejectedError):
             name = type(error).__name__
             raise ToolFailedError(
@@ -80,7 +80,7 @@ class _Failures:
 
 
 def log_tool_failure(error: ToolFailedError, task_id: str = "", incident: str = "") -> None:
-    """One ERROR record with the trace of what the tool's code raised; it says nothing of arguments, but a trace's text may."""
+    """Log an exception of a tool's code as one ERROR record with its traceback, without the arguments."""
     log.error(
         "%stool '%s' failed%s",
         f"task {task_id}: " if task_id else "",
@@ -92,20 +92,21 @@ def log_tool_failure(error: ToolFailedError, task_id: str = "", incident: str = 
 
 @dataclass(slots=True, eq=False)
 class Tool:
-    """A function with what callers must know about it, made by `from_callable`; several tasks may call it at once.
+    """A function with its schema and properties, created by `from_callable`. It can be called concurrently.
 
     Args:
-        fn: The function. Async ones run on the event loop, sync ones on a `ToolRunner`.
+        fn: The function. Async functions run on the event loop, sync ones on a `ToolRunner`.
         arguments: The check of its arguments.
         input_schema: JSON Schema of the arguments, an object.
-        output_schema: JSON Schema of the result, empty when nothing is promised.
-        capabilities: Authority that a call needs, for policies.
-        action_builder: Prepares the action that a policy and a person look at.
-        timeout_s: Limit of one call in seconds, waiting for a thread included; None leaves it to the runner.
-        read_only: The author's word that a call changes nothing.
-        idempotent: The author's word that the same call twice is the same as once, so that one that a crash cut off is repeated.
-        title: Name for people; empty means `name`.
-        destructive: The author's word that a call may delete or overwrite something. Shown to callers; decides nothing.
+        output_schema: JSON Schema of the result; empty if there is none.
+        capabilities: Capabilities that a call needs, for policies.
+        action_builder: Prepares the action for policy and approval.
+        timeout_s: Timeout of a call in seconds, including the wait for a thread; None means the runner's default.
+        read_only: Whether a call has no effects, as declared by the author.
+        idempotent: Whether repeating a call has no further effect, as declared by the author. An interrupted call is then repeated.
+        title: Display name; empty means `name`.
+        destructive: Whether a call may delete or overwrite data, as declared by the author. Shown to callers, without other
+            effects.
     """
 
     name: str
@@ -151,14 +152,14 @@ class Tool:
         title: str = "",
         destructive: bool = False,
     ) -> Self:
-        """A tool from a function: whatever is not given is read from its name, docstring and annotations.
+        """Create a tool from a function. Missing arguments are derived from its name, docstring and annotations.
 
-        The docstring's text is the description, and its lines on parameters describe them in the schema, where their annotations do
-        not (`tools.docstring`).
+        The text of the docstring is the description. Its descriptions of parameters are used in the schema, unless an annotation
+        has one (`tools.docstring`).
 
         Raises:
-            TypeError: `fn` cannot be a tool; the text says why and names the parameter.
-            ValueError: The name, the limit or `input_schema` is not valid; or the tool is said to be read-only and destructive.
+            TypeError: `fn` cannot be a tool; the message contains the reason and the parameter.
+            ValueError: The name, the timeout or `input_schema` is invalid, or the tool is both read-only and destructive.
         """
         chosen = _checked_name(fn, name)
         if read_only and destructive:
@@ -190,17 +191,17 @@ class Tool:
         )
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function, converted to its types; calls nothing but the validators of those types.
+        """Convert arguments to the function's types. This calls only the validators of these types.
 
         Raises:
             ToolRejectedError: `invalid_arguments`.
-            ToolFailedError: A validator of the tool's own types broke.
+            ToolFailedError: A validator of the tool's own types failed.
         """
         with self._failures:
             return self.arguments.validate(arguments)
 
     def check(self, arguments: Mapping[str, Any]) -> CheckedArguments:
-        """Arguments as `run` takes them, with the form in which others see them. Raises like `validate`."""
+        """Convert arguments for `run`, together with the form for policies and logs. Raises as `validate`."""
         with self._failures:
             return self.arguments.check(arguments)
 
@@ -211,19 +212,19 @@ class Tool:
         context: ToolContext | None = None,
         runner: ToolRunner | None = None,
     ) -> Any:
-        """Validate, run, and return the result as JSON values.
+        """Check the arguments, call the function, and return the result as JSON values.
 
-        Cancelling the wait cancels an async function; a sync one goes on unseen on its abandoned thread.
+        Canceling the wait cancels an async function; a sync one continues in its abandoned thread.
 
         Args:
-            context: For parameters annotated with `ToolContext`; an empty one when absent.
-            runner: Threads for a sync function; the tool's own, of the default size, when absent.
+            context: Value of parameters annotated with `ToolContext`; by default an empty one.
+            runner: Threads for a sync function; by default the tool's own, with the default size.
 
         Raises:
-            ToolRejectedError: The arguments are wrong, or the function refused before it changed anything.
-            ToolTimeoutError: The limit is over.
-            ToolFailedError: The function raised, or its result is not of the type that it promises, or has no JSON form.
-            ResourceExhaustedError: No thread is to be had; nothing was called.
+            ToolRejectedError: The arguments are invalid, or the function rejected the call before it had effects.
+            ToolTimeoutError: The timeout has passed.
+            ToolFailedError: The function raised an exception, or its result has another type or no JSON form.
+            ResourceExhaustedError: There is no free thread; the function was not called.
         """
         return await self.run(self.validate(arguments), context=context, runner=runner)
 
@@ -231,7 +232,7 @@ class Tool:
     async def run(
         self, keywords: dict[str, Any], *, context: ToolContext | None = None, runner: ToolRunner | None = None
     ) -> Any:
-        """Like `call`, with the keyword arguments that a check of this tool has made."""
+        """As `call`, with arguments that `check` has converted."""
         keywords = dict(keywords)
         for name in self.arguments.context_names:
             keywords[name] = context or ToolContext()
@@ -243,7 +244,7 @@ class Tool:
         return await self.call(arguments)
 
     def skill(self) -> AgentSkill:
-        """The entry of this tool in its agent's card; shares nothing with the tool."""
+        """Return a new skill for the agent's card."""
         return AgentSkill(
             id=self.name,
             description=self.description,
@@ -254,10 +255,10 @@ class Tool:
         )
 
     def describe(self, timeout_s: float | None = None) -> ToolDescription:
-        """What callers are told about this tool; shares nothing with it.
+        """Return a new description of this tool for callers.
 
         Args:
-            timeout_s: Limit of tools that set none themselves.
+            timeout_s: Default timeout of tools.
         """
         return ToolDescription(
             name=self.name,
@@ -277,7 +278,7 @@ class Tool:
         limit = runner.timeout_s if self.timeout_s is None else self.timeout_s
         if limit is None:
             return await self._run(keywords, runner)
-        # A task of its own: a function that ignores its cancellation is left behind, as a blocked thread is.
+        # In an asyncio task of its own: a function that ignores its cancellation is abandoned, like a blocked thread.
         work = asyncio.ensure_future(self._run(keywords, runner))
         try:
             done, _ = await asyncio.wait([work], timeout=limit)
@@ -296,7 +297,7 @@ class Tool:
             with self._failures:
                 return await self.fn(**keywords)
         result = await runner.run(functools.partial(self._call_on_thread, keywords))
-        if inspect.isawaitable(result):  # A sync function may hand out a coroutine, as many decorators do.
+        if inspect.isawaitable(result):  # A sync function may return a coroutine, as many decorators do.
             with self._failures:
                 return await result
         return result
@@ -309,7 +310,7 @@ class Tool:
         kind = type(result).__name__
         try:
             result = self.arguments.result.checked(result)
-        except Exception as error:  # A type of the tool's may bring validators that raise others.
+        except Exception as error:  # The tool's own types may have validators that raise other exceptions.
             raise ToolFailedError(
                 f"Tool '{self.name}' returned a {kind} that {said(error)}", tool=self.name, result_type=kind
             ) from error
@@ -317,7 +318,7 @@ class Tool:
             return result
         try:
             return json_value.normalize(result)
-        except Exception as error:  # A result may bring a `to_dict` of its own, which may raise anything.
+        except Exception as error:  # A result may have its own `to_dict`, which may raise anything.
             raise ToolFailedError(
                 f"Tool '{self.name}' returned a {kind} that cannot become JSON: {said(error)}",
                 tool=self.name,
@@ -326,14 +327,14 @@ class Tool:
 
 
 CLEANUP_S = 1.0
-"""How long a canceled async function may take to let go of what it holds before it is left behind."""
+"""How long a canceled async function may take to end before it is abandoned, in seconds."""
 
-# Calls that were given up and have not ended: a task that nobody refers to may be collected while it runs.
+# Abandoned calls that have not ended, because an unreferenced asyncio task may be garbage-collected while it runs.
 _left_behind: "set[asyncio.Task[Any]]" = set()
 
 
 async def _give_up(work: "asyncio.Task[Any]") -> None:
-    # Noted before the wait, which may be canceled itself.
+    # Added before the wait, which may be canceled itself.
     _left_behind.add(work)
     work.add_done_callback(_forget)
     work.cancel()
@@ -343,7 +344,7 @@ async def _give_up(work: "asyncio.Task[Any]") -> None:
 def _forget(work: "asyncio.Task[Any]") -> None:
     _left_behind.discard(work)
     if not work.cancelled():
-        work.exception()  # asked for, so that the loop does not report it as lost
+        work.exception()  # retrieve the exception, so that the loop does not report it
 
 
 def _checked_name(fn: Callable[..., Any], name: str | None) -> str:
@@ -365,12 +366,12 @@ def _refuse_uncallable(name: str, fn: Callable[..., Any]) -> None:
 
 
 def _is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
-    """Whether `test` holds for `fn` or for the function that a person wrote under it, decorators excepted."""
+    """Whether `test` holds for `fn` or for the function under its decorators."""
     fn = without_partials(fn)
     return test(fn) or test(type(fn).__call__)
 
 
 def _words(tool: str, what: str, words: Iterable[str] | None) -> list[str]:
-    if isinstance(words, str):  # It is an iterable of its letters, and never meant so.
+    if isinstance(words, str):  # A string is an iterable of its letters, which is never intended.
         raise TypeError(f"Tool '{tool}': {what} must be a list of texts, not one text")
     return list(words or ())

@@ -1,4 +1,4 @@
-"""The tools of one agent by name, and the threads that its sync ones share; policy is not decided here."""
+"""The tools of one agent by name, and the threads of its sync tools."""
 
 import difflib
 import inspect
@@ -13,14 +13,14 @@ from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import BaseTool, Tool
 
 MAX_NAME_CHARS = 128
-"""No tool has a longer name, so a longer one is neither compared nor repeated in full."""
+"""Maximum length of a tool's name. A longer text is not compared, and shortened in errors."""
 
 
 class Toolbox:
-    """Tools by name, in the order in which they came.
+    """Tools by name, in the order of their registration.
 
     Args:
-        runner: Threads for sync tools, shared with others and closed by whoever made it; one of its own when absent.
+        runner: Threads for sync tools, which the creator closes; by default the toolbox has its own.
     """
 
     def __init__(self, runner: ToolRunner | None = None) -> None:
@@ -39,7 +39,7 @@ class Toolbox:
         return len(self._tools)
 
     def add(self, tool: BaseTool | Callable[..., Any]) -> Tool:
-        """Take a tool, or make one from a function; a tool of the same name is replaced.
+        """Add a tool or a function. A tool with the same name is replaced.
 
         A tool of another kind is wrapped: its arguments, limit and result are checked like those of a function.
         """
@@ -48,10 +48,10 @@ class Toolbox:
         return taken
 
     def get(self, name: str) -> Tool:
-        """The tool of that name.
+        """Return the tool with that name.
 
         Raises:
-            ToolRejectedError: `unknown_tool`; the suggestion names the nearest one.
+            ToolRejectedError: `unknown_tool`; suggests the most similar name.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -59,16 +59,16 @@ class Toolbox:
         return tool
 
     def skills(self) -> list[AgentSkill]:
-        """One entry of the agent's card per tool."""
+        """Return the skills of all tools for the agent's card."""
         return [tool.skill() for tool in self._tools.values()]
 
     def describe(self, after: str = "") -> Iterator[ToolDescription]:
-        """What callers are told about each tool, ordered by name; only those whose name comes after `after`."""
+        """Return the descriptions of the tools with a name after `after`, ordered by name."""
         for name in sorted(name for name in self._tools if name > after):
             yield self._tools[name].describe(self.runner.timeout_s)
 
     async def call(self, name: str, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
-        """Find, validate, run. Raises what `get` and `Tool.call` raise."""
+        """Call a tool by name. Raises as `get` and `Tool.call`."""
         return await self.get(name).call(arguments, context=context, runner=self.runner)
 
     async def aclose(self) -> None:
@@ -87,10 +87,10 @@ class Toolbox:
 
 
 def as_tool(tool: BaseTool | Callable[..., Any]) -> Tool:
-    """Return a Tool as it is, and make one from a function or from a tool of another kind."""
+    """Return a Tool unchanged, or create one from a function or another kind of tool."""
     if isinstance(tool, Tool):
         return tool
-    # A class has all the attributes that its objects have, and is no tool.
+    # A class has the attributes of its objects, but is not a tool.
     if inspect.isclass(tool) or not isinstance(tool, BaseTool):
         return Tool.from_callable(tool)
     return Tool.from_callable(
