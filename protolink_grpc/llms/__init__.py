@@ -1,4 +1,4 @@
-"""Language models behind one port, and the inference loop that turns their answers into checked actions."""
+"""Language models behind one interface, and the inference loop."""
 
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.factory import create_llm

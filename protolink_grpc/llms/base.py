@@ -1,4 +1,4 @@
-"""LLM: a language model as users hold it. Providers implement `generate`; everything else is the same for all of them."""
+"""LLM: the base class of language models. Providers implement `generate`; everything else is common."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,14 +38,14 @@ _SUMMARIZE = (
 
 @checks_arguments
 class LLM(ABC):
-    """A model of one provider, with a conversation of its own for use outside of an agent.
+    """A model of one provider, with its own conversation for use without an agent.
 
     Args:
         provider: Short name, for instance `openai`.
-        model: As the provider names it.
+        model: The provider's name of the model.
 
     Attributes:
-        profile: What is known about the model: window, prices, how it counts.
+        profile: Facts about the model: context window, prices, token counts.
     """
 
     native_tools: bool = False
@@ -61,20 +61,20 @@ class LLM(ABC):
         """As `llms.port.LanguageModel.generate`."""
 
     async def aclose(self) -> None:  # noqa: B027 -- a model without connections has nothing to close
-        """Let go of the connections of the running event loop; the next call opens them again."""
+        """Close the connections of the running event loop. The next call opens new ones."""
 
     @property
     def history(self) -> ConversationHistory:
-        """The conversation that `infer` goes on with when it is given none. Agents keep theirs elsewhere."""
+        """The conversation that `infer` continues by default. Agents store theirs in their state."""
         return self._history
 
     @property
     def sync(self) -> SyncLLM:
-        """The same verbs for code without an event loop."""
+        """The same methods, blocking, for code without an event loop."""
         return SyncLLM(self)
 
     def configure_metrics(self, profile: LLMModelProfile | None = None, **fields: Any) -> LLMModelProfile:
-        """Say what is known about the model: a whole profile, or some fields of the one that it has."""
+        """Set facts about the model: a whole profile, or some fields of the current one."""
         self.profile = replace(profile or self.profile, **fields)
         return self.profile
 
@@ -94,23 +94,23 @@ class LLM(ABC):
         flow_prompt: str = "",
         settings: InferSettings | None = None,
     ) -> JsonValue:
-        """Answer a question with the help of tools and agents, without an agent around it: no policy, no approvals, no log.
+        """Answer a question with tools and agents, without an agent, and therefore without policy, approvals and log.
 
-        A turn that succeeds is added to the conversation, whole; one that fails leaves it as it was.
+        A successful turn is added to the conversation. A failed one does not change it.
 
         Args:
-            tools: By name: tools, or functions to make them of.
-            agent_callback: Asked for each delegation; without it no agents are offered.
-            agent_cards: The agents that can be delegated to.
-            streaming: Also pass on pieces of the answer, as `llm_chunk`.
-            event_callback: Gets `llm_step`, `context_prepared`, `llm_call_started`, `llm_chunk`, `llm_call_completed`,
-                `llm_action`, `tool_start`, `tool_result`, `llm_parse_error`, `llm_retry`, `budget_warning`,
-                `budget_exceeded` and `llm_final`, as dicts.
-            run_context: Its budget is enforced; without a bound of its own the loop ends after `DEFAULT_MAX_STEPS`.
-            history: The conversation to go on with; `self.history` when absent. System messages in it are instructions.
-            output_schema: JSON Schema of the answer, or a type that has one; text when absent. The model gets it as data.
-            instructions: The system prompt, before what the history says.
-            flow_prompt: More of the system prompt: the place of this question in a flow.
+            tools: Tools or functions by name.
+            agent_callback: Called for each delegation; without it the model cannot delegate.
+            agent_cards: The agents for delegation.
+            streaming: Also pass the text of the answer while it is produced, as `llm_chunk`.
+            event_callback: Called with dicts of the types `llm_step`, `context_prepared`, `llm_call_started`, `llm_chunk`,
+                `llm_call_completed`, `llm_action`, `tool_start`, `tool_result`, `llm_parse_error`, `llm_retry`, `budget_warning`,
+                `budget_exceeded` and `llm_final`.
+            run_context: Its budget is enforced. Without a limit of steps, the loop ends after `DEFAULT_MAX_STEPS`.
+            history: The conversation to continue; by default `self.history`. System messages in it are instructions.
+            output_schema: JSON Schema of the answer, or a type with one; by default the answer is text. The model gets it as data.
+            instructions: The system prompt, before that of the history.
+            flow_prompt: Further system prompt: the position of this question in a flow.
 
         Returns:
             The answer: text, or a JSON value that satisfies `output_schema`.
@@ -149,13 +149,13 @@ class LLM(ABC):
         history: ConversationHistory | None = None,
         **fields: Any,
     ) -> HistoryCompactionResult:
-        """Make a conversation smaller, `self.history` when none is given; `fields` are those of a HistoryCompactionRequest.
+        """Compact a conversation, by default `self.history`. `fields` are those of a HistoryCompactionRequest.
 
-        What is said while a summary is being written stays as it is.
+        Messages that are added while a summary is created are kept.
 
         Raises:
-            InvalidArgumentError: A field is wrong; names it.
-            ModelError: The model gave no summary; nothing has changed.
+            InvalidArgumentError: A field is invalid; names it.
+            ModelError: The model returned no summary. Nothing has changed.
         """
         asked = replace(request, **fields) if request else HistoryCompactionRequest(**fields)
         conversation = self._history if history is None else history
@@ -173,13 +173,13 @@ class LLM(ABC):
                 )
         now = conversation.messages
         if [id(each) for each in now[: len(before)]] != [id(each) for each in before]:
-            after, now = before, before  # another compaction, or a reset, was faster: it stands
+            after, now = before, before  # another compaction or a reset was faster and is kept
         else:
             conversation.replace([*after, *now[len(before) :]])
         return HistoryCompactionResult.of(asked.strategy, before, after, count)
 
     async def summarize(self, messages: Sequence[LLMMessage], max_tokens: int = 512) -> str:
-        """A summary of a conversation by one call of the model that knows nothing else.
+        """Summarize a conversation with one call of the model, without further context.
 
         Raises:
             ModelError: The provider failed, or the answer is empty.

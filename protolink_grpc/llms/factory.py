@@ -1,4 +1,4 @@
-"""create_llm: a model by the name of its provider. Nothing is asked of a network here, and no provider's package is imported."""
+"""create_llm: creates a model by the name of its provider, without network access and without importing the provider's package."""
 
 import difflib
 import inspect
@@ -27,19 +27,19 @@ def create_llm(
     metrics_profile: LLMModelProfile | None = None,
     **settings: Any,
 ) -> LLM:
-    """A language model of a provider.
+    """Create a language model.
 
     Args:
-        provider: `mock`, `scripted`, or one of `providers.PROVIDERS`; also `provider:model`, cut at the first colon.
-        model: As the provider names it. Case, slashes and colons are kept.
-        base_url: Of another server that speaks the provider's format; None is the provider's own, or the usual local port.
-        api_key: None reads the provider's environment variable. A server at a `base_url` of yours may need none.
-        metrics_profile: What is known about the model; its provider and model are filled in where it leaves them open.
-        settings: Those of MockLLM, ScriptedLLM or PydanticAILLM, by name.
+        provider: `mock`, `scripted`, or one of `providers.PROVIDERS`; also `provider:model`, split at the first colon.
+        model: The provider's name of the model, unchanged.
+        base_url: URL of another server with the provider's API; None means the provider's server, or the usual local port.
+        api_key: None reads the provider's environment variable. A server at `base_url` may need none.
+        metrics_profile: Facts about the model. Its provider and model are filled in if they are empty.
+        settings: Settings of MockLLM, ScriptedLLM or PydanticAILLM by name.
 
     Raises:
-        InvalidArgumentError: Nothing has this name, or something that is needed is missing; `field` says which argument.
-        ModelError: The extra that the provider needs is not installed.
+        InvalidArgumentError: The provider is unknown, or a required argument is missing; names the field.
+        ModelError: The provider's extra is not installed.
     """
     name, model = _names(provider, model)
     if name in _LOCAL:

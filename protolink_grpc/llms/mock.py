@@ -1,4 +1,4 @@
-"""Models that need no network: MockLLM answers by rules, ScriptedLLM by a script. Neither knows a provider nor keeps a clock.
+"""Offline models: MockLLM answers by rules, ScriptedLLM follows a script.
 
 An answer is a text (final), or a dict in the shape of an action: `{"type": "final", "content": ...}`,
 `{"type": "tool_call", "tool": ..., "args": {...}}`, `{"type": "agent_call", "agent": ..., "action": "infer", "prompt": ...}` or
@@ -24,7 +24,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 
 PIECE_CHARS = 24
-"""Length of a TextChunk: short enough that a sentence comes in several."""
+"""Length of a TextChunk: short enough that a sentence has several."""
 
 ACTION_TYPES = ("final", "tool_call", "agent_call")
 
@@ -38,14 +38,14 @@ Step = Answer | Exception | Callable[[ModelRequest], "Answer | Exception | Await
 class MockLLM(LLM):
     """A model for examples and tests that answers by rules.
 
-    The first rule that has an answer gives it: `response_callback`, then the next of `sequential_responses`, then the first entry
-    of `mock_responses` whose key is part of what was said last (by the user or by a tool), then `default_response`.
+    The first rule with an answer is used: `response_callback`, the next of `sequential_responses`, the first entry of
+        `mock_responses` whose key is part of the last text of the user or a tool, `default_response`.
 
     Args:
-        mock_responses: Part of a prompt -> answer. An empty key fits every prompt.
-        sequential_responses: Answers in the order of the calls, whoever makes them. When they are used up the next rule answers.
-        response_callback: Gets the last user's or tool's text; None leaves the answer to the next rule.
-        native_tools: False writes every answer as the JSON text of an action, as models without native tool calls are told to.
+        mock_responses: Answers by a part of the prompt. An empty key matches every prompt.
+        sequential_responses: Answers in the order of all calls. After the last one, the next rule is used.
+        response_callback: Called with the last text of the user or a tool; a result of None means that the next rule is used.
+        native_tools: False writes every answer as the JSON text of an action, as for models without native tool calls.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class MockLLM(LLM):
 
 @checks_arguments
 class ScriptedLLM(LLM):
-    """A model that plays a script: one step for each answer of a turn.
+    """A model that follows a script: one step for each answer of a turn.
 
-    Which step it is follows from the conversation alone (how many answers the model has given since the user's last message), so
-    calls may come in any order, from several tasks at once, or from a new process that goes on where another one died: the same
-    point of a conversation always gets the same answer. Each turn plays the script from its beginning.
+    The step depends only on the conversation (the number of answers since the user's last message), so that calls may come from
+    several tasks, or from a new process after a crash: the same point of a conversation always has the same answer. Each turn
+    starts the script again.
 
     Args:
-        steps: What to answer. A sequence of dicts is one answer with several tool calls. An exception is raised in place of the
-            answer that follows it, once in each turn, as a provider that recovers; without an answer after it, always. A callable
-            gets the request and gives a step, or an awaitable of one.
-        native_tools: False writes dicts as JSON text and offers no tool calls. Texts are given as they are, broken ones too.
+        steps: The answers. A sequence of dicts is one answer with several tool calls. An exception is raised before the following
+            answer once in each turn, or always if no answer follows. A callable is called with the request and returns a step or
+            an awaitable.
+        native_tools: False writes dicts as JSON text and uses no tool calls. Texts are unchanged, even if they are invalid.
 
     Attributes:
-        requests: What was asked, oldest first, as it was when it was asked.
+        requests: Copies of the requests, oldest first.
     """
 
     def __init__(self, steps: Sequence[Step], native_tools: bool = True, *, model: str = "script") -> None:
@@ -113,7 +113,7 @@ class ScriptedLLM(LLM):
         self._failed: Counter[tuple[str, int]] = Counter()
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
-        """As `llms.port.LanguageModel.generate`. Raises ModelError when the script is over."""
+        """As `llms.port.LanguageModel.generate`. Raises ModelError at the end of the script."""
         self.requests.append(replace(request, messages=tuple(request.messages)))
         step = self._step(request)
         if callable(step):
@@ -137,16 +137,16 @@ class ScriptedLLM(LLM):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One position of a script: what is raised there first, then the answer; without one the last failure is raised for ever."""
+    """One position of a script: errors to raise first, then the answer. Without an answer the last error is always raised."""
 
     failures: tuple[Exception, ...]
     step: Step | None
 
 
 def place(messages: Sequence[LLMMessage]) -> tuple[str, int]:
-    """Where a conversation stands: the id of the message that opened the turn, and how many answers the model gave since.
+    """The position in a conversation: the id of the message that started the turn, and the number of answers since then.
 
-    What the inference loop writes in the user's role (results under the JSON contract, corrections, notes) opens no turn.
+    Messages that the inference loop writes in the user role (results, corrections, notes) do not start a turn.
     """
     answers = 0
     for message in reversed(messages):
@@ -192,7 +192,7 @@ async def _called(
 
 
 def _check(answer: object, field: str) -> None:
-    """Refuses what could never be an answer, when the model is made rather than in the middle of a run."""
+    """Check that a step can be an answer, when the model is created."""
     actions = [answer] if isinstance(answer, Mapping) else answer
     if isinstance(answer, (str, ModelResponse)):
         return
@@ -207,7 +207,7 @@ def _check(answer: object, field: str) -> None:
 
 
 def _action_in(text: str) -> Mapping[str, Any] | None:
-    """The action that a text is the JSON of, if it is one."""
+    """Parse the JSON of an action, or return None."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -237,7 +237,10 @@ def _response(answer: Answer, request: ModelRequest, model: str, native: bool) -
 
 
 def _native(actions: Sequence[Mapping[str, Any]], base: int) -> tuple[str, tuple[ModelToolCall, ...]]:
-    """Text and tool calls of an answer. Ids follow from the length of the conversation: unique in it, equal when asked again."""
+    """The text and tool calls of an answer.
+
+    Ids depend on the length of the conversation: unique there, and the same in a repetition.
+    """
     texts: list[str] = []
     calls: list[ModelToolCall] = []
     ids = (f"call_{base}_{index}" for index in count())
@@ -284,7 +287,7 @@ def _json(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Mappings that are no dicts, for json."""
+    """Convert mappings other than dicts, for json."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")

@@ -1,7 +1,7 @@
-"""The port of language models: what the inference loop asks of one, and the values that cross it. No provider is named here.
+"""The interface of language models, independent of providers.
 
-One verb, `generate`: a prompt in, pieces of an answer out, the whole answer last. Whoever calls it decides about retries, budgets
-and what the answer means.
+It has one method, `generate`: from a prompt to pieces of an answer, and the complete answer last. Retries, budgets and the
+meaning of the answer are left to the caller.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -13,11 +13,11 @@ from protolink_grpc.models.conversation import LLMMessage
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it.
+    """The description of a tool for a model.
 
     Args:
         input_schema: JSON Schema of the arguments, an object.
-        read_only: A call changes nothing: several of one answer may run side by side.
+        read_only: Whether a call has no effects, so that several calls of one answer may run concurrently.
     """
 
     name: str
@@ -28,11 +28,11 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelToolCall:
-    """A tool that a model asks for.
+    """A tool call that a model requests.
 
     Args:
-        call_id: As the provider names it; a new one where it has none.
-        raw: The arguments as the model wrote them, where they are no JSON object; `arguments` is empty then.
+        call_id: The provider's id, or a new one if it has none.
+        raw: The arguments as text if they are not a JSON object; `arguments` is then empty.
     """
 
     name: str
@@ -43,12 +43,12 @@ class ModelToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What a call used. None means unknown, never zero.
+    """The usage of a call. None means unknown.
 
     Args:
-        details: Further counts, by the provider's names.
-        cached_input_tokens: Those of `input_tokens` that the provider took from its cache.
-        reasoning_tokens: Those of `output_tokens` that the model used to reason.
+        details: Further counts with the provider's names.
+        cached_input_tokens: The part of `input_tokens` from the provider's cache.
+        reasoning_tokens: The part of `output_tokens` for reasoning.
     """
 
     input_tokens: int | None = None
@@ -63,12 +63,12 @@ class ModelRequest:
     """One prompt.
 
     Args:
-        system: Instructions of the agent's author. What tools, peers and users say is never in here.
+        system: Instructions of the agent's author, without text from tools, peers and users.
         messages: The conversation, oldest first, without system messages.
-        tools: What the model may call natively; empty for models without native tool calls.
-        output_schema: JSON Schema that the final text must satisfy, for models that can enforce one. The caller checks it anyhow.
-        max_output_tokens: Bound of the answer; None leaves it to the provider.
-        timeout_s: Bound of the whole call in seconds; None means none.
+        tools: The tools for native tool calls; empty for models without them.
+        output_schema: JSON Schema of the final text, for models that can enforce one. The caller checks it in any case.
+        max_output_tokens: Maximum length of the answer; None means the provider's default.
+        timeout_s: Timeout of the whole call in seconds; None means no timeout.
     """
 
     system: str
@@ -89,12 +89,12 @@ class TextChunk:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """A whole answer, always the last item of a call.
+    """The complete answer, always the last item of a call.
 
     Args:
-        text: All of its text.
-        finish_reason: `stop`, `tool_calls`, `length`, `content_filter`, or what the provider says; empty means unknown.
-        model: The model that answered, as the provider names it.
+        text: Its complete text.
+        finish_reason: `stop`, `tool_calls`, `length`, `content_filter`, or another value of the provider; empty means unknown.
+        model: The provider's name of the model that answered.
     """
 
     text: str = ""
@@ -108,7 +108,7 @@ ModelItem = TextChunk | ModelResponse
 
 
 class LanguageModel(Protocol):
-    """A model behind one verb. Several calls may be under way at once, on any event loop."""
+    """A language model. It is called concurrently and from any event loop."""
 
     @property
     def provider(self) -> str: ...
@@ -116,17 +116,18 @@ class LanguageModel(Protocol):
     def model(self) -> str: ...
     @property
     def native_tools(self) -> bool:
-        """Whether it takes `ModelRequest.tools`; else the caller puts a JSON contract into the instructions."""
+        """Whether it supports `ModelRequest.tools`. Otherwise the instructions describe actions as JSON."""
         ...
 
     def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
-        """Answer a prompt: any number of TextChunks, then exactly one ModelResponse whose text is the chunks put together.
+        """Answer a prompt: yield any number of TextChunks, then one ModelResponse whose text is that of all chunks.
 
-        Closing the iterator gives the call up.
+        Closing the iterator cancels the call.
 
         Raises:
-            ModelUnavailableError: Overloaded, rate limited, not reachable: worth another try, after `retry_after_s` if it says so.
-            ModelTimeoutError: `timeout_s` is over.
-            ModelError: The provider refused: a wrong key, an unknown model, a prompt that it does not take.
+            ModelUnavailableError: The provider is overloaded, rate limited or unreachable. Retry after `retry_after_s`, if it is
+                set.
+            ModelTimeoutError: `timeout_s` has passed.
+            ModelError: The provider refused: an invalid key, an unknown model, an invalid prompt.
         """
         ...

@@ -1,4 +1,4 @@
-"""What is known about a model: its window, its prices, how it counts. There is no catalogue: prices change, so users say them."""
+"""Facts about a model: its context window, prices and token counts. Users set them, because prices change."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from protolink_grpc.models.cost import is_currency
 from protolink_grpc.models.json_value import plain
 
 CHARS_PER_TOKEN = 4
-"""English prose under the tokenizers of the large models has about this many; other texts have fewer."""
+"""Characters per token of English text with the tokenizers of large models; other texts have fewer."""
 
 
 def estimate_tokens(text: str) -> int:
-    """How many tokens a text has, roughly: one per four characters, rounded up."""
+    """Estimate the tokens of a text: one per four characters, rounded up."""
     return -(-len(text) // CHARS_PER_TOKEN)
 
 
@@ -26,13 +26,13 @@ class LLMModelProfile:
     """Facts about one model. None means unknown.
 
     Args:
-        context_window: Tokens that prompt and answer may have together.
+        context_window: Maximum tokens of prompt and answer together.
         input_cost_per_million: Price of a million prompt tokens, in `currency`.
         output_cost_per_million: Price of a million tokens of answers, in `currency`.
         supports_tools: Whether the model calls tools natively.
-        supports_streaming: Whether answers come in pieces.
+        supports_streaming: Whether answers are streamed.
         supports_structured_output: Whether the provider can enforce a JSON Schema.
-        supports_vision: Whether the model sees images.
+        supports_vision: Whether the model accepts images.
         tokenizer: Counts the tokens of a text. Called for every new text of a prompt, so it must be fast and must not block.
     """
 
@@ -60,18 +60,18 @@ class LLMModelProfile:
             raise InvalidArgumentError("must be three capital letters of ISO 4217", field="currency")
 
     def estimate_tokens(self, text: str) -> int:
-        """How many tokens a text has, by the profile's tokenizer where it has one."""
+        """Count the tokens of a text with the tokenizer, or estimate them."""
         return self.tokenizer(text) if self.tokenizer else estimate_tokens(text)
 
     def cost_micros(self, usage: ModelUsage) -> int | None:
-        """What a call cost, in millionths of `currency`; None unless every price and count that matters is known."""
+        """The cost of a call in millionths of `currency`, or None if a required price or count is unknown."""
         # A price per million tokens is, per token, the same number of millionths.
         read = _cost(usage.input_tokens, self.input_cost_per_million)
         written = _cost(usage.output_tokens, self.output_cost_per_million)
         return None if read is None or written is None else round(read + written)
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as JSON; a tokenizer is code and stays out."""
+        """The facts as JSON, without the tokenizer."""
         return {
             "context_window": self.context_window,
             "input_cost_per_million": self.input_cost_per_million,
