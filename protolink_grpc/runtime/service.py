@@ -47,6 +47,9 @@ from protolink_grpc.storage.webhooks import WebhookRows
 
 log = get_logger(__name__)
 
+READERS_WAIT_S = 1.0
+"""How long a stop waits for readers that have not read all events yet, in seconds."""
+
 
 @checks_arguments
 @dataclass(frozen=True, slots=True)
@@ -278,6 +281,7 @@ class TaskService:
         await self._release_left()
         if self._run_saver is not None:
             await self._run_saver.finish(max(grace_s, 1.0))
+        await self._watching.finish(min(grace_s, READERS_WAIT_S))
         self._stopped = True
         for _ in range(2):
             # Readers that have just checked `is_stopped` begin to wait in the next iterations of the loop. `close` wakes them.
@@ -345,6 +349,7 @@ class TaskService:
                 raise run.failure
             if run.live.fold.is_settled:
                 return run.live.fold
+        self._watching.enter()
         try:
             while True:
                 head = await self.store.head(turn.task_id)
@@ -357,6 +362,8 @@ class TaskService:
             if self._stopped:  # and its store closed
                 raise self._watching.stopped_error() from None
             raise
+        finally:
+            self._watching.leave()
 
     async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
         """Accept a request and return after it is committed to the log.

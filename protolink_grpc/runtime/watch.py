@@ -5,6 +5,7 @@ A writer never waits for a reader. A reader is one generator for its whole strea
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from protolink_grpc.errors import StoreError, UnavailableError
@@ -56,6 +57,9 @@ class LogWatcher:
         self._batch_events = batch_events
         self._runs_here = runs_here
         self._is_stopped = is_stopped
+        self._reading = self._waiting = 0
+        self._all_wait: asyncio.Event | None = None
+        """Set when each reader waits for its log to grow; None until `finish` is called."""
 
     async def batches(
         self, find_start: Callable[[], Awaitable[ReadStart | None]], stop_at: StopAt, *, deltas: bool
@@ -73,6 +77,7 @@ class LogWatcher:
             UnavailableError: The service was stopped during a pull.
         """
         growth: asyncio.Task[None] | None = None
+        self.enter()
         try:
             start = await find_start()
             if start is None:
@@ -127,9 +132,37 @@ class LogWatcher:
             raise
         finally:
             await _end_growth(growth)
+            self.leave()
+
+    def enter(self) -> None:
+        """Count a reader, until it calls `leave`: `finish` waits for it."""
+        self._reading += 1
+
+    def leave(self) -> None:
+        self._reading -= 1
+        self._notice_wait()
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait until each reader has all stored events, at most `timeout_s` seconds. Called before the store is closed.
+
+        Otherwise a reader that has just been woken by the last event of its task would find the store closed.
+        """
+        for _ in range(3):
+            # Readers that an append has woken run in the next iterations of the loop: the wait, its task, the reader.
+            await asyncio.sleep(0)
+        self._all_wait = asyncio.Event()
+        self._notice_wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._all_wait.wait()
+        self._all_wait = None
+
+    def _notice_wait(self) -> None:
+        if self._all_wait is not None and self._waiting >= self._reading:
+            self._all_wait.set()
 
     async def wait_growth(self, task_id: str, after: int) -> None:
-        """Wait until the log has events after a position.
+        """Wait until the log has events after a position. Called between `enter` and `leave`.
 
         Raises:
             UnavailableError: The service was stopped: the log does not grow in this process any more.
@@ -137,7 +170,12 @@ class LogWatcher:
         # Checked before the wait, too: a store that others still use stays open, and wakes only readers that wait when the
         # service leaves it.
         self._require_running()
-        await self._store.wait(task_id, after)
+        self._waiting += 1
+        self._notice_wait()
+        try:
+            await self._store.wait(task_id, after)
+        finally:
+            self._waiting -= 1
         self._require_running()
 
     def stopped_error(self) -> UnavailableError:

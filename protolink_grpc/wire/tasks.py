@@ -536,7 +536,7 @@ def encode_artifact(artifact: Artifact) -> bytes:
     texts: list[bytes] = []
     for part in artifact.parts:
         content = part.content
-        if part.type != "text" or type(content) is not str or part.metadata or part.media_type:
+        if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:
             return ARTIFACT.to_pb(artifact).SerializeToString()
         try:
             raw = content.encode()
@@ -568,7 +568,7 @@ def encode_message(message: Message) -> bytes:
         return message_to_pb(message).SerializeToString()
     for part in message.parts:
         content = part.content
-        if part.type != "text" or type(content) is not str or part.metadata or part.media_type:
+        if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:
             return message_to_pb(message).SerializeToString()
         try:
             raw = content.encode()

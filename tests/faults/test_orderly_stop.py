@@ -1,6 +1,7 @@
 """A stop on purpose loses no more than a crash would: what can be begun or resumed later is left to the next start."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.wire.events import event_from_frame
 
 PATIENCE_S = 20.0
 
@@ -139,3 +141,28 @@ async def test_who_watches_a_task_that_is_left_is_told_that_the_agent_stopped(st
             await more
     await watch.aclose()
     await store.close()
+
+
+class BusyDisk(SQLiteStore):
+    """A store whose reads begin late."""
+
+    async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
+        await asyncio.to_thread(time.sleep, 0.05)
+        return await super().read(task_id, after, limit)
+
+
+async def test_who_watches_a_run_that_ends_within_the_grace_reads_its_last_event(tmp_path: Path) -> None:
+    desk = Desk(BusyDisk(tmp_path / "tasks.db"), "lost")
+    at_work, _ = await desk.fill()
+    states: list[TaskState | None] = []
+
+    async def read() -> None:
+        async for batch in desk.service.watch("at work", "ann"):
+            states.extend(event_from_frame(frame).state for frame in batch)
+
+    reading = asyncio.create_task(read())
+    desk.go.set()
+    await desk.service.stop(grace_s=PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
+        await reading
+    assert states[-1] is TaskState.COMPLETED is (await at_work).state

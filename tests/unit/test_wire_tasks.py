@@ -69,7 +69,9 @@ def test_every_message_comes_back_equal(message: Message) -> None:
 
 
 plain_messages = st.builds(
-    replace, messages, parts=st.lists(st.builds(Part, st.just("text"), st.text(max_size=300)), max_size=3)
+    replace,
+    messages,
+    parts=st.lists(st.builds(Part, st.just("text"), st.text(max_size=300), st.sampled_from([None, {}])), max_size=3),
 )
 
 
