@@ -77,9 +77,8 @@ class LogWatcher:
             UnavailableError: The service was stopped during a pull.
         """
         growth: asyncio.Task[None] | None = None
-        self.enter()
         try:
-            start = await find_start()
+            start = await self._begin(find_start)
             if start is None:
                 return
             task_id, after, end, is_first = start.task_id, start.after, start.end, True
@@ -131,8 +130,20 @@ class LogWatcher:
                 raise self.stopped_error() from None
             raise
         finally:
-            await _end_growth(growth)
-            self.leave()
+            await self._end(growth)
+
+    async def _begin(self, find_start: Callable[[], Awaitable[ReadStart | None]]) -> ReadStart | None:
+        self.enter()
+        return await find_start()
+
+    async def _end(self, growth: "asyncio.Task[None] | None") -> None:
+        if growth is not None:
+            if not growth.done():
+                growth.cancel()
+                await asyncio.wait([growth])
+            if not growth.cancelled():
+                growth.exception()  # retrieved, so that asyncio does not log it
+        self.leave()
 
     def enter(self) -> None:
         """Count a reader, until it calls `leave`: `finish` waits for it."""
@@ -200,13 +211,3 @@ def _cut_at_end(frames: list[bytes], stop_at: StopAt) -> tuple[list[bytes], bool
             if settles(frame):
                 return frames[: index + 1], True
     return frames, is_final(frames[-1])
-
-
-async def _end_growth(growth: "asyncio.Task[None] | None") -> None:
-    if growth is None:
-        return
-    if not growth.done():
-        growth.cancel()
-        await asyncio.wait([growth])
-    if not growth.cancelled():
-        growth.exception()  # retrieved, so that asyncio does not log it
