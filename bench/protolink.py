@@ -17,7 +17,6 @@ from bench.load import Call, channel_to, closed_loop, measured, message, unary
 from bench.plan import Plan, say
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
-from bench.send import at_design_speed
 from bench.web_load import connections_to, pool_to, post
 from protolink_grpc.models.ids import new_message_id, new_task_id
 
@@ -177,7 +176,7 @@ async def protolink(plan: Plan) -> list[Row]:
             row = row_of(case, "requests", mine, samples["protolink.floor"])
             row.in_flight, row.bytes = IN_FLIGHT, BYTES
             if case != "protolink.floor":
-                at_design_speed(row.demand(f"<= {BAR_US:g} us", row.server_cpu_us, at_most=BAR_US))
+                row.demand_us(BAR_US)
             rows.append(row)
     return rows + await _streams(plan)
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+DESIGN_FLOOR_US = 156.0
+"""Server CPU per request of the bare gRPC floor on the machine for which the bars in microseconds were set."""
+
 
 @dataclass(slots=True)
 class Sample:
@@ -79,6 +82,20 @@ class Row:
             share = 100 * (measured / (at_most or at_least) - 1)
             self.missed_by = f"{self.missed_by}; {share:+.0f} %" if self.missed_by else f"{share:+.0f} %"
         return self
+
+    def demand_us(self, bar_us: float, ratio: float | None = None) -> "Row":
+        """Hold the server CPU per request against a bar, scaled to a machine on which the floor takes `DESIGN_FLOOR_US`.
+
+        Args:
+            ratio: Server CPU over that of the bare gRPC floor in the same rounds; by default `cpu_ratio_to_floor`.
+        """
+        ratio = self.cpu_ratio_to_floor if ratio is None else ratio
+        if ratio is None:
+            return self
+        scaled = ratio * DESIGN_FLOOR_US
+        note = f"{scaled:.0f} us where the floor takes {DESIGN_FLOOR_US:.0f} us"
+        self.note = f"{self.note}; {note}" if self.note else note
+        return self.demand(f"<= {bar_us:g} us, scaled by the floor", scaled, at_most=bar_us)
 
     def as_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
