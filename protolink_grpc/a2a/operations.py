@@ -395,7 +395,7 @@ class Operations:
         self._demand(asked, RESPOND)
         after = fold.sequence
         await self._service.respond(decision, owner, any_etag=True)
-        return Turn(fold.task_id, after, self._service.run_of(fold.task_id))
+        return self._service.turn_after(fold.task_id, after)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 

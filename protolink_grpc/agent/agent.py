@@ -365,10 +365,10 @@ class Agent(AgentLifecycle):
         Raises:
             TaskNotFoundError: No such task is active here.
         """
-        run = self._service.run_of(task_id) if self._service is not None else None
-        if run is None:
+        token = self._service.cancellation_token(task_id) if self._service is not None else None
+        if token is None:
             raise TaskNotFoundError(f"task {task_id} is not active on {self.card.name}", task_id=task_id)
-        return run.token
+        return token
 
     # -- State ----------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
 from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import Clock, SystemClock
 from protolink_grpc.models.events import CancelRequested
 from protolink_grpc.models.fold import TaskFold
@@ -316,9 +317,10 @@ class TaskService:
         """Number of runs that hold a slot, and number of runs that wait for one."""
         return self._slots.busy, self._slots.queued
 
-    def run_of(self, task_id: str) -> Run | None:
-        """Return the run of a task in this process, or None."""
-        return self._tasks.runs.get(task_id)
+    def cancellation_token(self, task_id: str) -> CancellationToken | None:
+        """Return the token of a task's run in this process, or None if the task does not run here."""
+        run = self._tasks.runs.get(task_id)
+        return None if run is None else run.token
 
     def owner_of_run(self, task_id: str) -> str | None:
         """Return the principal of a task's run in this process, or None if the task does not run here."""
@@ -391,6 +393,10 @@ class TaskService:
         """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
         return await self._admission.turn_of(request_id, principal)
 
+    def turn_after(self, task_id: str, sequence: int) -> Turn:
+        """Return the turn of a task that continues after a position of its log. The caller has checked the task's owner."""
+        return Turn(task_id, sequence, self._tasks.runs.get(task_id))
+
     def _retire(self, run: Run) -> None:
         error, fold = run.failure, run.live.fold
         task_id = fold.task_id
@@ -426,6 +432,16 @@ class TaskService:
                 raise not_found_error(task_id)
             return run.live.fold
         return (await self._tasks.get(task_id, principal)).fold
+
+    async def get_after(self, turn: Turn, principal: str) -> TaskFold:
+        """Return the task after the last event of a turn. Another caller may have continued it since.
+
+        The log is not read again if the turn has ended the task in this process. Raises TaskNotFoundError as `get`.
+        """
+        fold = turn.run.live.fold if turn.run is not None else None
+        if fold is not None and fold.is_terminal and fold.principal == principal:
+            return fold
+        return await self.get(turn.task_id, principal)
 
     async def head(self, task_id: str, principal: str) -> TaskHead:
         """Return the head of a task, without reading its log. Raises TaskNotFoundError as `get`."""

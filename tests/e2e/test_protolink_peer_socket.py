@@ -17,7 +17,6 @@ from protolink_grpc import Task as OurTask
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits
 from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.runtime.admission import Turn
 
 
 @asynccontextmanager
@@ -117,7 +116,7 @@ async def test_a_peer_that_does_not_answer_pings_is_given_up_and_its_run_goes_on
 async def end_of(world: World, task_id: str) -> str:
     """The state in which a task has settled, when it has."""
     service = await world.agent._own_service()
-    return (await service.settled(Turn(task_id, 0, service.run_of(task_id)))).state
+    return (await service.settled(service.turn_after(task_id, 0))).state
 
 
 async def test_a_frame_over_the_servers_bound_closes_the_connection_and_not_the_server() -> None:

@@ -53,7 +53,7 @@ class Desk:
         await self.service.start()
 
     async def end_of(self, task_id: str) -> TaskFold:
-        attempt = self.service.run_of(task_id)
+        attempt = self.service.turn_after(task_id, 0).run
         if attempt is not None:
             await attempt.wait_ended(PATIENCE_S)
         return await self.service.get(task_id, "ann")

@@ -99,7 +99,7 @@ async def test_a_task_that_another_process_has_taken_over_meanwhile_is_left_to_i
         async def orphans(self, agent_name: str) -> list[TaskHead]:
             found = await super().orphans(agent_name)
             await faster.start()
-            await faster.run_of(turn.task_id).wait_accepted()  # type: ignore[union-attr]  # it has just begun
+            await faster.turn_after(turn.task_id, 0).run.wait_accepted()  # type: ignore[union-attr]  # it has just begun
             return found
 
     slower = TaskService("agent", Slow(tmp_path / "tasks.db"), never, recovery="resume")

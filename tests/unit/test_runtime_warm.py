@@ -1,15 +1,19 @@
 """Tasks that are kept in memory between two turns: how many bytes, which are dropped first, and what they save."""
 
+import asyncio
+
 import pytest
 
+from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.runtime.tasks import WarmTasks
 from protolink_grpc.storage.memory import MemoryStore
 
@@ -69,6 +73,34 @@ class CountingStore(MemoryStore):
         frames = await super().read(task_id, after, limit)
         self.events_read += len(frames)
         return frames
+
+
+async def test_the_task_after_a_turn_costs_no_read_of_its_log_even_if_no_ended_task_is_kept() -> None:
+    go = asyncio.Event()
+
+    async def wait(task: Task, run: Run) -> Task:
+        await go.wait()
+        return task.complete("done")
+
+    store = CountingStore()
+    service = TaskService("agent", store, wait, limits=Limits(warm_tasks=0))
+    await service.start()
+    submission = Submission.of(Task.create("go"))
+    begun = await service.submit(submission, "ann")
+    turn, token = service.turn_after(begun.task_id, 0), service.cancellation_token(begun.task_id)
+    assert token is not None
+    assert not token.is_cancelled
+    go.set()
+    await service.settled(turn)
+    before = store.events_read
+    fold = await service.get_after(turn, "ann")
+    assert (fold.state, store.events_read - before) == (TaskState.COMPLETED, 0)
+    assert (service.turn_after(begun.task_id, 0).run, service.cancellation_token(begun.task_id)) == (None, None)
+    assert (await service.get_after(service.turn_after(begun.task_id, 0), "ann")).state is TaskState.COMPLETED
+    for each in (turn, service.turn_after(begun.task_id, 0)):
+        with pytest.raises(TaskNotFoundError):
+            await service.get_after(each, "bob")
+    await service.stop()
 
 
 @pytest.mark.parametrize("watches", [False, True])

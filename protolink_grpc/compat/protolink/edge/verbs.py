@@ -17,8 +17,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Submission
-from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.wire.bounds import run_in_thread
@@ -135,28 +134,22 @@ class AgentVerbs:
         principal = ask.principal.name
         events = StreamEvents()
         submission = await self._submission(ask)
-        run: Run | None = None
+        turn: Turn | None = None
         async with aclosing(self._service.stream(submission, principal, deltas=self._deltas)) as batches:
             async for frames in batches:
                 told = [each for frame in frames for each in events.of(_event_of(frame))]
-                if told and run is None:
-                    run = self._service.run_of(told[0]["task_id"])
                 for each in told:
+                    turn = turn or self._service.turn_after(each["task_id"], 0)
                     if is_last(each):
-                        each["metadata"]["task"] = await self._task_at(each, run, principal)
+                        fold = await self._service.get_after(turn, principal)
+                        # The task may have been continued by another caller since.
+                        each["metadata"]["task"] = task_json(fold) | {"state": each["new_state"]}
                 if told:
                     yield told
                 if told and is_last(told[-1]):
                     return
         # A watch ends with a settled task or raises, because a reader must not mistake an early end for success.
         raise InternalError("the stream ended before the task")
-
-    async def _task_at(self, told: Fields, run: Run | None, principal: str) -> Fields:
-        """The task as of the last event. It may have been continued by another caller since."""
-        # The fold of a run that ended its task is final: with it, a long log is not read again for its last event.
-        ended = run.live.fold if run is not None and run.live.fold.is_terminal else None
-        fold = ended or await self._service.get(told["task_id"], principal)
-        return task_json(fold) | {"state": told["new_state"]}
 
     async def cancel(self, ask: Ask) -> Fields:
         """Cancel a task and return it. The key of its id may be `task_id`, and the reason may be in the metadata."""
