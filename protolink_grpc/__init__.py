@@ -200,6 +200,8 @@ _HOMES = {
     "protolink_grpc.runtime": (
         "ActionAuthorization",
         "ActionAuthorizer",
+        "AppendObserver",
+        "AppendedFacts",
         "Approvals",
         "CancellationToken",
         "Limits",
@@ -265,6 +267,8 @@ __all__ = [
     "AgentSkill",
     "AmbiguousAgentError",
     "AnyOf",
+    "AppendObserver",
+    "AppendedFacts",
     "Approval",
     "ApprovalChangedError",
     "ApprovalDecided",

@@ -194,6 +194,8 @@ from protolink_grpc.reports import (
 from protolink_grpc.runtime import (
     ActionAuthorization,
     ActionAuthorizer,
+    AppendedFacts,
+    AppendObserver,
     Approvals,
     CancellationToken,
     Limits,
@@ -254,6 +256,8 @@ __all__ = [
     "AgentSkill",
     "AmbiguousAgentError",
     "AnyOf",
+    "AppendObserver",
+    "AppendedFacts",
     "Approval",
     "ApprovalChangedError",
     "ApprovalDecided",

@@ -22,6 +22,7 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.reports import RunStore
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, Approvals
+from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.recovery import Recovery
 from protolink_grpc.runtime.service import Limits
 from protolink_grpc.state import State, Storage
@@ -163,11 +164,14 @@ class RuntimeConfig:
             unless the agent has its own handler. See `Recovery`.
         run_store: A SQLiteRunStore, whose file is then the agent's store; or your own RunStore in addition to `store`, whose
             `save_task` and `save_report` are called after each run, see `RunStore`.
+        observers: Functions that are called with all that this agent commits to the logs of its tasks, for telemetry. See
+            `AppendObserver`.
     """
 
     limits: Limits | None = None
     recovery: Recovery = "auto"
     run_store: RunStore | None = None
+    observers: Sequence[AppendObserver] = ()
 
 
 class FlatSettings(TypedDict, total=False):
@@ -203,6 +207,7 @@ class FlatSettings(TypedDict, total=False):
     limits: Limits | None
     recovery: Recovery
     run_store: RunStore | None
+    observers: Sequence[AppendObserver]
 
     verbosity: Any
     context_policy: Any

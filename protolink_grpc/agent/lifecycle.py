@@ -378,6 +378,7 @@ class AgentLifecycle:
                 redaction=self._components.redaction,
                 check_edit=self._components.check_edit,
                 run_saver=_run_saver(self.run_store, self.store),
+                observers=self._config.runtime.observers,
             )
         service = self._service
         if self._home is loop and not service.is_accepting:

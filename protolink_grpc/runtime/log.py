@@ -108,14 +108,15 @@ RETRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendedFacts:
     """Facts that this process has committed to the log of a task.
 
     Args:
-        fold: The task with these facts; read only.
+        fold: The task with these facts: `task_id`, `principal`, `agent_name`, `session_id`, `state`, `usage` and others. Read only.
         run_id: The run that they belong to.
         first_sequence: Sequence of the first fact; the others follow without gaps.
         micros: Time of the append, microseconds since the epoch, UTC.
+        facts: Each a payload, or an event if it has more fields, for instance an action id. Read only.
     """
 
     fold: TaskFold
@@ -124,12 +125,48 @@ class Appended:
     micros: int
     facts: Sequence[Fact]
 
+    @property
+    def payloads(self) -> list[Payload | TextDelta | dict[str, Any] | None]:
+        """The payload of each fact, as in a RunEvent; never a TextDelta."""
+        return [fact.payload if isinstance(fact, RunEvent) else fact for fact in self.facts]
 
-AppendObserver = Callable[[Appended], None]
-"""Called on the event loop with each append of this process, after its commit and in the order of each log; it must not block.
 
-Its exceptions are logged and have no other effect. Telemetry is attached here.
-"""
+AppendObserver = Callable[[AppendedFacts], None]
+"""Called on the event loop with each append of this process, after its commit and in the order of each log; it must not block."""
+
+
+class AppendObservers:
+    """Calls the observers of one service, for all of its tasks.
+
+    An exception of an observer does not disturb the run, the other observers and later calls. The first one of each observer is
+    logged.
+    """
+
+    __slots__ = ("_failed", "_observers")
+
+    def __init__(self, observers: Sequence[AppendObserver] = ()) -> None:
+        self._observers = tuple(observers)
+        self._failed: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def notify(self, appended: AppendedFacts) -> None:
+        for index, observe in enumerate(self._observers):
+            try:
+                observe(appended)
+            except Exception:  # of any kind: the facts are in the log, and the run continues
+                if index not in self._failed:
+                    self._failed.add(index)
+                    name = getattr(observe, "__qualname__", type(observe).__name__)
+                    log.exception(
+                        "the observer %s failed for task %s; its later failures are not logged",
+                        name,
+                        appended.fold.task_id,
+                    )
+
+
+NO_OBSERVERS = AppendObservers()
 
 
 class LiveTask:
@@ -158,7 +195,13 @@ class LiveTask:
     )
 
     def __init__(
-        self, task_id: str, *, agent_name: str, store: TaskStore, clock: Clock, observers: Sequence[AppendObserver] = ()
+        self,
+        task_id: str,
+        *,
+        agent_name: str,
+        store: TaskStore,
+        clock: Clock,
+        observers: AppendObservers = NO_OBSERVERS,
     ) -> None:
         self.fold = TaskFold(task_id)
         self.agent_name = agent_name
@@ -348,15 +391,8 @@ class LiveTask:
         for number, payload in enumerate(payloads):
             fold.apply(payload, expected + number + 1, micros, run_id, action_ids[number])
         if self._observers:
-            self._notify(Appended(fold, run_id, expected + 1, micros, facts))
+            self._observers.notify(AppendedFacts(fold, run_id, expected + 1, micros, facts))
         return None
-
-    def _notify(self, appended: "Appended") -> None:
-        for observe in self._observers:
-            try:
-                observe(appended)
-            except Exception:  # of any kind: the facts are in the log, and the run continues
-                log.exception("an observer of task %s failed", self.fold.task_id)
 
     def _encoder_of(self, run_id: str) -> EventEncoder:
         if self._encoder is None or self._encoder_run != run_id:

@@ -35,7 +35,7 @@ from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, Ap
 from protolink_grpc.runtime.admission import Admission, Submission, Turn
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.live_text import LiveTexts
-from protolink_grpc.runtime.log import AppendObserver, LiveTask
+from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
 from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
 from protolink_grpc.runtime.slots import RunSlots
@@ -164,7 +164,7 @@ class TaskService:
             store,
             clock=clock,
             warm=WarmTasks(bounds.warm_tasks, bounds.warm_bytes, bounds.principal_share),
-            observers=observers,
+            observers=AppendObservers(observers),
             is_lease_held=lease.is_held,
         )
         self._slots = RunSlots(

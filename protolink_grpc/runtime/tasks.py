@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import ceil
 
 from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.clock import Clock
-from protolink_grpc.runtime.log import AppendObserver, LiveTask
+from protolink_grpc.runtime.log import NO_OBSERVERS, AppendObservers, LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.storage.port import TaskHead, TaskStore
 
@@ -31,7 +31,7 @@ class Tasks:
         *,
         clock: Clock,
         warm: "WarmTasks",
-        observers: Sequence[AppendObserver] = (),
+        observers: AppendObservers = NO_OBSERVERS,
         is_lease_held: Callable[[], bool],
     ) -> None:
         self.agent_name = agent_name
@@ -40,7 +40,7 @@ class Tasks:
         self.warm = warm
         self.runs: dict[str, Run] = {}
         self._by_run_id: dict[str, Run] = {}
-        self._observers = tuple(observers)
+        self._observers = observers
         self._is_lease_held = is_lease_held
 
     # -- runs ------------------------------------------------------------------------------------------------------------

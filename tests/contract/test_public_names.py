@@ -32,6 +32,8 @@ NAMES: dict[str, list[str]] = {
         "AgentSkill",
         "AmbiguousAgentError",
         "AnyOf",
+        "AppendObserver",
+        "AppendedFacts",
         "Approval",
         "ApprovalChangedError",
         "ApprovalDecided",
@@ -373,6 +375,8 @@ NAMES: dict[str, list[str]] = {
     "protolink_grpc.runtime": [
         "ActionAuthorization",
         "ActionAuthorizer",
+        "AppendObserver",
+        "AppendedFacts",
         "Approvals",
         "CancellationToken",
         "Limits",

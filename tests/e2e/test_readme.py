@@ -228,6 +228,24 @@ def test_the_agents_in_the_documents_can_be_made(page: str) -> None:
         exec(block, dict(names))
 
 
+async def test_the_observer_in_the_documents_counts_actions() -> None:
+    section = (ROOT / "docs/handlers.md").read_text().partition("## Observers")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 10
+    names = {name: getattr(protolink_grpc, name) for name in protolink_grpc.__all__}
+    exec(block, names)
+    agent = names["agent"]
+
+    @agent.tool
+    def divide(a: float, b: float) -> float:
+        return a / b
+
+    async with agent:
+        await agent.run_task(Task.create_tool_call("divide", {"a": 1, "b": 2}))
+        await agent.run_task(Task.create_tool_call("divide", {"a": 1, "b": 0}))
+    assert names["outcomes"] == {"completed": 1, "failed": 1}
+
+
 def test_every_option_of_the_http_port_is_documented() -> None:
     section = (ROOT / "docs/http.md").read_text().partition("## Options")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", section, re.MULTILINE)
