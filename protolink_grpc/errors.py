@@ -100,15 +100,15 @@ class ProtolinkError(Exception):
         return RULES[self.reason]
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text of an exception, with characters escaped that UTF-8 cannot encode, for instance from a file name."""
     try:
-        return writable(str(error))
-    except Exception:  # `__str__` itself raised; the error must be reported all the same
-        return "(it cannot say why)"
+        return escape_surrogates(str(error))
+    except Exception:  # `__str__` itself raised; the error is reported nevertheless
+        return "(the text of this error cannot be read)"
 
 
-def writable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Return the text with lone surrogates escaped, because UTF-8 cannot encode them."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
@@ -232,15 +232,15 @@ class ToolRejectedError(ToolError):
         self.suggestion = suggestion
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any], *, said_by: str = "") -> "ToolRejectedError":
+    def from_dict(cls, data: dict[str, Any], *, source: str = "") -> "ToolRejectedError":
         """Read the output of `to_dict`; values of an unexpected type are ignored.
 
         Args:
-            said_by: Name of the rejecting party, put before the message; empty adds nothing.
+            source: Name of the rejecting party, put before the message; empty adds nothing.
         """
         message, details, suggestion = data.get("message") or "rejected", data.get("details"), data.get("suggestion")
         return cls(
-            f"{said_by}: {message}" if said_by else str(message),
+            f"{source}: {message}" if source else str(message),
             code=str(data.get("code") or "rejected"),
             details=details if isinstance(details, dict) else None,
             suggestion=suggestion if isinstance(suggestion, str) else None,

@@ -1,4 +1,4 @@
-"""Objects that are imported by name when they are first needed. It keeps heavy libraries, and upper layers, out of an import."""
+"""Imports by name at the first use, which keep heavy libraries and upper layers out of `import protolink_grpc`."""
 
 from functools import cache
 from importlib import import_module
@@ -7,6 +7,6 @@ from typing import Any
 
 @cache
 def load(name: str) -> Any:
-    """The object named `module:attribute`, for instance `"protolink_grpc.client.grpc_agent:GrpcAgent"`. Its module is imported."""
+    """Import a module and return one of its attributes. `name` is `module:attribute`, for instance `"os.path:join"`."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)

@@ -30,10 +30,10 @@ def escape(text: str, *, keep_lines: bool = False, form: str = "") -> str:
         form: `str.format` template of an escape, applied to the code point; empty means Python's notation.
     """
     pattern = _KEPT_LINES if keep_lines else _CONTROLS
-    return pattern.sub((lambda found: form.format(ord(found[0]))) if form else _escaped, text)
+    return pattern.sub((lambda found: form.format(ord(found[0]))) if form else _visible_escape, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _visible_escape(found: re.Match[str]) -> str:
     code = ord(found[0])
     return {9: "\\t", 10: "\\n", 13: "\\r"}.get(code) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
@@ -60,15 +60,15 @@ class RecordFilter(logging.Filter):
         self.left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        before = self._count(record)
-        if before is None:
+        dropped = self._count(record)
+        if dropped is None:
             self.left_out += 1
             return False
         given = record.args if isinstance(record.args, tuple) else ()
-        args = tuple(each if isinstance(each, int | float) else _Shown(each) for each in given)
+        args = tuple(each if isinstance(each, int | float) else _EscapedValue(each) for each in given)
         record.args = args or record.args
-        if before:
-            record.msg, record.args = f"{record.msg} (%d more like this were left out)", (*args, before)
+        if dropped:
+            record.msg, record.args = f"{record.msg} (%d similar records were left out)", (*args, dropped)
         if record.exc_info:
             trace = escape(self._formatter.formatException(record.exc_info), keep_lines=True)
             # Formatters use `exc_text` if it is set, and do not format the traceback again.
@@ -93,7 +93,7 @@ class RecordFilter(logging.Filter):
         return left_out
 
 
-class _Shown:
+class _EscapedValue:
     """A wrapper of a value that escapes its `str` and `repr`."""
 
     __slots__ = ("_value",)

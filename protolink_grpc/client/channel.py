@@ -18,7 +18,7 @@ from protolink_grpc.client.backoff import OUTAGE_S, Backoff, is_cut
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError
 from protolink_grpc.net.address import Address, Endpoint
 from protolink_grpc.net.tls import TLSConfig
-from protolink_grpc.net.tracing import joined_to_trace
+from protolink_grpc.net.tracing import add_origin
 from protolink_grpc.wire.status import from_code, from_status, has_reason, requested_pause_s
 
 CUT_CODES = frozenset({"UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"})
@@ -225,7 +225,7 @@ class _Attempts:
     async def metadata(self) -> tuple[tuple[str, str], ...] | None:
         credentials = self._options.credentials
         if credentials is None:
-            return joined_to_trace(self._options.metadata)
+            return add_origin(self._options.metadata)
         try:
             async with asyncio.timeout(self.left_s):
                 self._headers = await credentials.headers(self._address.url)
@@ -235,7 +235,7 @@ class _Attempts:
             ) from None
         # gRPC accepts only lower-case keys.
         own = tuple((key.lower(), value) for key, value in self._headers.items())
-        return joined_to_trace(self._options.metadata + own)
+        return add_origin(self._options.metadata + own)
 
     async def may_go_on(self, error: grpc.aio.AioRpcError) -> bool:
         """Wait for the time of the next attempt. Returns False if there is none."""

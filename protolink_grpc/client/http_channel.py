@@ -33,7 +33,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.net.address import WebAddress
 from protolink_grpc.net.pinned_connections import AddressResolver, PinnedBackend
 from protolink_grpc.net.tls import TLSConfig
-from protolink_grpc.net.tracing import joined_to_trace
+from protolink_grpc.net.tracing import add_origin
 
 CONNECT_S = 10.0
 """Timeout for opening a connection, in seconds."""
@@ -59,12 +59,12 @@ _clients: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, httpx.
 
 
 def http_channel_to(
-    address: WebAddress, options: ChannelOptions, judge: AddressResolver | None = None
+    address: WebAddress, options: ChannelOptions, resolve: AddressResolver | None = None
 ) -> httpx.AsyncClient:
     """Return the running loop's HTTP client for an address: with a connection pool, without redirects, cookies or timeout.
 
     Args:
-        judge: Resolves and checks the address of each new connection that does not use a proxy; None resolves as usual.
+        resolve: Resolves and checks the address of each new connection that does not use a proxy; None resolves as usual.
     """
     loop = asyncio.get_running_loop()
     clients = _clients.get(loop)
@@ -73,7 +73,7 @@ def http_channel_to(
         for gone in [known for known in _clients if known.is_closed()]:
             del _clients[gone]
         clients = _clients[loop] = {}
-    key = (options.tls if address.secure else None, address.secure, _is_direct(address), judge)
+    key = (options.tls if address.secure else None, address.secure, _is_direct(address), resolve)
     client = clients.get(key)
     if client is None:
         client = clients[key] = _open(*key)
@@ -96,16 +96,16 @@ def remote_address(response: httpx.Response, address: WebAddress) -> str:
         return ""
 
 
-def _open(tls: TLSConfig | None, secure: bool, direct: bool, judge: AddressResolver | None) -> httpx.AsyncClient:
+def _open(tls: TLSConfig | None, secure: bool, direct: bool, resolve: AddressResolver | None) -> httpx.AsyncClient:
     # Unencrypted connections need no certificate authorities, and loading them takes time.
     verify = ssl_context(tls) if secure else False
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
     transport = None
     if direct:
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
-        if judge is not None:
+        if resolve is not None:
             # httpx has no argument for it.
-            transport._pool._network_backend = PinnedBackend(judge)
+            transport._pool._network_backend = PinnedBackend(resolve)
     return httpx.AsyncClient(
         transport=transport,
         verify=verify,
@@ -204,8 +204,8 @@ class Sender:
     async def headers(self, address: WebAddress) -> dict[str, str]:
         """Build the headers of a call. Raises the errors of the credentials."""
         if not self.may_receive_credentials(address.origin):
-            return dict(joined_to_trace(()) or ())
-        headers = dict(joined_to_trace(self.options.metadata) or ())
+            return dict(add_origin(()) or ())
+        headers = dict(add_origin(self.options.metadata) or ())
         if self.options.credentials is not None:
             headers.update(await self.options.credentials.headers(address.url))
         return headers

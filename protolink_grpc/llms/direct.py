@@ -16,7 +16,7 @@ from protolink_grpc.errors import (
     ProtolinkError,
     ToolFailedError,
     ToolRejectedError,
-    said,
+    error_text,
 )
 from protolink_grpc.llms.loop_host import ActionCall, Observation
 from protolink_grpc.llms.port import ToolSpec
@@ -151,7 +151,7 @@ class DirectSurroundings:
         except ProtolinkError:
             raise
         except Exception as error:  # the application's code, as a tool's: the model learns of it and goes on
-            raise ToolFailedError(f"Agent '{call.name}' failed: {type(error).__name__}: {said(error)}") from error
+            raise ToolFailedError(f"Agent '{call.name}' failed: {type(error).__name__}: {error_text(error)}") from error
 
     async def _charge(self) -> None:
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from protolink_grpc.errors import RULES, ProtolinkError, ToolFailedError, said, writable
+from protolink_grpc.errors import RULES, ProtolinkError, ToolFailedError, error_text, escape_surrogates
 from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.open_enum import OpenEnum
@@ -138,12 +138,12 @@ class Failure(JsonForm):
             cause = cls._from_error(before, "", room - 1)
         return cls(
             reason,
-            said(error),
+            error_text(error),
             FailureCategory.PEER if tool is not None and tool.is_of_peer else category_of(reason),
             is_retryable(reason),
             error.retry_after_s,
             error.origin or error.metadata.get("tool", "") or origin,
-            {key: writable(str(value)) for key, value in error.metadata.items()} or None,
+            {key: escape_surrogates(str(value)) for key, value in error.metadata.items()} or None,
             cause,
         ).bounded()
 

@@ -1,8 +1,8 @@
-"""URLs of endpoints: `grpc://host:port` in the clear and `grpcs://host:port` over TLS, and those of the web.
+"""URLs of endpoints: `grpc://host:port` without TLS, `grpcs://host:port` with TLS, and the schemes of the web.
 
-Parsing brings an address into its canonical form, so that two spellings of one address are equal. `canonical_url` and `origin_of`
-do so for URLs of every scheme: compare URLs by these. No name is looked up: `localhost`, `127.0.0.1` and `[::1]` are three
-addresses, because the name may lead to either number.
+Parsing converts an address to its canonical form, so that different spellings of an address are equal. `canonical_url` and
+`origin_of` do this for URLs of every scheme; use them to compare URLs. Names are not resolved: `localhost`, `127.0.0.1` and `[::1]`
+are three different addresses, because the name may resolve to either IP address.
 """
 
 import errno
@@ -20,21 +20,21 @@ from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
 SCHEMES = ("grpc", "grpcs")
 
 WEB_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-"""The schemes of the web, and the port of each where a URL names none."""
+"""The schemes of the web with their default ports."""
 
 RUNTIME_SCHEME = "runtime://"
 """URLs of agents in the same process."""
 
 MAX_URL_BYTES = 2_048
-"""Bound of a URL that another party writes."""
+"""Maximum length of a URL from another party, in bytes."""
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-"""This machine, as URLs name it."""
+"""Hosts of URLs that mean this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens or a client connects. Port 0 lets the system choose when listening."""
+    """The gRPC address of a server or of a client's target. Port 0 lets the system choose a free port to listen on."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class Address:
 
     @property
     def target(self) -> str:
-        """The target for gRPC."""
+        """The target of a gRPC channel."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -52,10 +52,11 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, *, field: str = "url") -> "Address":
-        """The address of a URL; without a scheme, `host:port` in the clear.
+        """Parse a URL. Without a scheme, it is `host:port` without TLS.
 
         Raises:
-            InvalidArgumentError: Another scheme, no port, or parts that such a URL does not have; names `field`.
+            InvalidArgumentError: The scheme is another one, the port is missing, or there is a path, query, fragment or user. Names
+                `field`.
         """
         split = _split(url, url if "://" in url else f"grpc://{url}", field)
         if split.scheme not in SCHEMES:
@@ -68,11 +69,11 @@ class Address:
             raise InvalidArgumentError(f"{url!r} must name a host and a port, like grpc://127.0.0.1:50051", field=field)
         if split.path not in ("", "/") or split.query or split.fragment or "@" in split.netloc:
             raise InvalidArgumentError(f"{url!r} must consist of scheme, host and port only", field=field)
-        return cls(_host_of(url, split.hostname, field), port, split.scheme == "grpcs")
+        return cls(_parse_host(url, split.hostname, field), port, split.scheme == "grpcs")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is the loopback interface, without resolving it."""
+    """Return whether a host name or IP address is the loopback interface. Names are not resolved."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -80,7 +81,11 @@ def is_loopback(host: str) -> bool:
 
 
 def listen_error(url: str, host: str, port: int, error: OSError | None) -> AddressInUseError:
-    """Why a server cannot listen, in one sentence, or None if the error is not about the address."""
+    """Build the error of a server that cannot listen at an address.
+
+    Args:
+        error: The error of the system; None if it is not known.
+    """
     number = error.errno if error is not None else None
     if number == errno.EADDRINUSE:
         message = f"port {port} on {host} is in use; choose another port, or port 0 for a free one"
@@ -94,7 +99,7 @@ def listen_error(url: str, host: str, port: int, error: OSError | None) -> Addre
 
 
 def find_listen_error(host: str, port: int) -> OSError | None:
-    """Try to listen at an address, for servers that do not report the error. Returns the error, or None."""
+    """Try to listen at an address and return the error, or None. For servers that do not report the error themselves."""
     try:
         for family, kind, proto, _, address in socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -123,12 +128,12 @@ class WebAddress:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the host is this machine."""
         return self.host in LOOPBACK
 
     @property
     def origin(self) -> str:
-        """The server: scheme, host and port, the same for HTTP and WebSocket."""
+        """Scheme, host and port of the server; the scheme is `http` or `https`, also for WebSocket."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}:{self.port}"
 
@@ -139,10 +144,11 @@ class WebAddress:
 
     @classmethod
     def parse(cls, url: str, *, field: str = "url") -> "WebAddress":
-        """The address of a URL.
+        """Parse a URL.
 
         Raises:
-            InvalidArgumentError: Another scheme, no host, credentials, a query or a fragment; names `field`.
+            InvalidArgumentError: The scheme is another one, the host is missing, or there are credentials, a query or a fragment.
+                Names `field`.
         """
         split = _split(url, url, field)
         try:
@@ -156,26 +162,26 @@ class WebAddress:
         if "@" in split.netloc or split.query or split.fragment:
             # URLs appear in logs, so they must not contain credentials.
             raise InvalidArgumentError("must carry no credentials, no query and no fragment", field=field)
-        return cls(split.scheme, _host_of(url, split.hostname, field), port, path)
+        return cls(split.scheme, _parse_host(url, split.hostname, field), port, path)
 
 
 Endpoint = Address | WebAddress
 """The address of this package's services, over gRPC or over gRPC-Web."""
 
 
-@lru_cache(maxsize=4_096)  # the URLs of a fleet: asked for each call
+@lru_cache(maxsize=4_096)  # called for every call, with the few URLs of a fleet
 def canonical_url(url: str, *, field: str = "url") -> str:
-    """The one spelling of an agent's URL under which it is compared.
+    """Return the canonical form of an agent's URL, for comparisons.
 
     Scheme and host are lower case, an international host name is in its ASCII form, the dot at the end of a host is removed, IP
-    addresses have their usual notation, and the port is always written. In a path, escapes of plain characters are undone, `.` and
+    addresses have their usual notation, and the port is always present. In a path, escapes of plain characters are decoded, `.` and
     `..` are resolved, and slashes at the end are removed. Different schemes are different addresses: `grpc://` is not `grpcs://`.
 
     Args:
-        url: `grpc(s)://`, `http(s)://`, `ws(s)://` or `runtime://`; without a scheme, `host:port` of gRPC in the clear.
+        url: `grpc(s)://`, `http(s)://`, `ws(s)://` or `runtime://`; without a scheme, `host:port` of gRPC without TLS.
 
     Raises:
-        InvalidArgumentError: It is no such URL, or longer than `MAX_URL_BYTES`; names `field`.
+        InvalidArgumentError: The URL is invalid, or longer than `MAX_URL_BYTES`. Names `field`.
     """
     if len(url.encode(errors="replace")) > MAX_URL_BYTES:
         raise InvalidArgumentError(f"must be at most {MAX_URL_BYTES:,} bytes", field=field)
@@ -194,7 +200,7 @@ def canonical_url(url: str, *, field: str = "url") -> str:
 
 
 def comparable_url(url: str) -> str:
-    """As `canonical_url`, but an invalid URL is returned unchanged, and equals no valid one."""
+    """Return the canonical form of a URL. An invalid URL is returned unchanged and differs from every valid one."""
     try:
         return canonical_url(url)
     except InvalidArgumentError:
@@ -203,10 +209,10 @@ def comparable_url(url: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def origin_of(url: str, *, field: str = "url") -> str:
-    """The server behind a URL: `https://host:port` over TLS, `http://host:port` in the clear, whatever protocol is spoken there.
+    """Return the server of a URL, for every protocol: `https://host:port` with TLS, `http://host:port` without.
 
     Raises:
-        InvalidArgumentError: As `canonical_url`, and for `runtime://`, which has no server; names `field`.
+        InvalidArgumentError: As `canonical_url`, and for `runtime://`, which has no server. Names `field`.
     """
     canonical = canonical_url(url, field=field)
     if canonical.startswith(RUNTIME_SCHEME):
@@ -220,11 +226,11 @@ def origin_of(url: str, *, field: str = "url") -> str:
 # -- Canonical parts of a URL ------------------------------------------------------------------------------------------------
 
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-"""Characters that urlsplit drops silently, which would change the URL."""
+"""Characters that `urlsplit` removes silently, which would change the URL."""
 
 _HOST_NAME = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*")
 _NUMERIC = re.compile(r"(.*\.)?(0x[0-9a-f]*|[0-9]+)")
-"""Hosts that resolvers read as an IPv4 address in another notation: 127.1, 0x7f000001. Source: WHATWG URL, host parsing."""
+"""Hosts that resolvers accept as an IPv4 address in another notation: 127.1, 0x7f000001. Source: WHATWG URL, host parsing."""
 
 
 def _split(url: str, whole: str, field: str) -> SplitResult:
@@ -236,11 +242,11 @@ def _split(url: str, whole: str, field: str) -> SplitResult:
         raise InvalidArgumentError(f"{url!r} is not a URL", field=field) from None
 
 
-def _host_of(url: str, host: str, field: str) -> str:
+def _parse_host(url: str, host: str, field: str) -> str:
     try:
         return _canonical_host(host)
     except ValueError:
-        raise InvalidArgumentError(f"{url!r} names no host that can be called", field=field) from None
+        raise InvalidArgumentError(f"{url!r} has an invalid host", field=field) from None
 
 
 @lru_cache(maxsize=4_096)

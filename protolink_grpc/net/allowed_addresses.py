@@ -8,14 +8,14 @@ IPAddress = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 PRIVATE: Final = "private"
-"""Stands in `allow` for the networks that an organisation or a machine has to itself; link-local ones are not among them."""
+"""Value in `allow` for all private networks and the loopback interface. Link-local addresses are not included."""
 
 _PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "::1", "fc00::/7")
 
 _EMBEDDING: Final = (ip_network("64:ff9b::/96"), ip_network("::ffff:0:0/96"))
-"""NAT64 and IPv4-mapped addresses: another spelling of the IPv4 address in their last 32 bits, and judged as that."""
+"""NAT64 and IPv4-mapped addresses. Each contains an IPv4 address in its last 32 bits and is checked as that address."""
 
-# Not all of these are "not global" to the standard library, whose answer also changes with its version.
+# `ipaddress.is_global` does not exclude all of these, and its result depends on the Python version.
 _NEVER: Final = tuple(
     map(
         ip_network,
@@ -25,8 +25,7 @@ _NEVER: Final = tuple(
         ),
     )
 )
-"""Reserved, multicast, and tunnels that lead to an IPv4 address through somebody else's relay. Source: IANA's special-purpose
-registries."""
+"""Reserved and multicast networks, and tunnels to IPv4 addresses through a relay. Source: IANA's special-purpose registries."""
 
 _METADATA: Final = frozenset(
     map(
@@ -37,22 +36,24 @@ _METADATA: Final = frozenset(
         ),
     )
 )
-"""Where clouds give a machine its credentials: refused whatever is allowed. AWS, Google and Azure; AWS for containers,
-and for pods; Alibaba; Azure; AWS; AWS for pods; Google; OpenStack."""
+"""Addresses of the services that give a machine its cloud credentials. They are refused even if `allow` contains them.
+
+In this order: AWS, Google and Azure; AWS for containers; AWS for pods; Alibaba; Azure; AWS; AWS for pods; Google; OpenStack.
+"""
 
 
 def parse_networks(allow: Iterable[str]) -> tuple[Network, ...]:
-    """The networks that are permitted although they are not public.
+    """Parse the networks that are permitted although they are not public.
 
     Raises:
-        ValueError: Neither a network nor "private".
+        ValueError: An entry is neither a network nor "private".
     """
     spelled = (each for word in allow for each in (_PRIVATE if word == PRIVATE else (word,)))
     return tuple(ip_network(each) for each in spelled)
 
 
 def is_permitted(address: IPAddress, allowed: Sequence[Network]) -> bool:
-    """Whether a connection may go there: to a public address, or to one that is allowed."""
+    """Return whether connections to an address are permitted: it is public, or in one of the `allowed` networks."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             address = IPv6Address(int(address))

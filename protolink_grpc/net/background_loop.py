@@ -1,7 +1,6 @@
-"""One event loop in one thread for everything that runs beside the program: background agents and the `.sync` facades.
+"""One event loop in a thread of its own, shared by background agents and the `.sync` facades.
 
-Sharing it means that connections are shared too, and that a facade works in scripts, in threads, and in notebooks whose own
-loop is running already.
+Sharing the loop also shares connections. A facade works in scripts, in threads, and in notebooks, where another loop is running.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """A loop in a daemon thread, started when first asked for and stopped with the program."""
+    """An event loop in a daemon thread. It starts at the first use and stops at the end of the program."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,12 +43,12 @@ class BackgroundLoop:
         thread.join(2.0)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for it, from any other thread.
+        """Run a coroutine on the loop and return its result. It can be called in every other thread.
 
         A KeyboardInterrupt in the waiting thread cancels the coroutine.
 
         Raises:
-            RuntimeError: Called on the background loop itself, which would wait for itself forever.
+            RuntimeError: The caller is on the background loop, which would wait for itself forever.
         """
         loop = self.loop
         if threading.current_thread() is self._thread:
@@ -66,4 +65,4 @@ class BackgroundLoop:
 
 
 background = BackgroundLoop()
-"""The one of this process."""
+"""The background loop of this process."""

@@ -19,13 +19,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on the fastest available loop."""
+    """Run a coroutine like `asyncio.run`, on the fastest available loop."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 def run_server(main: Coroutine[Any, Any, T]) -> T:
-    """As `run`, for a process that only serves: its threads are scheduled as batch work, see `schedule_as_batch`."""
+    """Run a coroutine like `run`, for a server process: its threads are scheduled as batch work (`schedule_as_batch`)."""
     schedule_as_batch()
     return run(main)
 
@@ -42,11 +42,11 @@ def schedule_as_batch() -> bool:
     slice first, so that a request costs fewer switches. Priority and share of the processor stay the same. Child
     processes inherit the class.
 
-    It is meant for a process of our own, never for a program that embeds an agent: only the main thread may set it.
+    It is for server processes of this package, not for programs that embed an agent. Only the main thread may set it.
 
     Returns:
-        Whether the class is set. It is not on other systems, where it is not permitted, where `PLGRPC_BATCH_SCHEDULING` is `0`, and
-        where the process was started in a class other than the normal one.
+        Whether the class is set. It is not set on other systems, if it is not permitted, if `PLGRPC_BATCH_SCHEDULING` is `0`, or
+        if the process was started in a class other than the normal one.
     """
     if not hasattr(os, "SCHED_BATCH") or os.environ.get(SCHEDULING_VARIABLE) == "0":
         return False
@@ -56,12 +56,12 @@ def schedule_as_batch() -> bool:
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         return os.sched_getscheduler(0) == os.SCHED_BATCH
-    except OSError:  # forbidden, in a sandbox for instance: it serves all the same
+    except OSError:  # not permitted, for instance in a sandbox; the server works without it
         return False
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The running event loop, or None."""
+    """Return the running event loop, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

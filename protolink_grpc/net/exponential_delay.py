@@ -24,10 +24,10 @@ class ExponentialDelay:
         self._chance = chance
 
     def reset(self) -> None:
-        """Begin with the first delay again: there was progress."""
+        """Start again with the first delay, after progress."""
         self._next_s = self._first_s
 
     def next_s(self) -> float:
-        """The next delay in seconds, shortened by up to a half, so that clients that failed together do not return together."""
+        """Return the next delay in seconds. Jitter shortens it by up to a half, so that clients do not retry at the same time."""
         delay_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
         return delay_s * (0.5 + 0.5 * self._chance())

@@ -1,7 +1,7 @@
-"""The frames of gRPC-Web: how messages and trailers stand in an HTTP body. Nothing here sends or receives.
+"""The frames of gRPC-Web: the encoding of messages and trailers in an HTTP body. No network access happens here.
 
-A body is a row of frames: one byte of flags, four bytes of length, the content. Messages have the flags 0. The last frame has 0x80
-set and holds what gRPC sends as trailers. Source: the gRPC project's PROTOCOL-WEB.md and PROTOCOL-HTTP2.md.
+A body is a sequence of frames: one byte of flags, four bytes of length, the content. Messages have the flags 0. The last frame has
+the flag 0x80 and contains gRPC's trailers. Source: the gRPC project's PROTOCOL-WEB.md and PROTOCOL-HTTP2.md.
 """
 
 from base64 import b64decode, b64encode
@@ -17,7 +17,7 @@ from protolink_grpc.errors import InvalidAgentResponseError
 MEDIA_TYPE: Final = "application/grpc-web+proto"
 
 MEDIA_TYPES: Final = frozenset({"application/grpc-web", MEDIA_TYPE})
-"""Media types of requests and responses. The text form, for browsers that cannot read a body while it arrives, is not supported."""
+"""Media types of requests and responses. The base64 form, for browsers that cannot stream a body, is not supported."""
 
 TIMEOUT_HEADER: Final = "grpc-timeout"
 MAX_TIMEOUT_DIGITS: Final = 8
@@ -28,21 +28,21 @@ COMPRESSED, TRAILERS = 0x01, 0x80
 HEAD_BYTES: Final = 5
 
 UNQUOTED: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
-"""Characters that `grpc-message` may contain as they are, besides letters and digits."""
+"""Characters that `grpc-message` may contain without escapes, besides letters and digits."""
 
 
 def frame(message: bytes, flags: int = 0) -> bytes:
-    """One frame of a body."""
+    """Encode one frame of a body."""
     return b"%c%b%b" % (flags, len(message).to_bytes(4, "big"), message)
 
 
 def has_trailers(frames: bytes) -> bool:
-    """Whether the first of these frames is the last one of its body."""
+    """Return whether the first of these frames is the trailers frame."""
     return frames[:1] >= bytes((TRAILERS,))
 
 
 def trailers(status: status_pb2.Status) -> bytes:
-    """The last frame of a response: the status of the call."""
+    """Encode the last frame of a response, which contains the status of the call."""
     lines = [f"grpc-status: {status.code}"]
     if status.message:
         lines.append(f"grpc-message: {quote(status.message, safe=UNQUOTED)}")
@@ -52,10 +52,10 @@ def trailers(status: status_pb2.Status) -> bytes:
 
 
 def status_from_trailers(lines: bytes) -> status_pb2.Status:
-    """The status that the content of a trailers frame states.
+    """Parse the status in the content of a trailers frame.
 
     Raises:
-        InvalidAgentResponseError: It states none.
+        InvalidAgentResponseError: The code is missing or invalid.
     """
     found: dict[str, str] = {}
     for line in lines.decode("latin-1").split("\r\n"):
@@ -65,30 +65,30 @@ def status_from_trailers(lines: bytes) -> status_pb2.Status:
 
 
 def status_from_fields(fields: "dict[str, str]") -> status_pb2.Status:
-    """The status in `grpc-status`, `grpc-message` and `grpc-status-details-bin`. Raises as `status_from_trailers`."""
+    """Parse `grpc-status`, `grpc-message` and `grpc-status-details-bin`. Raises like `status_from_trailers`."""
     code, details = fields.get("grpc-status", ""), fields.get("grpc-status-details-bin", "")
     if not (code.isascii() and code.isdigit() and len(code) <= 3):
-        raise InvalidAgentResponseError(f"the response has no grpc-status, but {code[:20]!r}")
+        raise InvalidAgentResponseError(f"the response has an invalid grpc-status: {code[:20]!r}")
     status = status_pb2.Status(code=int(code), message=unquote(fields.get("grpc-message", "")))
     if details:
         try:
             detailed = status_pb2.Status.FromString(b64decode(details + "=" * (-len(details) % 4)))
         except (ValueError, DecodeError):
-            return status  # the code and the message are readable even so
+            return status  # only the details are invalid
         if detailed.code == status.code:
             return detailed
     return status
 
 
 async def frames_of(chunks: AsyncIterable[bytes], max_bytes: int) -> AsyncGenerator[tuple[int, bytes], None]:
-    """Flags and content of each frame of a body, in order.
+    """Yield the flags and the content of each frame of a body, in order.
 
     Args:
-        chunks: The body, cut anywhere.
-        max_bytes: Bound of the content of one frame.
+        chunks: The body; chunks may end inside a frame.
+        max_bytes: Maximum size of the content of a frame.
 
     Raises:
-        InvalidAgentResponseError: A frame is larger.
+        InvalidAgentResponseError: A frame is larger than `max_bytes`.
         EOFError: The body ends inside a frame.
     """
     buffer = bytearray()
@@ -110,7 +110,7 @@ async def frames_of(chunks: AsyncIterable[bytes], max_bytes: int) -> AsyncGenera
 
 
 def timeout_value(timeout_s: float) -> str:
-    """The value of `grpc-timeout`: at most eight digits and a unit, never less than one unit."""
+    """Return the value of `grpc-timeout`: at most eight digits and a unit, at least one unit."""
     for unit, per_second in (("m", 1000), ("S", 1)):
         count = max(1, round(timeout_s * per_second))
         if count < 10**MAX_TIMEOUT_DIGITS:

@@ -1,4 +1,4 @@
-"""Internal errors are logged with their trace and shown to callers as an incident id."""
+"""Hides internal errors from callers: they are logged with their traceback, and callers receive an incident id."""
 
 from protolink_grpc.errors import InternalError, ProtolinkError
 from protolink_grpc.logs import get_logger
@@ -8,7 +8,10 @@ log = get_logger(__name__)
 
 
 def public_error(error: Exception, what: str) -> ProtolinkError:
-    """A ProtolinkError as it is; for any other error, which is logged, an InternalError with an incident id."""
+    """Return the error that a caller may see: a ProtolinkError unchanged, for others an InternalError with an incident id.
+
+    The others are logged; `what` names the failed operation in the log.
+    """
     if isinstance(error, ProtolinkError):
         return error
     incident = new_uuid()

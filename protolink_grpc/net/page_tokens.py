@@ -11,50 +11,50 @@ DEFAULT_PAGE_SIZE = 50
 """Source: the comments of ListTasksRequest, ListApprovalsRequest and ListToolsRequest."""
 
 PAGE_BYTES = 1 << 20
-"""Where a page ends early: callers receive 4 MiB by default, and one item may be large by itself."""
+"""Maximum size of a page: gRPC clients receive 4 MiB by default, and a single item may be larger than this bound."""
 
 MAX_TOKEN_CHARS = 4096
-"""A token of ours has a time and an id of at most 128 bytes."""
+"""A token of this package contains a time and an id of at most 128 bytes."""
 
 
-def page_size_of(asked: int) -> int:
-    """How long a page may get: 0 asks for the default.
+def page_size_of(requested: int) -> int:
+    """Return the maximum number of items of a page. 0 requests the default.
 
     Raises:
-        InvalidArgumentError: Out of bounds.
+        InvalidArgumentError: The size is out of bounds.
     """
-    if not 0 <= asked <= MAX_PAGE_SIZE:
+    if not 0 <= requested <= MAX_PAGE_SIZE:
         raise InvalidArgumentError(f"must be from 0 to {MAX_PAGE_SIZE}", field="page_size")
-    return asked or DEFAULT_PAGE_SIZE
+    return requested or DEFAULT_PAGE_SIZE
 
 
 def token_from_cursor(cursor: tuple[int, str] | None) -> str:
-    """An opaque page token, empty for no further page."""
+    """Encode a position in a list. None means that there is no next page and gives an empty token."""
     return "" if cursor is None else base64.urlsafe_b64encode(to_json(cursor).encode()).decode()
 
 
 def token_from_name(name: str) -> str:
-    """An opaque token of the page after that name, in a list that is ordered by name; empty for no further page."""
+    """Encode a position in a list that is ordered by name: the page after `name`. Empty means that there is no next page."""
     return token_from_cursor((0, name) if name else None)
 
 
 def name_from_token(token: str) -> str:
-    """The name that a token stands for, empty for the first page.
+    """Decode a token of `token_from_name`. An empty token means the first page and gives an empty name.
 
     Raises:
-        InvalidArgumentError: Not one of ours.
+        InvalidArgumentError: The token is not from `token_from_name`.
     """
     time, name = cursor_from_token(token) or (0, "")
-    if time:  # it is of a list that is ordered by time
+    if time:  # the token belongs to a list that is ordered by time
         raise InvalidArgumentError("is not a token of this method", field="page_token")
     return name
 
 
 def cursor_from_token(token: str) -> tuple[int, str] | None:
-    """The position that a token stands for, None for the first page.
+    """Decode a token of `token_from_cursor`. An empty token means the first page and gives None.
 
     Raises:
-        InvalidArgumentError: Not one of ours.
+        InvalidArgumentError: The token is not from `token_from_cursor`.
     """
     if not token:
         return None

@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import httpcore
 
 AddressResolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Resolves host and port to at least one permitted IP address. Raises ProtolinkError if there is none."""
+"""Resolves host and port to at least one permitted IP address. Raises ProtolinkError if the host has no such address."""
 
 
 class PinnedBackend(httpcore.AsyncNetworkBackend):
-    """Resolves and checks the host of each new connection, and connects to one of the addresses that were checked."""
+    """Resolves and checks the host of each new connection, and connects to one of the checked addresses."""
 
-    def __init__(self, judge: AddressResolver) -> None:
-        self._judge = judge
+    def __init__(self, resolve: AddressResolver) -> None:
+        self._resolve = resolve
         self._network = httpcore.AnyIOBackend()
 
     async def connect_tcp(
@@ -24,12 +24,12 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        addresses = await self._judge(host, port)
+        addresses = await self._resolve(host, port)
         for address in addresses[:-1]:
             try:
                 return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
-                continue  # a host with several addresses may answer at another one
+                continue  # another address of the host may be reachable
         return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
 
     async def sleep(self, seconds: float) -> None:

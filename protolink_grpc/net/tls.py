@@ -1,4 +1,4 @@
-"""Certificates as gRPC takes them, for servers and clients."""
+"""The TLS settings of servers and clients, and their conversion to gRPC's credentials."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,12 @@ from protolink_grpc.models.arguments import checks_arguments
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class TLSConfig:
-    """Certificates of a server or a client; paths of PEM files.
+    """Certificates of a server or a client, as paths of PEM files.
 
     Args:
-        certfile, keyfile: Own certificate chain and key. A server needs them, a client only for mTLS.
-        cafile: Whom to trust; None means the system's authorities. A server needs it to check clients.
-        require_client_cert: Server: refuse clients without a certificate (mTLS).
+        certfile, keyfile: The own certificate chain and its key. Servers need them, clients only for mTLS.
+        cafile: The trusted authorities; None means those of the system. Servers need it to verify client certificates.
+        require_client_cert: A server refuses clients without a certificate (mTLS).
     """
 
     certfile: str | None = None
@@ -26,25 +26,43 @@ class TLSConfig:
     require_client_cert: bool = False
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Raises InvalidArgumentError when a file is missing, naming the field."""
-        if self.certfile is None or self.keyfile is None:
-            raise InvalidArgumentError("a server needs a certificate and a key", field="tls.certfile")
-        if self.require_client_cert and self.cafile is None:
-            raise InvalidArgumentError("checking clients needs the authority that signs them", field="tls.cafile")
-        pair = (_pem(self.keyfile, "tls.keyfile"), _pem(self.certfile, "tls.certfile"))
-        trusted = _pem(self.cafile, "tls.cafile") if self.cafile else None
+        """Read the files of a server.
+
+        Raises:
+            InvalidArgumentError: A required file is not set or cannot be read. Names the field.
+        """
+        certfile, keyfile = require_server_files(self)
+        pair = (_read_pem(keyfile, "tls.keyfile"), _read_pem(certfile, "tls.certfile"))
+        trusted = _read_pem(self.cafile, "tls.cafile") if self.cafile else None
         return grpc.ssl_server_credentials([pair], trusted, self.require_client_cert)
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        """Raises InvalidArgumentError when a file is missing, naming the field."""
+        """Read the files of a client.
+
+        Raises:
+            InvalidArgumentError: A file cannot be read. Names the field.
+        """
         return grpc.ssl_channel_credentials(
-            _pem(self.cafile, "tls.cafile") if self.cafile else None,
-            _pem(self.keyfile, "tls.keyfile") if self.keyfile else None,
-            _pem(self.certfile, "tls.certfile") if self.certfile else None,
+            _read_pem(self.cafile, "tls.cafile") if self.cafile else None,
+            _read_pem(self.keyfile, "tls.keyfile") if self.keyfile else None,
+            _read_pem(self.certfile, "tls.certfile") if self.certfile else None,
         )
 
 
-def _pem(path: str, field: str) -> bytes:
+def require_server_files(tls: TLSConfig) -> tuple[str, str]:
+    """Return `certfile` and `keyfile` of a server.
+
+    Raises:
+        InvalidArgumentError: One of them is not set, or clients need certificates and `cafile` is not set. Names the field.
+    """
+    if tls.certfile is None or tls.keyfile is None:
+        raise InvalidArgumentError("a server needs a certificate and a key", field="tls.certfile")
+    if tls.require_client_cert and tls.cafile is None:
+        raise InvalidArgumentError("client certificates need a trusted authority", field="tls.cafile")
+    return tls.certfile, tls.keyfile
+
+
+def _read_pem(path: str, field: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -21,17 +21,17 @@ _waiting: ContextVar[tuple[str, ...]] = ContextVar("plgrpc_waiting_runs", defaul
 
 def is_tracing() -> bool:
     """Whether the process has a tracer provider of its own."""
-    # Where nobody has imported it there is none, and programs that do not trace need not load it.
+    # If the module has not been imported, no provider is set. Importing it here would slow down programs without tracing.
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return False
     return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
-def joined_to_trace(metadata: Metadata) -> Metadata | None:
-    """Metadata of a call: what is given, and its origin.
+def add_origin(metadata: Metadata) -> Metadata | None:
+    """Return the metadata of a call with its origin, or None if it is empty.
 
-    That is the current span as `traceparent` where the process traces, and the runs that wait. What is given already stays.
+    The origin is the current span as `traceparent`, if the process has tracing, and the waiting runs. Existing entries are kept.
     """
     runs = _waiting.get()
     if runs:
@@ -48,40 +48,40 @@ def joined_to_trace(metadata: Metadata) -> Metadata | None:
 
 
 def waiting_runs() -> tuple[str, ...]:
-    """The runs that wait for the current code, as entries, oldest first."""
+    """Return the entries of the runs that wait for the current code, oldest first."""
     return _waiting.get()
 
 
 def set_waiting_runs(entries: tuple[str, ...]) -> None:
-    """Set them for the asyncio task. They are never reset, because each run and each request has its own task."""
+    """Set the waiting runs of the asyncio task. They are never reset, because each run and each request has its own task."""
     if entries or _waiting.get():
         _waiting.set(entries)
 
 
 def receive_waiting_runs(header: str) -> None:
-    """Set those in a caller's header for the asyncio task."""
+    """Set the waiting runs of the asyncio task from a caller's header."""
     set_waiting_runs(parse_waiting_runs(header) if header else ())
 
 
 def waiting_run_prefix(agent_name: str) -> str:
-    """The prefix of the entries of an agent's runs."""
+    """Return the prefix of the entries of an agent's runs."""
     return f"{quote(agent_name, safe='')}/"
 
 
-def waiting_run(prefix: str, run_id: str) -> str:
-    """The entry of one run. Callers may choose run ids, so the id is encoded like the name."""
-    is_plain = run_id.isascii() and run_id.replace("-", "").isalnum()  # as all are that this package makes
+def waiting_run_entry(prefix: str, run_id: str) -> str:
+    """Return the entry of one run. Callers may choose run ids, so the id is encoded like the name."""
+    is_plain = run_id.isascii() and run_id.replace("-", "").isalnum()  # true for all ids of this package
     return prefix + (run_id if is_plain else quote(run_id, safe=""))
 
 
 def parse_waiting_run(entry: str) -> tuple[str, str]:
-    """Agent name and run id of an entry."""
+    """Return the agent name and the run id of an entry."""
     name, _, run_id = entry.partition("/")
     return unquote(name), unquote(run_id)
 
 
 def waiting_runs_header(entries: tuple[str, ...]) -> str:
-    """Join the entries to a header, with the latest ones that fit."""
+    """Join the latest entries that fit into a header."""
     size, first = 0, len(entries)
     while first and (size := size + len(entries[first - 1]) + 1) <= MAX_WAITING_RUNS_BYTES:
         first -= 1

@@ -27,7 +27,7 @@ from protolink_grpc.errors import (
     StoreError,
     ToolFailedError,
     UnavailableError,
-    said,
+    error_text,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
@@ -43,7 +43,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.tracing import set_waiting_runs, waiting_run
+from protolink_grpc.net.tracing import set_waiting_runs, waiting_run_entry
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
@@ -455,7 +455,7 @@ class Run(Reporting):
             return Failure.from_error(error).cleaned(clean, MAX_REASON)
         if self._host.controls.expose_errors:
             log.exception("task %s failed", self.task_id, exc_info=error)
-            return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {said(error)}")[:MAX_REASON])
+            return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {error_text(error)}")[:MAX_REASON])
         incident = new_uuid()
         log.error("task %s failed, incident %s", self.task_id, incident, exc_info=error)
         return Failure.of(InternalError.reason, f"the agent failed, incident {incident}")
@@ -553,7 +553,7 @@ class Run(Reporting):
         """Make this the current run of the calling asyncio task. Only this run uses that task, so no reset is needed."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
-        set_waiting_runs((*self._waiting_runs, waiting_run(self._host.own_entry, self.run_id)))
+        set_waiting_runs((*self._waiting_runs, waiting_run_entry(self._host.own_entry, self.run_id)))
         self._since = time.monotonic()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

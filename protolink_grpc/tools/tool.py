@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
-from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError, said
+from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError, error_text
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models import json_value
 from protolink_grpc.models.arguments import checks_arguments
@@ -75,7 +75,7 @@ class _Failures:
         if isinstance(error, Exception | SystemExit) and not isinstance(error, ToolRejectedError):
             name = type(error).__name__
             raise ToolFailedError(
-                f"Tool '{self._tool}' failed: {name}: {said(error)}", tool=self._tool, error_type=name
+                f"Tool '{self._tool}' failed: {name}: {error_text(error)}", tool=self._tool, error_type=name
             ) from error
 
 
@@ -312,7 +312,7 @@ class Tool:
             result = self.arguments.result.checked(result)
         except Exception as error:  # The tool's own types may have validators that raise other exceptions.
             raise ToolFailedError(
-                f"Tool '{self.name}' returned a {kind} that {said(error)}", tool=self.name, result_type=kind
+                f"Tool '{self.name}' returned a {kind} that {error_text(error)}", tool=self.name, result_type=kind
             ) from error
         if isinstance(result, Payload):
             return result
@@ -320,7 +320,7 @@ class Tool:
             return json_value.normalize(result)
         except Exception as error:  # A result may have its own `to_dict`, which may raise anything.
             raise ToolFailedError(
-                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {said(error)}",
+                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {error_text(error)}",
                 tool=self.name,
                 result_type=kind,
             ) from error

@@ -38,7 +38,7 @@ from protolink_grpc import (
 from protolink_grpc.agent.local_agent import LocalEndpoint, _endpoints
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.net.background_loop import background
-from protolink_grpc.net.tracing import joined_to_trace
+from protolink_grpc.net.tracing import add_origin
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.tools import Toolbox
 
@@ -483,8 +483,8 @@ async def test_what_an_agent_asks_another_one_is_a_child_of_the_span_that_asked(
 
 
 def test_without_a_tracer_nothing_is_added_to_a_call() -> None:
-    assert joined_to_trace(()) is None
-    assert joined_to_trace((("authorization", "x"),)) == (("authorization", "x"),)
+    assert add_origin(()) is None
+    assert add_origin((("authorization", "x"),)) == (("authorization", "x"),)
 
 
 # -- what a client is told ---------------------------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def test_a_place_that_logs_too_often_is_counted_and_the_next_record_says_how_oft
     now += WINDOW_S
     record = passes(1)
     assert record is not None
-    assert record.getMessage() == "no luck (500 more like this were left out)"
+    assert record.getMessage() == "no luck (500 similar records were left out)"
     again = passes(1)
     assert again is not None
     assert again.getMessage() == "no luck"

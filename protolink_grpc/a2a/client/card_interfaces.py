@@ -51,11 +51,11 @@ class ResolvedAddress:
     """How to connect to a place.
 
     Args:
-        judge: Resolves and checks the host for each new connection; None connects by name, without a check.
+        resolve: Resolves and checks the host for each new connection; None connects by name, without a check.
         addresses: The checked addresses of the host, all of one address family.
     """
 
-    judge: AddressResolver | None = None
+    resolve: AddressResolver | None = None
     addresses: tuple[str, ...] = ()
 
 
@@ -115,14 +115,14 @@ async def resolve_address(place: InterfaceAddress, sender: Sender, source_addres
     if place.web.host == named.host or (is_loopback(place.web.host) and is_loopback(named.host)):
         return ResolvedAddress()
     is_public = not source_address or is_permitted(ip_address(source_address), ())
-    judge = public_addresses if is_public else private_addresses_too
+    resolve = public_addresses if is_public else private_addresses_too
     try:
-        found = await judge(place.web.host, place.web.port)
+        found = await resolve(place.web.host, place.web.port)
     except UnavailableError:
         if place.grpc is not None:
             raise
         found = []  # a proxy may resolve the name; without a proxy, each connection is checked again
-    return ResolvedAddress(judge, tuple(each for each in found if (":" in each) == (":" in found[0])))
+    return ResolvedAddress(resolve, tuple(each for each in found if (":" in each) == (":" in found[0])))
 
 
 async def public_addresses(host: str, port: int) -> Sequence[str]:

@@ -198,7 +198,7 @@ def open_interface(place: InterfaceAddress, resolved: ResolvedAddress, card: Car
     if place.grpc is not None:
         transport = make(channel_to(place.grpc, sender.options, resolved.addresses), card.a2a)
     else:
-        client = http_channel_to(place.web, sender.options, resolved.judge)
+        client = http_channel_to(place.web, sender.options, resolved.resolve)
         transport = make(client, card.a2a, place.url, is_shared_httpx=True)
     streaming = card.a2a.capabilities.streaming
     return PeerInterface(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)

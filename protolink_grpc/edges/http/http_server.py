@@ -24,7 +24,7 @@ from protolink_grpc.edges.http.websocket_protocol import WebSocketConnection
 from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.net.address import listen_error
-from protolink_grpc.net.tls import TLSConfig
+from protolink_grpc.net.tls import TLSConfig, require_server_files
 
 log = get_logger(__name__)
 
@@ -253,17 +253,14 @@ def _unavailable(listen: Listen, error: OSError | None) -> AddressInUseError:
 
 
 def _tls_context(tls: TLSConfig) -> ssl.SSLContext:
-    if tls.certfile is None or tls.keyfile is None:
-        raise InvalidArgumentError("a server needs a certificate and a key", field="tls.certfile")
-    if tls.require_client_cert and tls.cafile is None:
-        raise InvalidArgumentError("checking clients needs the authority that signs them", field="tls.cafile")
+    certfile, keyfile = require_server_files(tls)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        context.load_cert_chain(tls.certfile, tls.keyfile)
+        context.load_cert_chain(certfile, keyfile)
     except (OSError, ssl.SSLError) as error:
-        raise InvalidArgumentError(f"{tls.certfile}: {error.strerror or error}", field="tls.certfile") from None
+        raise InvalidArgumentError(f"{certfile}: {error.strerror or error}", field="tls.certfile") from None
     if tls.cafile is not None:
         try:
             context.load_verify_locations(tls.cafile)

@@ -284,7 +284,7 @@ def _output(answer: Task, agent: str) -> Any:
         return copied(answer.get_output())
     error = output.error if output is not None else None
     if isinstance(error, dict) and error.get("status") == "rejected":
-        raise ToolRejectedError.from_dict(error, said_by=agent)
+        raise ToolRejectedError.from_dict(error, source=agent)
     why = answer.reason
     if answer.state is TaskState.INPUT_REQUIRED:
         why = f"it asks: {answer.get_last_part_content() or 'for more input'}"

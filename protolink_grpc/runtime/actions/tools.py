@@ -13,7 +13,7 @@ from protolink_grpc.errors import (
     TaskExecutionError,
     ToolFailedError,
     classes,
-    said,
+    error_text,
 )
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.context import RunContext
@@ -145,7 +145,9 @@ async def _built(
     except (ProtolinkError, asyncio.CancelledError):
         raise
     except Exception as error:
-        raise ToolFailedError(f"the preview of tool '{tool.name}' failed: {said(error)}", tool=tool.name) from error
+        raise ToolFailedError(
+            f"the preview of tool '{tool.name}' failed: {error_text(error)}", tool=tool.name
+        ) from error
     if not isinstance(built, RunAction):
         raise ToolFailedError(
             f"the action_builder of tool '{tool.name}' must return a RunAction, not {type(built).__name__}",
