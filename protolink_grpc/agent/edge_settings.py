@@ -139,7 +139,7 @@ def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig 
     """The options of the HTTP port from `http` or from an `http(s)://` URL of the agent.
 
     Raises:
-        InvalidArgumentError: The URL and `http` have different ports, or an address is invalid.
+        InvalidArgumentError: The URL and `http` have different ports, or an address or the registry of metrics is invalid.
     """
     scheme, _, rest = url.partition("://")
     if isinstance(http, int):
@@ -158,4 +158,6 @@ def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig 
     if options.tls is None and options.listen.startswith("https://"):
         options = replace(options, tls=tls)
     Listen.parse(options.listen, options.tls, field="http")
+    if options.metrics_registry is not None and not hasattr(options.metrics_registry, "collect"):
+        raise InvalidArgumentError("must be a CollectorRegistry of prometheus_client", field="http.metrics_registry")
     return options

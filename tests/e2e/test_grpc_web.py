@@ -281,7 +281,7 @@ async def test_a_page_that_leaves_ends_its_watch_and_not_the_run(page: Page) -> 
             break
     metrics = f"{page.url}/metrics"
     async with asyncio.timeout(PATIENCE_S):
-        while "plgrpc_http_event_streams 0\n" not in (await page.http.get(metrics)).text:
+        while "plgrpc_http_event_streams 0.0\n" not in (await page.http.get(metrics)).text:
             await asyncio.sleep(0.01)
     found = await page.call("GetTask", agent_service_pb2.GetTaskRequest(task_id=task_id))
     assert found.messages[0].task.state == task_pb2.TASK_STATE_WORKING

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from http_world import PATIENCE_S, Peer, World, on_both_loops, running
+from prometheus_client import CollectorRegistry, Counter
 
 from protolink_grpc import (
     AccessRules,
@@ -288,8 +289,8 @@ async def test_metrics_tell_of_requests_and_connections(world: World) -> None:
     peer = await Peer.of(world)
     await peer.get("/echo")
     text = (await peer.get("/metrics"))[2].decode()
-    assert 'plgrpc_http_requests_total{route="/echo",method="GET",status="200"} 1\n' in text
-    assert "plgrpc_http_connections 1\n" in text
+    assert 'plgrpc_http_requests_total{method="GET",route="/echo",status="200"} 1.0\n' in text
+    assert "plgrpc_http_connections 1.0\n" in text
     peer.close()
 
 
@@ -303,7 +304,7 @@ async def test_metrics_can_have_a_port_of_their_own() -> None:
     peer = Peer(*await asyncio.open_connection("127.0.0.1", server.listen.port))
     status, headers, body = await peer.get("/metrics")
     assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-    assert body.decode() == metrics.text()
+    assert body == metrics.text()
     peer.close()
     await server.stop(1)
 
@@ -333,6 +334,17 @@ async def test_metrics_are_open_where_nobody_is_known_and_on_a_port_of_their_own
         ports: Any = agent._ports
         assert (await http.get(f"{ports._http.gateway._metrics_server.url}/metrics")).status_code == 200
         assert (await http.get(f"{agent.http_url}/metrics")).status_code == 404
+
+
+async def test_agents_in_one_process_have_their_own_metrics_and_show_those_of_the_application() -> None:
+    registry = CollectorRegistry()
+    Counter("orders", "Orders that were placed.", registry=registry).inc(3)
+    first, second = (Agent(name, http=HttpOptions(metrics_registry=registry)) for name in ("first", "second"))
+    async with first, second, httpx.AsyncClient(trust_env=False) as http:
+        await http.get(f"{first.http_url}/healthz")
+        texts = [(await http.get(f"{each.http_url}/metrics")).text for each in (first, second)]
+    assert ['route="/healthz"' in text for text in texts] == [True, False]
+    assert ["orders_total 3.0\n" in text for text in texts] == [True, True]
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------------

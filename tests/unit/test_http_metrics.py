@@ -1,15 +1,17 @@
 """What an HTTP server counts, says of itself, and tells when it goes down; asked without a socket."""
 
-import re
 from typing import Any
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from protolink_grpc import Agent, InvalidArgumentError
 from protolink_grpc.edges.http.drain import Drain
 from protolink_grpc.edges.http.health import Health
 from protolink_grpc.edges.http.metrics import MAX_SERIES, OPERATION, Metrics, metrics_server
@@ -44,11 +46,17 @@ async def rpc(request: Request) -> Response:
     return Response(b"12345")
 
 
-def samples(metrics: Metrics) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in (line.rsplit(" ", 1) for line in metrics.text().splitlines() if not line.startswith("#"))
-    }
+Series = tuple[str, frozenset[tuple[str, str]]]
+
+
+def series(name: str, **labels: str) -> Series:
+    return name, frozenset(labels.items())
+
+
+def samples(metrics: Metrics) -> dict[Series, float]:
+    """The values of the series, as Prometheus' own parser reads them."""
+    families = text_string_to_metric_families(metrics.text().decode())
+    return {series(each.name, **each.labels): each.value for family in families for each in family.samples}
 
 
 async def test_requests_are_counted_by_the_template_of_their_route() -> None:
@@ -57,24 +65,24 @@ async def test_requests_are_counted_by_the_template_of_their_route() -> None:
     for path in ("/tasks/1", "/tasks/2", "/nowhere", "/elsewhere"):
         await get(app, path)
     found = samples(metrics)
-    assert found['plgrpc_http_requests_total{route="/tasks/{id}",method="GET",status="200"}'] == 2
-    assert found['plgrpc_http_requests_total{route="unmatched",method="GET",status="404"}'] == 2
-    assert "/tasks/1" not in metrics.text()
+    assert found[series("plgrpc_http_requests_total", route="/tasks/{id}", method="GET", status="200")] == 2
+    assert found[series("plgrpc_http_requests_total", route="unmatched", method="GET", status="404")] == 2
+    assert b"/tasks/1" not in metrics.text()
 
 
 async def test_a_route_with_many_methods_says_which_one_it_was() -> None:
     metrics = Metrics()
     await get(metrics.metered(Router([Route("/", rpc, methods=["POST"])])), "/", "POST")
     found = samples(metrics)
-    assert found['plgrpc_http_requests_total{route="SendMessage",method="POST",status="200"}'] == 1
-    assert found["plgrpc_http_sent_bytes_total"] == 5
+    assert found[series("plgrpc_http_requests_total", route="SendMessage", method="POST", status="200")] == 1
+    assert found[series("plgrpc_http_sent_bytes_total")] == 5
 
 
 async def test_a_method_of_a_callers_own_making_is_no_label() -> None:
     metrics = Metrics()
     await get(metrics.metered(Router([])), "/", "BREW")
-    assert 'method="OTHER"' in metrics.text()
-    assert "BREW" not in metrics.text()
+    assert b'method="OTHER"' in metrics.text()
+    assert b"BREW" not in metrics.text()
 
 
 async def test_a_histogram_ends_with_the_count_of_all() -> None:
@@ -83,12 +91,11 @@ async def test_a_histogram_ends_with_the_count_of_all() -> None:
         metrics.count("/x", "GET", 200, elapsed_s)
     found = samples(metrics)
     name = "plgrpc_http_request_duration_seconds"
-    bucket = [
-        found[f'{name}_bucket{{route="/x",method="GET",le="{le}"}}'] for le in ("0.001", "0.005", "300.0", "+Inf")
-    ]
+    labels = {"route": "/x", "method": "GET"}
+    bucket = [found[series(f"{name}_bucket", **labels, le=le)] for le in ("0.001", "0.005", "300.0", "+Inf")]
     assert bucket == [1, 3, 3, 4]
-    assert found[f'{name}_count{{route="/x",method="GET"}}'] == 4
-    assert found[f'{name}_sum{{route="/x",method="GET"}}'] == pytest.approx(1000.0065)
+    assert found[series(f"{name}_count", **labels)] == 4
+    assert found[series(f"{name}_sum", **labels)] == pytest.approx(1000.0065)
 
 
 async def test_a_stream_is_open_while_it_is_sent_and_has_no_duration() -> None:
@@ -98,14 +105,14 @@ async def test_a_stream_is_open_while_it_is_sent_and_has_no_duration() -> None:
     async def stream(request: Request) -> Response:
         async def events() -> Any:
             yield b"data: 1\n\n"
-            seen.append(samples(metrics)["plgrpc_http_event_streams"])
+            seen.append(samples(metrics)[series("plgrpc_http_event_streams")])
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
     await get(metrics.metered(Router([Route("/s", stream)])), "/s")
     assert seen == [1]
-    assert samples(metrics)["plgrpc_http_event_streams"] == 0
-    assert "duration_seconds_count" not in metrics.text()
+    assert samples(metrics)[series("plgrpc_http_event_streams")] == 0
+    assert b"duration_seconds_count" not in metrics.text()
 
 
 async def test_a_stream_of_any_media_type_is_one_and_what_says_its_length_or_has_no_body_is_none() -> None:
@@ -127,9 +134,10 @@ async def test_a_stream_of_any_media_type_is_one_and_what_says_its_length_or_has
     for path in ("/stream", "/whole", "/nothing"):
         await get(app, path)
     found = samples(metrics)
-    timed = [path for path in ("/stream", "/whole", "/nothing") if f'route="{path}",method="GET",le' in metrics.text()]
+    name = "plgrpc_http_request_duration_seconds_count"
+    timed = [each for each in ("/stream", "/whole", "/nothing") if series(name, route=each, method="GET") in found]
     assert timed == ["/whole", "/nothing"]
-    assert found["plgrpc_http_event_streams"] == 0
+    assert found[series("plgrpc_http_event_streams")] == 0
 
 
 async def test_a_websocket_is_open_until_its_route_returns() -> None:
@@ -138,10 +146,10 @@ async def test_a_websocket_is_open_until_its_route_returns() -> None:
 
     async def socket(websocket: WebSocket) -> None:
         await websocket.accept()
-        seen.append(samples(metrics)["plgrpc_http_websockets"])
+        seen.append(samples(metrics)[series("plgrpc_http_websockets")])
 
     await get(metrics.metered(Router([WebSocketRoute("/ws", socket)])), "/ws", kind="websocket")
-    assert (seen, samples(metrics)["plgrpc_http_websockets"]) == ([1], 0)
+    assert (seen, samples(metrics)[series("plgrpc_http_websockets")]) == ([1], 0)
 
 
 async def test_a_route_that_raises_is_not_in_flight_any_more() -> None:
@@ -152,14 +160,14 @@ async def test_a_route_that_raises_is_not_in_flight_any_more() -> None:
 
     with pytest.raises(ValueError, match="no"):
         await get(metrics.metered(broken), "/")
-    assert samples(metrics)["plgrpc_http_requests_in_flight"] == 0
+    assert samples(metrics)[series("plgrpc_http_requests_in_flight")] == 0
 
 
 async def test_more_series_than_the_bound_become_one() -> None:
     metrics = Metrics()
     for number in range(MAX_SERIES + 500):
         metrics.count(f"/{number}", "GET", 200, None)
-    assert samples(metrics)['plgrpc_http_requests_total{route="other",method="GET",status="200"}'] == 500
+    assert samples(metrics)[series("plgrpc_http_requests_total", route="other", method="GET", status="200")] == 500
 
 
 def test_rejections_and_numbers_of_others_are_shown() -> None:
@@ -168,34 +176,60 @@ def test_rejections_and_numbers_of_others_are_shown() -> None:
     metrics.rejected("slow_reader")
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 7)
     found = samples(metrics)
-    assert found['plgrpc_http_rejected_total{reason="slow_reader"}'] == 2
-    assert found["plgrpc_active_tasks"] == 7
+    assert found[series("plgrpc_http_rejected_total", reason="slow_reader")] == 2
+    assert found[series("plgrpc_active_tasks")] == 7
 
 
 def test_a_number_is_shown_once_however_often_it_is_announced() -> None:
     metrics = Metrics()
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 1)
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 2)
-    assert metrics.text().count("\nplgrpc_active_tasks ") == 1
-    assert samples(metrics)["plgrpc_active_tasks"] == 2
+    assert metrics.text().count(b"\nplgrpc_active_tasks ") == 1
+    assert samples(metrics)[series("plgrpc_active_tasks")] == 2
 
 
-def test_every_line_has_the_form_that_prometheus_reads() -> None:
+def test_the_metrics_have_the_documented_names_and_types() -> None:
     metrics = Metrics()
     metrics.count('/a"\\\n', "GET", 200, 0.1)
     metrics.rejected("x")
-    form = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? [0-9.e+-]+$')
-    lines = metrics.text().splitlines()
-    assert all(line.startswith("# ") or form.match(line) for line in lines)
-    families = [line.split()[2] for line in lines if line.startswith("# TYPE")]
-    assert len(families) == len(set(families))
+    metrics.gauge("log_records_left_out_total", "Records.", lambda: 2, kind="counter")
+    families = [line.split()[2:] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")]
+    assert families == [
+        ["plgrpc_http_requests_total", "counter"],
+        ["plgrpc_http_request_duration_seconds", "histogram"],
+        ["plgrpc_http_rejected_total", "counter"],
+        ["plgrpc_http_requests_in_flight", "gauge"],
+        ["plgrpc_http_event_streams", "gauge"],
+        ["plgrpc_http_websockets", "gauge"],
+        ["plgrpc_http_sent_bytes_total", "counter"],
+        ["plgrpc_log_records_left_out_total", "counter"],
+    ]
+    assert samples(metrics)[series("plgrpc_http_requests_total", route='/a"\\\n', method="GET", status="200")] == 1
+    assert b"_created" not in metrics.text()
+
+
+def test_metrics_of_the_application_are_shown_with_those_of_each_server() -> None:
+    shared = CollectorRegistry()
+    orders = Counter("orders", "Orders that were placed.", registry=shared)
+    servers = [Metrics(shared), Metrics(shared)]
+    servers[0].count("/x", "GET", 200, None)
+    orders.inc(3)
+    counted = series("plgrpc_http_requests_total", route="/x", method="GET", status="200")
+    assert [samples(each)[series("orders_total")] for each in servers] == [3, 3]
+    assert [counted in samples(each) for each in servers] == [True, False]
+
+
+def test_what_is_no_registry_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        Agent("a", http=HttpOptions(metrics_registry=object()))  # type: ignore[arg-type]
+    assert caught.value.field == "http.metrics_registry"
 
 
 async def test_the_metrics_have_a_route() -> None:
     metrics = Metrics()
     metrics.count("/x", "GET", 200, 0.1)
     status, body = await get(Router([metrics.route()]), "/metrics")
-    assert (status, body.decode()) == (200, metrics.text())
+    assert (status, body) == (200, metrics.text())
 
 
 def test_metrics_have_a_server_of_their_own_only_where_that_is_asked_for() -> None:

@@ -47,7 +47,7 @@ class Gateway:
         self.drain = Drain()
         self.streams = OpenStreams()
         self.drain.watch(self.streams.drain)
-        self.metrics = Metrics()
+        self.metrics = Metrics(options.metrics_registry)
         self._health = Health(self.drain, about, obstacle)
         self._challenges = challenges
         self._hosted = hosted

@@ -1,14 +1,19 @@
-"""The metrics of an HTTP server in Prometheus' text format. They contain no raw paths and no callers' names.
+"""The metrics of an HTTP server, exported by prometheus_client. They contain no raw paths and no callers' names.
 
-Format: Prometheus text exposition 0.0.4.
+Requests are counted in plain numbers, because only the server's event loop writes them: prometheus_client's own counters take a
+lock, and add `_created` series that only a setting of the whole process turns off (docs/adr/0031).
 """
 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from time import perf_counter
+from typing import Literal
 
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -16,9 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from protolink_grpc.edges.http.http_server import HttpServer
 from protolink_grpc.edges.http.middleware import with_middleware
-from protolink_grpc.edges.http.options import HttpOptions
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+from protolink_grpc.edges.http.options import HttpOptions, MetricsRegistry
 
 OPERATION = "plgrpc.operation"
 """Key of an ASGI scope. A route with several methods (JSON-RPC) writes the method's name here.
@@ -37,8 +40,6 @@ BODILESS = frozenset({204, 304})
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WEBSOCKET"})
 
-Labels = tuple[tuple[str, str], ...]
-
 
 @dataclass(slots=True)
 class _Latency:
@@ -48,26 +49,30 @@ class _Latency:
     sum_s: float = 0.0
 
 
-@dataclass(slots=True)
-class _Gauge:
-    name: str
-    text: str
-    kind: str
-    read: Callable[[], float]
-
-
 class Metrics:
-    """The metrics of one server. They belong to the server's event loop."""
+    """The metrics of one server, as a collector of prometheus_client. They belong to the server's event loop.
 
-    def __init__(self) -> None:
+    Args:
+        also: Further metrics to show.
+    """
+
+    def __init__(self, also: MetricsRegistry | None = None) -> None:
         self._requests: defaultdict[tuple[str, str, int], int] = defaultdict(int)
         self._latencies: defaultdict[tuple[str, str], _Latency] = defaultdict(_Latency)
         self._rejected: defaultdict[str, int] = defaultdict(int)
-        self._gauges: dict[str, _Gauge] = {}
+        self._numbers: dict[str, Callable[[], Metric]] = {}
         self.in_flight = 0
         self.event_streams = 0
         self.websockets = 0
         self.bytes_sent = 0
+        self.gauge("http_requests_in_flight", "Requests being answered, streams included.", lambda: self.in_flight)
+        self.gauge("http_event_streams", "Open streams of SSE and gRPC-Web.", lambda: self.event_streams)
+        self.gauge("http_websockets", "Open WebSockets.", lambda: self.websockets)
+        self.gauge("http_sent_bytes_total", "Bytes of response bodies.", lambda: self.bytes_sent, kind="counter")
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        if also is not None:
+            self._registry.register(also)
 
     def metered(self, app: ASGIApp) -> ASGIApp:
         """Wrap the application to count its requests. It is the outermost layer, so that refused requests are counted too."""
@@ -90,8 +95,10 @@ class Metrics:
         """Count a connection or request that was dropped because of its peer."""
         self._rejected[reason] += 1
 
-    def gauge(self, name: str, text: str, read: Callable[[], float], *, kind: str = "gauge") -> None:
-        """Add a metric of another component, or replace the one with the same name.
+    def gauge(
+        self, name: str, text: str, read: Callable[[], float], *, kind: Literal["gauge", "counter"] = "gauge"
+    ) -> None:
+        """Add a metric without labels, or replace the one with the same name.
 
         Args:
             name: Without the prefix `plgrpc_`.
@@ -99,7 +106,8 @@ class Metrics:
             read: Returns the value; called for each request of the metrics, so it must be fast.
             kind: `counter` for a number that only grows, whose name ends with `_total`.
         """
-        self._gauges[name] = _Gauge(f"plgrpc_{name}", text, kind, read)
+        family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+        self._numbers[name] = lambda: family(f"plgrpc_{name}", text, read())
 
     def observe(self, server: HttpServer) -> None:
         """Add the metrics of the server itself."""
@@ -121,9 +129,9 @@ class Metrics:
             latency.counts[bisect_left(BUCKETS_S, elapsed_s)] += 1
             latency.sum_s += elapsed_s
 
-    def text(self) -> str:
-        """All metrics in Prometheus' text format."""
-        return "".join(f"{line}\n" for line in self._lines())
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format 0.0.4."""
+        return generate_latest(self._registry)
 
     def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
         """Create the route of the metrics: open, or for requests that pass `admit` without an error."""
@@ -131,47 +139,37 @@ class Metrics:
         async def show(request: Request) -> Response:
             if admit is not None:
                 await admit(request)
-            return Response(self.text(), headers={"content-type": CONTENT_TYPE})
+            return Response(self.text(), headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
 
         return Route(path, show)
 
-    def _lines(self) -> Iterator[str]:
-        yield from _head("plgrpc_http_requests_total", "counter", "Requests that were answered, by route template.")
+    def collect(self) -> Iterator[Metric]:
+        """The current values, for prometheus_client."""
+        requests = CounterMetricFamily(
+            "plgrpc_http_requests",
+            "Requests that were answered, by route template.",
+            labels=("route", "method", "status"),
+        )
         for (route, method, status), count in sorted(self._requests.items()):
-            labels = (("route", route), ("method", method), ("status", str(status)))
-            yield _sample("plgrpc_http_requests_total", labels, count)
-        yield from self._latency_lines()
-        yield from _head("plgrpc_http_rejected_total", "counter", "Peers given up by the connection, by reason.")
+            requests.add_metric((route, method, str(status)), count)
+        yield requests
+        latencies = HistogramMetricFamily(
+            "plgrpc_http_request_duration_seconds",
+            "Time to the end of the answer; streams and WebSockets not counted.",
+            labels=("route", "method"),
+        )
+        for labels, latency in sorted(self._latencies.items()):
+            buckets = zip((*map(str, BUCKETS_S), "+Inf"), accumulate(latency.counts), strict=True)
+            latencies.add_metric(labels, list(buckets), latency.sum_s)
+        yield latencies
+        rejected = CounterMetricFamily(
+            "plgrpc_http_rejected", "Peers given up by the connection, by reason.", labels=("reason",)
+        )
         for reason, count in sorted(self._rejected.items()):
-            yield _sample("plgrpc_http_rejected_total", (("reason", reason),), count)
-        for gauge in (*self._own_gauges(), *self._gauges.values()):
-            yield from _head(gauge.name, gauge.kind, gauge.text)
-            yield _sample(gauge.name, (), gauge.read())
-
-    def _latency_lines(self) -> Iterator[str]:
-        name = "plgrpc_http_request_duration_seconds"
-        yield from _head(name, "histogram", "Time to the end of the answer; streams and WebSockets not counted.")
-        for (route, method), latency in sorted(self._latencies.items()):
-            labels: Labels = (("route", route), ("method", method))
-            seen = 0
-            for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), latency.counts, strict=True):
-                seen += count
-                yield _sample(f"{name}_bucket", (*labels, ("le", bound)), seen)
-            yield _sample(f"{name}_sum", labels, latency.sum_s)
-            yield _sample(f"{name}_count", labels, seen)
-
-    def _own_gauges(self) -> Iterator[_Gauge]:
-        yield _Gauge(
-            "plgrpc_http_requests_in_flight",
-            "Requests being answered, streams included.",
-            "gauge",
-            lambda: self.in_flight,
-        )
-        yield _Gauge(
-            "plgrpc_http_event_streams", "Open streams of SSE and gRPC-Web.", "gauge", lambda: self.event_streams
-        )
-        yield _Gauge("plgrpc_http_websockets", "Open WebSockets.", "gauge", lambda: self.websockets)
-        yield _Gauge("plgrpc_http_sent_bytes_total", "Bytes of response bodies.", "counter", lambda: self.bytes_sent)
+            rejected.add_metric((reason,), count)
+        yield rejected
+        for read in self._numbers.values():
+            yield read()
 
 
 class _Exchange:
@@ -223,20 +221,6 @@ class _Exchange:
             self._status or 499,
             None if lasts else perf_counter() - self._begun,
         )
-
-
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _sample(name: str, labels: Labels, value: float) -> str:
-    said = ",".join(f'{key}="{_escaped(each)}"' for key, each in labels)
-    return f"{name}{{{said}}} {value!r}" if said else f"{name} {value!r}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def metrics_server(metrics: Metrics, options: HttpOptions) -> HttpServer | None:

@@ -1,6 +1,8 @@
 """How an HTTP port behaves. Values only: an agent without such a port reads them, and imports none of what serves it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -48,6 +50,12 @@ class ConnectionLimits:
     max_connections: int
 
 
+class MetricsRegistry(Protocol):
+    """A CollectorRegistry or another collector of prometheus_client, which is not imported here."""
+
+    def collect(self) -> Iterable[Any]: ...
+
+
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
@@ -70,6 +78,8 @@ class HttpOptions:
         root_path: Prefix that a proxy cuts off.
         metrics_listen: Serves `/metrics` here, to everybody, and only here; None leaves it on `listen`, for callers that the agent
             knows where it knows any.
+        metrics_registry: Further metrics for `/metrics`: a CollectorRegistry of prometheus_client. Its `collect` is called on the
+            event loop. Names that begin with `plgrpc_` are reserved.
     """
 
     listen: str = "127.0.0.1:0"
@@ -94,6 +104,7 @@ class HttpOptions:
     trusted_proxies: tuple[str, ...] = ()
     root_path: str = ""
     metrics_listen: str | None = None
+    metrics_registry: MetricsRegistry | None = None
 
     @property
     def bounds(self) -> Bounds:
