@@ -86,12 +86,12 @@ class AgentComponents:
     def _budget_of(self, context: RunContext, task_id: str = "") -> BudgetEnforcer:
         """Return the budget of all calls in one context of one task. The task is included, because run ids are not unique."""
         key = task_id, context.run_id
-        known = self._budgets.get(key)
-        if known is None:
-            known = self._budgets[key] = BudgetEnforcer(effective(self.controls.budget, context.budget))
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = self._budgets[key] = BudgetEnforcer(effective(self.controls.budget, context.budget))
             if len(self._budgets) > BUDGETS:
                 self._budgets.popitem(last=False)
-        return known
+        return budget
 
     async def open(self) -> None:
         """Open the state. Raises StoreError."""
@@ -115,7 +115,9 @@ class AgentComponents:
     async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
         """Raise ActionDeniedError or ApprovalRequiredError if the policy does not allow an operation on the state."""
         action = RunAction(operation, operation, {"session_id": session_id}, frozenset({operation}))
-        context = RunContext(session_id=session_id or None, metadata={"principal": principal})
+        # Policies that were written before RunContext.principal existed read the caller from the metadata.
+        metadata = {"principal": principal}
+        context = RunContext(session_id=session_id or None, principal=principal, metadata=metadata)
         await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:

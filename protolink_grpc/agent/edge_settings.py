@@ -131,7 +131,7 @@ def check_hosted_url(http: HttpOptions | None) -> None:
     """Check that the settings contain the public URL of an application in another server. Raises InvalidArgumentError."""
     if http is None or (not http.public_url and Listen.parse(http.listen, http.tls).port == 0):
         raise InvalidArgumentError(
-            "must say where callers reach the application, like 'https://host.example/agent'", field="http.public_url"
+            "must be the public URL of the application, such as 'https://host.example/agent'", field="http.public_url"
         )
 
 

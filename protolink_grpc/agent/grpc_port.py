@@ -7,7 +7,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from plgrpc.v1 import agent_service_pb2, control_service_pb2
 
 from protolink_grpc.agent.edge_settings import EdgeSettings
-from protolink_grpc.agent.identity import advertised, is_everywhere
+from protolink_grpc.agent.identity import is_wildcard, public_url
 from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
 from protolink_grpc.edges.grpc.app import GrpcServer
 from protolink_grpc.edges.grpc.control_servicer import ControlServicer
@@ -60,13 +60,13 @@ async def open_grpc_port(
     """
     card = served.card
     public = Address.parse(card.url)
-    if listen_at is None and is_everywhere(public):
+    if listen_at is None and is_wildcard(public):
         log.warning(
-            "%s has the URL %s, which nobody else can call; give its card the name that others use and listen=%r",
+            "%s has the URL %s, which is not reachable from other machines; use the public host name in it, and listen=%r",
             card.name,
             card.url,
             card.url,
         )
     server = GrpcServer(listen_at or public, services, options=settings.grpc_options)
-    card.url = advertised(public, await server.start())
+    card.url = public_url(public, await server.start())
     return server

@@ -1,4 +1,4 @@
-"""Who an agent is: from what a user writes to a card whose URL and transport agree, and a place to listen."""
+"""Builds an agent's card and its listen address from the arguments of `Agent`, and checks that URL and transport agree."""
 
 import inspect
 import ipaddress
@@ -11,53 +11,56 @@ from protolink_grpc.net.address import RUNTIME_SCHEME, Address
 
 TRANSPORTS = ("grpc", "runtime", "http", "sse", "websocket")
 ANY_PORT = "grpc://127.0.0.1:0"
-"""Where a gRPC agent listens that names no URL: this machine, a free port."""
+"""Default URL of a gRPC agent: a free port of this machine."""
 
 WEB = {"http": ("http", "sse"), "https": ("http", "sse"), "ws": ("websocket",), "wss": ("websocket",)}
-"""Transports of a ProtoLink URL by its scheme, the usual one first. One HTTP port serves all of them."""
+"""Transports of a ProtoLink URL by its scheme, the default first. One HTTP port serves all of them."""
 
 
-def check_handlers(kind: type, base: type) -> None:
-    """Refuse handlers of a class that could only fail once a task comes.
+def check_handlers(cls: type, base: type) -> None:
+    """Check that overridden handlers are of the right type, so that the error does not appear only with the first task.
 
     Raises:
-        TypeError: One is not of the kind that it must be; names class and method.
+        TypeError: A handler has the wrong type; names class and method.
     """
-    handler, streaming = (_overridden(kind, base, name) for name in ("handle_task", "handle_task_streaming"))
+    handler, streaming = (_override(cls, base, name) for name in ("handle_task", "handle_task_streaming"))
     if handler is not None and not inspect.iscoroutinefunction(handler):
-        raise TypeError(f"{kind.__name__}.handle_task must be async: write `async def handle_task(self, task)`")
+        raise TypeError(f"{cls.__name__}.handle_task must be async: write `async def handle_task(self, task)`")
     if streaming is not None and inspect.iscoroutinefunction(streaming):
         raise TypeError(
-            f"{kind.__name__}.handle_task_streaming must be an async generator: it has no `yield`; "
-            "what returns the task at its end is handle_task"
+            f"{cls.__name__}.handle_task_streaming must be an async generator, but has no `yield`; "
+            "to return a task, override handle_task"
         )
 
 
-def _overridden(kind: type, base: type, name: str) -> Any:
-    """The function that `kind` has in place of the one of `base`, decorators taken off; None where it has none."""
-    found = getattr(kind, name)
+def _override(cls: type, base: type, name: str) -> Any:
+    """Return the method of `cls` without its decorators if it overrides that of `base`; otherwise None."""
+    found = getattr(cls, name)
     return None if found is getattr(base, name) else inspect.unwrap(found)
 
 
 def listen_address(card: AgentCard, listen: str | None, *, registers: bool) -> Address | None:
-    """Where an agent listens that does not listen at its card's URL; None where it does.
+    """Return the listen address of an agent; None if it listens at the URL of its card.
 
     Raises:
-        InvalidArgumentError: It is no address, or the card has no use for one; or the card's own is one that nobody else can call.
+        InvalidArgumentError: The address is invalid or the card's transport does not use one; or the card's URL is a wildcard
+            address and would be registered.
     """
     if card.transport == "runtime":
         if listen is not None:
-            raise InvalidArgumentError(f"an agent at {card.url} listens nowhere; give it a grpc:// url", field="listen")
+            raise InvalidArgumentError(f"an agent at {card.url} has no port; give it a grpc:// url", field="listen")
         return None
     if card.url.partition("://")[0] in WEB:
         if listen is not None:
-            raise InvalidArgumentError(f"an agent at {card.url} listens where http= says", field="listen")
+            raise InvalidArgumentError(
+                f"an agent at {card.url} has no gRPC port; set the listen address with http=", field="listen"
+            )
         return None
     public = Address.parse(card.url, field="card.url")
-    if registers and is_everywhere(public):
+    if registers and is_wildcard(public):
         raise InvalidArgumentError(
-            f"{card.url} would be registered and nobody else can call it; put the name that others use into the url, "
-            f"and pass listen={card.url!r}",
+            f"{card.url} is not reachable from other machines, so it cannot be registered; use the public host name in "
+            f"the url, and pass listen={card.url!r}",
             field="card.url",
         )
     if listen is None:
@@ -66,17 +69,17 @@ def listen_address(card: AgentCard, listen: str | None, *, registers: bool) -> A
     return Address.parse(listen if "://" in listen else f"{scheme}://{listen}", field="listen")
 
 
-def is_everywhere(address: Address) -> bool:
-    """Whether it means every address of a machine: good for listening, useless for calling."""
+def is_wildcard(address: Address) -> bool:
+    """Return whether the address is 0.0.0.0 or [::]. A server can listen on it, but clients cannot call it."""
     try:
         return ipaddress.ip_address(address.host).is_unspecified
     except ValueError:
         return False  # a name
 
 
-def advertised(public: Address, taken: Address) -> str:
-    """The URL that others are told: port 0 stands for the port that was taken."""
-    return public.url if public.port else replace(public, port=taken.port).url
+def public_url(public: Address, actual: Address) -> str:
+    """Return the public URL. A port 0 is replaced by the actual port."""
+    return public.url if public.port else replace(public, port=actual.port).url
 
 
 def resolve_card(
@@ -87,16 +90,16 @@ def resolve_card(
     description: str | None = None,
     url: str | None = None,
 ) -> AgentCard:
-    """The agent's own copy of its card.
+    """Return a new card for the agent, from a card, a dict or a name.
 
     Raises:
-        InvalidArgumentError: Something required is missing, or URL and transport contradict each other; names the field.
+        InvalidArgumentError: A required value is missing, or URL and transport contradict each other; names the field.
     """
     if isinstance(card, str):
         if "://" in card:
-            raise InvalidArgumentError("is a URL; give the agent a name, and this as url", field="card")
+            raise InvalidArgumentError("is a URL; pass a name here and the URL as url", field="card")
         if name is not None:
-            raise InvalidArgumentError("is a name, and name is given, too; leave one of both out", field="card")
+            raise InvalidArgumentError("is a name, and name is also set; set only one of them", field="card")
         card, name = None, card
     if card is None:
         if not name:
@@ -118,8 +121,8 @@ def _transport(url: str, wanted: str | None) -> str:
         found = "runtime"
         if not url.removeprefix(RUNTIME_SCHEME).strip("/"):
             raise InvalidArgumentError("must name the agent, like runtime://echo", field="card.url")
-    elif (spoken := WEB.get(url.partition("://")[0])) is not None:
-        found = wanted if wanted in spoken else spoken[0]
+    elif (supported := WEB.get(url.partition("://")[0])) is not None:
+        found = wanted if wanted in supported else supported[0]
     else:
         Address.parse(url, field="card.url")
         found = "grpc"

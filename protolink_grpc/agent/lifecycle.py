@@ -15,7 +15,7 @@ from protolink_grpc.agent.config import (
 from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings, http_options
 from protolink_grpc.agent.grpc_port import ServedAgent
 from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
-from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
 from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
 from protolink_grpc.agent.peers import OUTAGE_S, Peers
 from protolink_grpc.agent.ports import AgentPorts
@@ -318,7 +318,7 @@ class AgentLifecycle:
     def stop(self) -> None:
         """Stop, from any thread, and return when everything is closed. A stopped agent can be started again."""
         if self._loop is not None:
-            close_from_outside(self._loop, self.aclose, "agent")
+            close_from_thread(self._loop, self.aclose, "agent")
 
     def run(self, *, register: bool = True) -> None:
         """Run in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""

@@ -1,4 +1,4 @@
-"""How servers are asked to stop: by a signal, or by a call from another thread."""
+"""Stops servers: on a signal, or by a call from another thread."""
 
 import asyncio
 import logging
@@ -13,42 +13,41 @@ from protolink_grpc.net.event_loops import running_loop
 
 
 def stop_on_signal(stopped: asyncio.Event) -> None:
-    """Set `stopped` at SIGTERM and SIGINT. Called before a server comes up: a signal meanwhile is then a way down, not the end."""
+    """Set `stopped` on SIGTERM and SIGINT. Called before the server starts: a signal during the start then stops it."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, and threads that are not the main one
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
             loop.add_signal_handler(number, stopped.set)
 
 
-def log_listening(log: logging.Logger, what: str, urls: Iterable[str], *, foreground: bool) -> None:
-    """One line that says where a server listens.
+def log_listening(log: logging.Logger, server: str, urls: Iterable[str], *, foreground: bool) -> None:
+    """Log the URLs of a server in one line.
 
     Args:
-        what: The server, like `agent weather`.
-        urls: Of its ports, the first one first.
-        foreground: It is what the program does: where the program has no logging, the line goes to standard error.
+        server: Kind and name of the server, for example `agent weather`.
+        foreground: The server is the purpose of the program. If the program has no logging, print the line to standard error.
     """
-    where = " and ".join(urls)
-    log.info("%s listens on %s", what, where)
+    addresses = " and ".join(urls)
+    log.info("%s listens on %s", server, addresses)
     if foreground and not log.hasHandlers():
-        sys.stderr.write(escape(f"{what} listens on {where}") + "\n")
+        sys.stderr.write(escape(f"{server} listens on {addresses}") + "\n")
 
 
-def close_from_outside(
+def close_from_thread(
     loop: asyncio.AbstractEventLoop, close: Callable[[], Coroutine[Any, Any, None]], kind: str
 ) -> None:
-    """Run the `aclose` of a server on the loop that it lives on, from any other thread, and wait for it.
+    """Run the `aclose` of a server on the server's loop, from another thread, and wait for its end.
 
     Raises:
-        RuntimeError: Called on that loop itself, which would wait for itself forever; the text names `kind`.
+        RuntimeError: Called on that loop, which would be a deadlock; the text names `kind`.
     """
     if loop is running_loop():
-        raise RuntimeError(f"stop() would block the loop that the {kind} runs on; await {kind}.aclose() instead")
+        raise RuntimeError(f"stop() would block the event loop of the {kind}; await {kind}.aclose() instead")
     asyncio.run_coroutine_threadsafe(close(), loop).result()
 
 
-async def until_asked_to_stop(stopped: asyncio.Event | None) -> None:
-    """Return at SIGTERM, SIGINT, or when `stopped` is set."""
-    asked = stopped if stopped is not None else asyncio.Event()
-    stop_on_signal(asked)
-    await asked.wait()
+async def wait_for_stop(stopped: asyncio.Event | None) -> None:
+    """Return on SIGTERM, on SIGINT, or when `stopped` is set."""
+    stop = stopped if stopped is not None else asyncio.Event()
+    stop_on_signal(stop)
+    await stop.wait()

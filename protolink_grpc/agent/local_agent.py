@@ -111,7 +111,7 @@ def endpoint_at(url: str) -> LocalEndpoint:
     """Return the running agent at that URL.
 
     Raises:
-        AgentNotFoundError: There is none. The message suggests the most similar name.
+        AgentNotFoundError: No agent runs there. The message suggests the most similar name.
     """
     endpoint = _endpoints.get(url.rstrip("/"))
     if endpoint is None:
@@ -145,7 +145,7 @@ class LocalAgent:
         own = endpoint.loop is asyncio.get_running_loop()
         if endpoint.loop.is_closed():
             raise UnavailableError(
-                f"{self.url} is not reachable: the loop that it ran on is closed", url=self.url, unreached="true"
+                f"{self.url} is not reachable: its event loop is closed", url=self.url, unreached="true"
             )
         coroutine = work(endpoint.service)
         if own and timeout_s is None:
@@ -157,7 +157,7 @@ class LocalAgent:
                 return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, endpoint.loop))
         except TimeoutError:
             raise DeadlineExceededError(
-                f"{self.url} did not answer in time; the task goes on there", url=self.url, task_id=task_id
+                f"{self.url} did not answer in time; the task continues there", url=self.url, task_id=task_id
             ) from None
 
     @property
@@ -177,7 +177,7 @@ class LocalAgent:
         wait: bool,
         timeout_s: float | None,
     ) -> Sent:
-        submission = isolated(task, request_id, target, expected)
+        submission = submission_of_copy(task, request_id, target, expected)
 
         async def work(service: TaskService) -> Sent:
             turn = await service.submit(submission, self._principal, waits=wait)
@@ -188,7 +188,7 @@ class LocalAgent:
 
     async def run(self, task: Task) -> Task:
         """Send a task and return it complete when it ends or waits for input."""
-        submission = isolated(task, "", TaskTarget.CREATE_OR_CONTINUE)
+        submission = submission_of_copy(task, "", TaskTarget.CREATE_OR_CONTINUE)
 
         async def work(service: TaskService) -> Task:
             return (await service.send(submission, self._principal)).to_task()
@@ -205,7 +205,7 @@ class LocalAgent:
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        submission = isolated(task, request_id, target, expected)
+        submission = submission_of_copy(task, request_id, target, expected)
 
         def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
             return service.stream(submission, self._principal, deltas=deltas)
@@ -248,7 +248,7 @@ class LocalAgent:
         now = self._find()
         if now.service is not endpoint.service or now.loop is not endpoint.loop:
             # A generator must not be used on another loop, so the reader starts again after its last event.
-            raise UnavailableError(f"{self.url} was started anew", url=self.url)
+            raise UnavailableError(f"{self.url} was restarted", url=self.url)
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
         async def work(service: TaskService) -> Task:
@@ -383,7 +383,7 @@ def _read_events(frames: list[bytes]) -> list[RunEvent]:
     return [delta_from_frame(frame) if is_delta(frame) else event_from_frame(frame) for frame in frames]
 
 
-def isolated(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:
+def submission_of_copy(task: Task, request_id: str, target: TaskTarget, expected: int = 0) -> Submission:
     """Build the submission for `task` with copies of its content.
 
     Raises:

@@ -73,7 +73,7 @@ class AgentPorts:
         self._check_interfaces(serves_grpc=serves_grpc)
         operations, services = None, agent_services(served)
         if settings.a2a is not None and (serves_grpc or settings.http is not None):
-            from protolink_grpc.agent.a2a_services import a2a_operations, a2a_services  # its first lines say why here
+            from protolink_grpc.agent.a2a_services import a2a_operations, a2a_services  # slow to import
 
             operations = a2a_operations(served, settings.a2a, settings, self._bindings)
             self._operations = operations
@@ -84,12 +84,12 @@ class AgentPorts:
             self._grpc, self._grpc_target = server, card.url.partition("://")[2]
             await server.serve()
         if settings.http is not None:
-            from protolink_grpc.agent.http_port import HttpPort  # its first lines say why here
+            from protolink_grpc.agent.http_port import HttpPort  # slow to import
 
             tls = settings.grpc.tls
             if self._hosted is None and settings.http.tls is None and tls is not None and tls.certfile is not None:
                 log.warning(
-                    "%s has certificates, and its HTTP port is in the clear: say https://%s",
+                    "%s has certificates, but its HTTP port does not use TLS: set the URL https://%s",
                     card.name,
                     settings.http.listen,
                 )
@@ -106,7 +106,7 @@ class AgentPorts:
         unguarded = self._unguarded()
         if unguarded and served.toolbox.skills():
             log.warning(
-                "%s has tools and listens on %s without authentication: anyone who reaches it can use them; give the agent an "
+                "%s has tools and listens on %s without authentication, so every caller can use them; give the agent an "
                 "authenticator, or listen on 127.0.0.1",
                 card.name,
                 " and ".join(unguarded),

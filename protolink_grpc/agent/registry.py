@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 
 from protolink_grpc.agent.config import ServingConfig
 from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings
-from protolink_grpc.agent.lifetime import close_from_outside, log_listening, stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
 from protolink_grpc.agent.ports import WebPort
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
@@ -144,7 +144,7 @@ class Registry:
         """Return the HTTP port as an ASGI application, and open no HTTP port from now on; see `Agent.asgi_app`.
 
         Raises:
-            InvalidArgumentError: No setting says where callers reach the application; names `http.public_url`.
+            InvalidArgumentError: The public URL is missing; names `http.public_url`.
             RuntimeError: The registry runs, and listens already.
         """
         if self._hosted is None:
@@ -197,7 +197,7 @@ class Registry:
         descriptor = registry_service_pb2.DESCRIPTOR.services_by_name["RegistryService"]
         services = [(descriptor, RegistryServicer(service))]
         if self._settings.http is not None:
-            from protolink_grpc.agent.registry_http_port import RegistryHttpPort  # its first lines say why here
+            from protolink_grpc.agent.registry_http_port import RegistryHttpPort  # slow to import
 
             port = RegistryHttpPort(
                 self._settings.http,
@@ -249,7 +249,7 @@ class Registry:
     def stop(self) -> None:
         """Stop, from any other thread. A stopped registry can be started again."""
         if self._loop is not None:
-            close_from_outside(self._loop, self.aclose, "registry")
+            close_from_thread(self._loop, self.aclose, "registry")
 
     async def _run(self) -> None:
         stopped = self._stopped = asyncio.Event()

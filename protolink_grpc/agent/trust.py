@@ -139,7 +139,7 @@ def _check_registry(registry: Registry | RegistryClient, field: str) -> None:
     if isinstance(registry, Registry):
         if not registry.authenticates:
             raise InvalidArgumentError(
-                "the registry does not authenticate registrations, so that anybody can have any name: give it an "
+                "the registry does not authenticate registrations, so any caller can register any name: give it an "
                 "authenticator, or trust peers by their URLs",
                 field=field,
             )

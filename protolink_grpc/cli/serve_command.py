@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from protolink_grpc.agent import Agent, Registry
-from protolink_grpc.agent.lifetime import until_asked_to_stop
+from protolink_grpc.agent.lifetime import wait_for_stop
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import nearest, parse_address, run
 from protolink_grpc.cli.failure import CommandError, usage
@@ -127,7 +127,7 @@ async def _until_stopped(
     server: Agent | Registry, announcement: Callable[[], dict[str, str]], serving: Serving
 ) -> None:
     # Signal handlers come first, so that a signal during the start is not lost.
-    asked = asyncio.ensure_future(until_asked_to_stop(None))
+    asked = asyncio.ensure_future(wait_for_stop(None))
     await asyncio.sleep(0)
     try:
         await server.serve()

@@ -174,7 +174,7 @@ SENTENCES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Agent("a", tools=[5]), "tools[0]: must be BaseTool or a function, not int"),
     (lambda: Agent("a", tools=[add, add]), "tools: two tools are named 'add'"),
     (lambda: Agent("a", http=-1), "http: "),
-    (lambda: Agent("a", name="b"), "card: is a name, and name is given, too"),
+    (lambda: Agent("a", name="b"), "card: is a name, and name is also set"),
     (lambda: Agent("grpc://127.0.0.1:1"), "card: is a URL"),
     (lambda: AgentClient("grpc://127.0.0.1:1", url="grpc://127.0.0.1:2"), "transport: is a URL, and url is given, too"),
     (lambda: Task.create("x", budget=5), "budget: must be RunBudget or None, not int"),

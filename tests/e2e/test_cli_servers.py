@@ -113,7 +113,7 @@ def test_the_list_of_agents_shows_state_and_load_on_80_columns(registry: str) ->
 def test_an_address_that_cannot_be_called_is_not_registered(folder: Path, registry: str) -> None:
     done = plgrpc("serve", "mesh:agent", "--url", "grpc://0.0.0.0:0", registry=registry, cwd=folder)
     assert done.code == 1
-    assert "nobody else can call it" in done.err
+    assert "is not reachable from other machines" in done.err
 
 
 def test_certificates_for_a_listen_address_without_tls_are_refused(folder: Path) -> None:

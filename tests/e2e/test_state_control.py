@@ -15,6 +15,8 @@ from protolink_grpc.errors import (
     SessionNotFoundError,
     UnimplementedError,
 )
+from protolink_grpc.models.action import PolicyDecision, PolicyEffect, RunAction
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.policy.capabilities import CapabilityPolicy
@@ -216,6 +218,20 @@ async def test_policy_decides_about_memory_too(url: str) -> None:
         with pytest.raises(ActionDeniedError):
             await ann.compact_state(None, StateOperationRequest("s", max_messages=2))
         assert counts(await ann.describe_state(session_id="s"))["conversation"] == (4, 4)
+
+
+@pytest.mark.parametrize(("url", "principal"), [("grpc://127.0.0.1:0", "ann"), ("runtime://listener", "local")])
+async def test_a_policy_for_state_gets_the_caller_as_the_principal_of_the_context(url: str, principal: str) -> None:
+    callers: list[tuple[str | None, Any]] = []
+
+    class Recording:
+        async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
+            callers.append((context.principal, context.metadata["principal"]))
+            return PolicyDecision(PolicyEffect.ALLOW)
+
+    async with listening(url, policy=Recording()) as agent:
+        await client(agent).describe_state(session_id="s")
+    assert callers == [(principal, principal)]
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://forgetful"])
