@@ -374,7 +374,7 @@ class Operations:
             return _nobody
 
         def entitled(request: ApprovalRequest) -> bool:
-            return approvals.entitles(owner, owner, request)
+            return approvals.may_answer(owner, owner, request)
 
         return entitled
 

@@ -37,7 +37,7 @@ from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
 from protolink_grpc.net.background_loop import background
 from protolink_grpc.runtime.actions.delegation import Actions, Relay
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
-from protolink_grpc.runtime.default_handler import asked_for
+from protolink_grpc.runtime.default_handler import content_without_ids
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
@@ -225,7 +225,7 @@ class Peers:
                 async for change in changes:
                     self._note(change)
         except ProtolinkError as error:
-            log.warning("%s does not let its agents be watched: %s", registry.url, error)
+            log.warning("the agents of registry %s cannot be watched: %s", registry.url, error)
             complete.set()
 
     def _note(self, change: AgentChange) -> None:
@@ -372,7 +372,7 @@ async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, 
     run = current_run()
     if run is None:
         return await peers.run(target, task, relay=relay)
-    asked = [asked_for(message.parts) for message in task.messages]
+    asked = [content_without_ids(message.parts) for message in task.messages]
     return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
 
 

@@ -1,9 +1,10 @@
-"""What an agent does by default: run the explicit parts of the latest item of a task, in order, and answer what is said to it.
+"""The default handler of an agent: executes the parts of the latest message or artifact of a task, in order.
 
-A part asks for something or it does not; nothing is guessed, but for one thing: a text from a user to an agent with a model is a
-question to that model. Each tool call is an action in the log, each answer an artifact. The first failure ends the run.
+A `tool_call` part calls a tool, an `infer` part the model. A text of a user is also a question to the model, if the agent has one
+and the message has no other part to execute. Each tool call is an action in the log, and each result an artifact. The first failure
+ends the run.
 
-Everything is named by its position in the task: a run that takes over walks over the same parts and finds what is done.
+Actions and artifacts are identified by their position in the task, so that a recovering run finds what is already done.
 """
 
 import asyncio
@@ -32,22 +33,22 @@ from protolink_grpc.runtime.run import Run
 
 
 class Conversations(Protocol):
-    """What an agent remembers of what a principal and it have said, by session."""
+    """The conversations of one principal with the agent, by session."""
 
     async def history(self, session_id: str) -> list[LLMMessage]: ...
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> Any:
-        """Add a turn; the same turn twice is the same as once."""
+        """Add the messages of a turn, unless a turn with this id is already there."""
         ...
 
 
 @dataclass(slots=True)
 class ModelSettings:
-    """How an agent thinks.
+    """The language model of an agent, and the settings of its inferences.
 
     Args:
-        instructions: Its author's system prompt.
-        conversations: What is remembered of a principal; None where each question stands alone.
-        peers: Agents that the model may delegate to.
+        instructions: System prompt of the agent's author.
+        conversations: Returns the conversations of a principal. None: inferences have no history.
+        peers: Returns the agents to which the model may delegate work.
     """
 
     model: LanguageModel | None = None
@@ -58,56 +59,59 @@ class ModelSettings:
 
 
 class DefaultHandler:
-    """Runs the explicit parts of tasks with the tools and the model of one agent."""
+    """Executes tasks with the tools and the model of one agent."""
 
-    def __init__(self, actions: Actions, mind: ModelSettings) -> None:
+    def __init__(self, actions: Actions, settings: ModelSettings) -> None:
         self._actions = actions
         self._toolbox = actions.toolbox
-        self._mind = mind
+        self._settings = settings
 
     async def execute(self, task: Task, run: Run) -> Task:
-        """Do what the latest item asks for, and leave the task in the state that follows; one that has ended stays as it is."""
+        """Execute the latest message or artifact of the task and set the state of the task.
+
+        A task that has ended is returned unchanged. A task without anything to execute fails.
+        """
         if task.is_terminal:
             return task
-        item = _asking(task, run)
+        item = _input_item(task, run)
         parts = list(item.parts) if item is not None else []
-        item_id = _place(item, run) if item is not None else ""
-        asked = False
+        item_id = _item_position(item, run) if item is not None else ""
+        executed = False
         for index, part in enumerate(parts):
             run.token.raise_if_cancelled()
             position = f"{item_id}/{index}"
             match part.type:
                 case "tool_call":
-                    asked = True
+                    executed = True
                     failure = await self._call_tool(task, part.as_tool_call(), run, position)
                     if failure is not None:
                         return task.fail(failure)
                 case "infer":
-                    if self._mind.model is None:
-                        return self._refuse(task, run, "has no language model to answer an infer part")
-                    asked = True
+                    if self._settings.model is None:
+                        return self._refuse(task, run, "has no language model for an infer part")
+                    executed = True
                     content = part.content if isinstance(part.content, dict) else {}
-                    await self._infer(task, run, position, _question(content), content.get("output_schema"))
-        if not asked and self._mind.model is not None and isinstance(item, Message) and item.role == "user":
-            said = "\n\n".join(str(part.content) for part in parts if part.type == "text")
-            if said.strip():
-                asked = True
-                await self._infer(task, run, f"{item_id}/text", said, None)
-        if not asked:
-            return self._refuse(task, run, "found nothing to do in this task")
+                    await self._infer(task, run, position, _query_of(content), content.get("output_schema"))
+        if not executed and self._settings.model is not None and isinstance(item, Message) and item.role == "user":
+            query = "\n\n".join(str(part.content) for part in parts if part.type == "text")
+            if query.strip():
+                executed = True
+                await self._infer(task, run, f"{item_id}/text", query, None)
+        if not executed:
+            return self._refuse(task, run, "found no part of this task that it can execute")
         return task.update_state(TaskState.COMPLETED)
 
     def _refuse(self, task: Task, run: Run, why: str) -> Task:
-        """Say what this agent can be asked instead of completing without an answer."""
+        """Fail the task with a message that lists what the agent can execute."""
         names = sorted(self._toolbox.names)
-        offer = f"send a tool_call part for one of: {', '.join(names)}" if names else "it offers no tools either"
+        offer = f"send a tool_call part for one of: {', '.join(names)}" if names else "it has no tools"
         sentence = f"agent {run.agent_name} {why}; {offer}"
-        # In words, too: whoever sent a text reads one.
+        # As a text part, too, because callers that send text display text.
         task.add_message(Message(role="agent", parts=[Part.error("UNSUPPORTED", sentence), Part("text", sentence)]))
         return task.fail(sentence)
 
     async def _call_tool(self, task: Task, call: ToolCall, run: Run, position: str) -> str | None:
-        """One call as an action; its outcome becomes an artifact. Returns why it failed, None for success."""
+        """Call a tool as an action and publish its output as an artifact. Return the reason of a failure; None for success."""
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
         try:
@@ -115,8 +119,8 @@ class DefaultHandler:
             outcome = await self._actions.call_tool(
                 run, call.tool_name, arguments, position=position, call_id=call.call_id
             )
-        except ToolRejectedError as refused:
-            error, shown = refused, error_value(refused)
+        except ToolRejectedError as rejection:
+            error, shown = rejection, error_value(rejection)
         else:
             action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
@@ -128,33 +132,33 @@ class DefaultHandler:
         return f"{message}. {hint}" if hint else message
 
     async def _infer(self, task: Task, run: Run, position: str, query: str, output_schema: Any) -> None:
-        """Ask the model; its answer becomes an artifact, and the turn a part of the session's history."""
-        mind = self._mind
-        if mind.model is None:
-            raise ValueError("there is no model to ask")
-        memory = mind.conversations(run.principal) if mind.conversations is not None else None
+        """Call the model. Publish its answer as an artifact, and add the turn to the conversation of the session."""
+        settings = self._settings
+        if settings.model is None:
+            raise ValueError("the agent has no model")
+        conversations = settings.conversations(run.principal) if settings.conversations is not None else None
         flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
         request = InferenceRequest(
             key=position,
             query=query,
-            instructions=mind.instructions,
-            history=await memory.history(run.session_id) if memory is not None else (),
-            tools=self._specs(),
-            peers=await mind.peers() if mind.peers is not None else (),
+            instructions=settings.instructions,
+            history=await conversations.history(run.session_id) if conversations is not None else (),
+            tools=self._tool_specs(),
+            peers=await settings.peers() if settings.peers is not None else (),
             output_schema=output_schema if isinstance(output_schema, dict) else None,
             run_context=run.context,
             agent_name=run.agent_name,
             flow_prompt=flow_prompt if own else "",
             caller_flow_prompt="" if own else flow_prompt,
-            settings=mind.settings,
+            settings=settings.settings,
         )
-        result = await Inference(mind.model, request, RunLoopHost(run, self._actions)).run()
+        result = await Inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
-        if memory is not None:
-            await memory.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
+        if conversations is not None:
+            await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
         await self._publish(task, run, position, Part.infer_output(result.content), None)
 
-    def _specs(self) -> list[ToolSpec]:
+    def _tool_specs(self) -> list[ToolSpec]:
         tools = (self._toolbox.get(name) for name in self._toolbox.names)
         return [ToolSpec(tool.name, tool.description, tool.input_schema, tool.read_only) for tool in tools]
 
@@ -167,26 +171,28 @@ class DefaultHandler:
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
-    """The arguments of a call; raises ToolRejectedError where they are not JSON."""
+    """Return the arguments of a call; raise ToolRejectedError if they are not JSON."""
     try:
         return call.json_args()
     except InvalidArgumentError as error:
-        refused = error.within("tool_call")
-        raise ToolRejectedError(str(refused), code=refused.reason, details={"field": refused.field}) from None
+        invalid = error.within("tool_call")
+        raise ToolRejectedError(str(invalid), code=invalid.reason, details={"field": invalid.field}) from None
 
 
-def _place(item: Message | Artifact, run: Run) -> str:
-    """What positions in the item begin with: the same in every run of the turn.
+def _item_position(item: Message | Artifact, run: Run) -> str:
+    """Return the prefix of all positions in the item. It is the same in every run of the turn.
 
-    That is its id where the log has it. One that a handler has made has a new id in every run, so it is named by what it asks for.
+    It is the id of the item if the log contains it. An item that the handler created gets another id in every run, so its prefix is
+    computed from its content.
     """
     if run.has_message(item.id) or run.has_artifact(item.id):
         return item.id
-    return run.position("task.item", item.kind if isinstance(item, Artifact) else item.role, asked_for(item.parts))
+    kind = item.kind if isinstance(item, Artifact) else item.role
+    return run.position("task.item", kind, content_without_ids(item.parts))
 
 
-def asked_for(parts: Sequence[Part]) -> list[Any]:
-    """What parts ask for, without the ids that are new each time they are made."""
+def content_without_ids(parts: Sequence[Part]) -> list[Any]:
+    """Return the content of parts as JSON values without generated ids, which differ in every run."""
     contents = (part.content for part in parts)
     return [
         ["tool_call", content.tool_name, content.args] if isinstance(content, ToolCall) else part.to_dict()
@@ -194,24 +200,24 @@ def asked_for(parts: Sequence[Part]) -> list[Any]:
     ]
 
 
-def _asking(task: Task, run: Run) -> Message | Artifact | None:
-    """The item that says what to do: the latest, but for what earlier runs of the same turn have answered to it."""
+def _input_item(task: Task, run: Run) -> Message | Artifact | None:
+    """Return the latest message or artifact of the task, without those that earlier runs of the same turn have published."""
     item, journal = task.get_last_item(), run.journal
     return journal.item if journal is not None and item is not None and item.id in journal.made else item
 
 
 def _artifact_id(task_id: str, position: str) -> str:
-    """The same for the same part in every run: an answer is published once."""
+    """Return the id of the artifact of a part. It is the same in every run, so that each result is published once."""
     return hashlib.sha256(f"{task_id}/{position}".encode()).hexdigest()[:32]
 
 
-def _question(content: dict[str, Any]) -> str:
+def _query_of(content: dict[str, Any]) -> str:
     texts = [str(content[key]) for key in ("prompt", "user") if content.get(key)]
     return "\n\n".join(texts)
 
 
 class RunLoopHost:
-    """The world of one inference of one run."""
+    """The host of an inference in a run (`llms/loop_host`): records its events in the log and passes its actions to the gate."""
 
     def __init__(self, run: Run, actions: Actions) -> None:
         self._run = run
@@ -244,7 +250,7 @@ class RunLoopHost:
         try:
             return await asyncio.gather(*tasks)
         finally:
-            # They change nothing: the first that may not run ends the others, too.
+            # Parallel calls have no effects, so the others can be canceled if one must not run.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -261,14 +267,14 @@ class RunLoopHost:
                     run, call.name, call.arguments, position=call.position, call_id=call.call_id
                 )
         except ToolRejectedError as error:
-            # It could not even be prepared: the model may correct the call.
+            # The call could not be prepared: the model may correct it.
             return Observation("rejected", None, error_value(error))
         except ToolFailedError as error:
-            return Observation("failed", None, error_value(run.reported(error)))
-        return _observed(outcome)
+            return Observation("failed", None, error_value(run.report_failure(error)))
+        return _observation_of(outcome)
 
 
-def _observed(outcome: Outcome) -> Observation:
+def _observation_of(outcome: Outcome) -> Observation:
     if outcome.error is None:
         return Observation("ok", outcome.result)
     return Observation("rejected" if outcome.rejected else "failed", None, outcome.error)

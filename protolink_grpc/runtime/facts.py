@@ -44,7 +44,7 @@ FLOW_PROMPT = "prompt"
 """Key of `Task.flow_state` that holds a flow's prompt for the current step."""
 
 
-class Reporting:
+class Emitter:
     """The part of a run that records what its handler emits. Used from the event loop that the handler runs in.
 
     Facts are appended in groups. While the store writes one group, the handler fills the next.
@@ -253,19 +253,19 @@ class Reporting:
         if self.texts is not None:
             self.texts.end(self.task_id, call_id)
 
-    def unrecorded(self) -> list[Fact]:
+    def take_unrecorded(self) -> list[Fact]:
         """Return and remove the emitted facts that are not recorded yet. The caller must record them."""
         facts, self._pending = self._pending, []
         return facts
 
 
-_NOTES: dict[Any, Callable[[Reporting, Any], None]] = {
-    TaskMessagesAdded: Reporting._note_output,
-    TaskArtifactUpdated: Reporting._note_output,
-    LlmCallStarted: Reporting._note_call,
-    LlmCallCompleted: Reporting._note_call,
-    LlmCallFailed: Reporting._note_call,
-    ActionEnded: Reporting._note_action,
+_NOTES: dict[Any, Callable[[Emitter, Any], None]] = {
+    TaskMessagesAdded: Emitter._note_output,
+    TaskArtifactUpdated: Emitter._note_output,
+    LlmCallStarted: Emitter._note_call,
+    LlmCallCompleted: Emitter._note_call,
+    LlmCallFailed: Emitter._note_call,
+    ActionEnded: Emitter._note_action,
 }
 """What a run does for emitted payloads, by class: one lookup, because a handler may emit many thousands."""
 
@@ -319,15 +319,15 @@ def _without_flow_prompt(event: RunEvent) -> RunEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """The task that a run gave to its handler, and the lists of that task: the handler may replace them with others."""
+class HandlerTask:
+    """The task that a run gave to its handler, and the original lists of that task: the handler may replace the lists."""
 
     task: Task
     messages: list[Message]
     artifacts: list[Artifact]
 
 
-def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last: bool = False) -> list[Fact]:
+def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None, last: bool = False) -> list[Fact]:
     """Return the differences between a handler's task and the log, as facts.
 
     The time depends on what was added, not on the length of the log. Messages that are already in the log stay unchanged.
@@ -339,10 +339,10 @@ def find_changes(fold: TaskFold, task: Task, *, given: Given | None = None, last
             who set a prompt and the task may be a peer's.
         last: The task ends with these facts, so messages need not be copied for later turns.
     """
-    added = _added_messages(fold, task.messages, None if given is None else given.messages)
+    added = _find_added_messages(fold, task.messages, None if given is None else given.messages)
     messages = tuple(added) if last else tuple(copy_message(message) for message in added)
     spoken: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
-    new = _new_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
+    new = _find_changed_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
     facts = spoken + made if isinstance(task.get_last_item(), Artifact) else made + spoken
     free = own_metadata(stored_metadata(task))
@@ -367,7 +367,7 @@ def find_last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
     return None
 
 
-def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
+def _find_added_messages(fold: TaskFold, messages: list[Message], given: list[Message] | None) -> Iterator[Message]:
     # The first elements of the given list are the log's own; the handler added those after them.
     first = messages.first_added if isinstance(messages, CopyOnRead) and messages.extends(given) else 0
     for index in range(first, len(messages)):
@@ -375,7 +375,9 @@ def _added_messages(fold: TaskFold, messages: list[Message], given: list[Message
             yield messages[index]
 
 
-def _new_artifacts(fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None) -> Iterator[Artifact]:
+def _find_changed_artifacts(
+    fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None
+) -> Iterator[Artifact]:
     indexes: Any = range(len(artifacts))
     if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
         indexes = artifacts.looked_at()
@@ -423,7 +425,7 @@ def closing_status(
 
 def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure | None]:
     """Return the state that the parts of an output imply, and its failure if it has one. An error outranks a question."""
-    asks: TaskState | None = None
+    requested: TaskState | None = None
     for part in output.parts if output is not None else ():
         content: Any = part.content
         match part.type:
@@ -435,19 +437,19 @@ def implied_state(output: Message | Artifact | None) -> tuple[TaskState, Failure
                     return TaskState.FAILED, _failure_of(error)
             case "status":
                 state = content.get("state") if isinstance(content, dict) else None
-                asks = asks or (_ASKING.get(state) if isinstance(state, str) else None)
-    return asks or TaskState.COMPLETED, None
+                requested = requested or (_INPUT_STATES.get(state) if isinstance(state, str) else None)
+    return requested or TaskState.COMPLETED, None
 
 
 def _failure_of(error: Any) -> Failure:
-    known = Failure.from_value(error)
-    if known.message:
-        return known
+    failure = Failure.from_value(error)
+    if failure.message:
+        return failure
     text = error.get("message") or error.get("code") or "unknown error" if isinstance(error, dict) else error
-    return replace(known, message=str(text))
+    return replace(failure, message=str(text))
 
 
-_ASKING = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
+_INPUT_STATES = {spelling: state for state in INTERRUPTED for spelling in (state.value, state.value.replace("-", "_"))}
 """States of a status part that request input from the caller. Other states do not change the state of the task."""
 
 

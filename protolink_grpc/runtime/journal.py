@@ -115,7 +115,7 @@ class Journal:
     @property
     def usage(self) -> BudgetUsage | None:
         """Usage of the whole task: as recorded by earlier turns, plus that of this turn's runs until they were interrupted."""
-        worked = self._worked + self._under_way()
+        worked = self._worked + self._current_run_micros()
         if not worked:
             return self._spent
         return (self._spent or BudgetUsage()).plus(BudgetUsage(runtime_seconds=worked / 1e6))
@@ -144,7 +144,7 @@ class Journal:
                     record.requests.append(request)
                     self._by_request[request.request_id] = record
             case ApprovalDecided(decision=decision):
-                self._answered(decision, micros)
+                self._take_answer(decision, micros)
             case BudgetReported(decision=verdict) if verdict.allowed and verdict.limit_name:
                 self.warned.add(verdict.limit_name)
             case _:
@@ -169,16 +169,16 @@ class Journal:
                 self._spend(BudgetUsage(llm_calls=1, input_tokens=self._estimates.get(step, 0)))
             case LlmCallCompleted() as answer:
                 self.answers[answer.call_id] = answer
-                known, estimate = answer.input_tokens, self._estimates.get(answer.step, 0)
-                more = 0 if known is None else known - estimate
-                written = answer.output_tokens
-                if written is None:
-                    written = int(answer.metrics.get("estimated_output_tokens", 0))
+                # The estimate was added when the call started.
+                input_tokens, estimate = answer.input_tokens, self._estimates.get(answer.step, 0)
+                output_tokens = answer.output_tokens
+                if output_tokens is None:
+                    output_tokens = int(answer.metrics.get("estimated_output_tokens", 0))
                 self._spend(
                     BudgetUsage(
                         steps=1,
-                        input_tokens=more,
-                        output_tokens=written,
+                        input_tokens=0 if input_tokens is None else input_tokens - estimate,
+                        output_tokens=output_tokens,
                         costs=() if answer.cost is None else sum_of((answer.cost,)),
                         cached_input_tokens=answer.cached_input_tokens or 0,
                         reasoning_tokens=answer.reasoning_tokens or 0,
@@ -190,7 +190,7 @@ class Journal:
     def _take_action(self, event: RunEvent) -> None:
         payload = event.payload
         if isinstance(payload, ActionRequested):
-            self._requested(payload)
+            self._take_request(payload)
             return
         record = self._by_action.get(event.action_id)
         if record is None:
@@ -208,7 +208,7 @@ class Journal:
                     # The time of delegated work is already part of the waiting time of this run.
                     self._spend(replace(ended.usage, runtime_seconds=0.0, metadata={}))
 
-    def _requested(self, payload: ActionRequested) -> None:
+    def _take_request(self, payload: ActionRequested) -> None:
         action = payload.action
         if action.action_id in self._by_action:
             return
@@ -227,30 +227,30 @@ class Journal:
         """Apply the begin of a run; None is its end."""
         if self._opening is not None:
             self.item, self._opening = self._opening.get_last_item(), None
-        self._worked += self._under_way()
+        self._worked += self._current_run_micros()
         self._begun, self._rests = micros, []
 
-    def _under_way(self) -> int:
-        """Return the working time, in microseconds, of the current run until the last event."""
+    def _current_run_micros(self) -> int:
+        """Return the working time of the current run until the last event."""
         if self._begun is None:
             return 0
         rests = self._rests
         asked = [since for since in self._waiting.values() if since >= self._begun]
         if asked:
-            rests = _joined(rests, min(asked), self._last)
+            rests = _add_span(rests, min(asked), self._last)
         return self._last - self._begun - sum(end - start for start, end in rests)
 
-    def _answered(self, decision: ApprovalDecision, micros: int) -> None:
+    def _take_answer(self, decision: ApprovalDecision, micros: int) -> None:
         record = self._by_request.get(decision.request_id)
         if record is not None:
             record.answers[decision.request_id] = decision
         asked = self._waiting.pop(decision.request_id, None)
         if asked is not None and self._begun is not None:
             # The current run resumed the wait for a request of an earlier run at some time after the last event.
-            self._rests = _joined(self._rests, asked if asked >= self._begun else self._last, micros)
+            self._rests = _add_span(self._rests, asked if asked >= self._begun else self._last, micros)
 
 
-def _joined(rests: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+def _add_span(rests: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
     """Return ordered spans without overlaps, with one more span that ends last."""
     apart = [span for span in rests if span[1] < start]
     return [*apart, (min([start, *(span[0] for span in rests[len(apart) :])]), end)]

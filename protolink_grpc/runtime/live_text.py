@@ -135,23 +135,24 @@ class LiveTexts:
         Raises:
             InvalidArgumentError: The text so far does not end at `offset`.
         """
-        known = self._calls.get(task_id, {}).get(call_id)
+        current = self._calls.get(task_id, {}).get(call_id)
         if offset == 0:
-            if known is not None:
-                self._free(known)
-            known = self._calls.setdefault(task_id, {})[call_id] = _Text(next(self._numbers), after, principal, run_id)
-        elif known is None or offset != known.written:
-            length = known.written if known is not None else 0
+            if current is not None:
+                self._free(current)
+            current = _Text(next(self._numbers), after, principal, run_id)
+            self._calls.setdefault(task_id, {})[call_id] = current
+        elif current is None or offset != current.written:
+            length = current.written if current is not None else 0
             raise InvalidArgumentError(f"{offset} does not continue a text of {length} bytes", field="offset")
         if not text:
             return
         raw = text.encode(errors="replace")
-        if known.written > known.length or not self._has_room(known.principal, len(raw)):
-            known.written += len(raw)
+        if current.written > current.length or not self._has_room(current.principal, len(raw)):
+            current.written += len(raw)
             return
         self._size += len(raw)
-        self._size_of[known.principal] = self._size_of.get(known.principal, 0) + len(raw)
-        known.append(raw)
+        self._size_of[current.principal] = self._size_of.get(current.principal, 0) + len(raw)
+        current.append(raw)
         for waiting in self._waiting.pop(task_id, ()):
             if not waiting.done():
                 waiting.set_result(None)
@@ -184,7 +185,7 @@ class LiveTexts:
         if left:
             self._size_of[text.principal] = left
 
-    def passed(self, task_id: str, frames: Iterable[bytes]) -> None:
+    def hide_superseded(self, task_id: str, frames: Iterable[bytes]) -> None:
         """Hide the text that these events supersede (a restarted or ended call) from all readers.
 
         Usually the writer has already deleted it before the event was recorded.
@@ -203,7 +204,7 @@ class LiveTexts:
         """Return a new reader, at the beginning of all texts."""
         return TextReader(self, task_id)
 
-    async def news(self, task_id: str, grown: "asyncio.Future[None]") -> None:
+    async def wait_text(self, task_id: str, grown: "asyncio.Future[None]") -> None:
         """Wait until a text of the task grows, or `grown` is done."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(task_id, set())
@@ -227,9 +228,9 @@ class TextReader:
         self._sent: dict[str, tuple[int, int]] = {}
         self._due = 0.0
 
-    def passed(self, frames: Iterable[bytes]) -> None:
+    def note_sent(self, frames: Iterable[bytes]) -> None:
         """Note that these events are sent to the reader."""
-        self._texts.passed(self._task_id, frames)
+        self._texts.hide_superseded(self._task_id, frames)
 
     def pull(self, after: int, now: float) -> list[TextDelta]:
         """Return the text beyond this reader's position; nothing if its last pull was less than `interval_s` ago.
@@ -242,7 +243,7 @@ class TextReader:
             return []
         found: list[TextDelta] = []
         room = MAX_PULL
-        for call_id, text, offset in self._behind(after):
+        for call_id, text, offset in self._find_unread(after):
             piece = text.piece(offset, room)
             found.append(TextDelta(call_id, offset, piece, text.run_id))
             size = len(piece.encode())
@@ -254,7 +255,7 @@ class TextReader:
             self._due = now + self._texts.interval_s
         return found
 
-    def _behind(self, after: int) -> list[tuple[str, _Text, int]]:
+    def _find_unread(self, after: int) -> list[tuple[str, _Text, int]]:
         """Return the texts with more than this reader has, each with the reader's offset."""
         found = []
         for call_id, text in self._texts.of(self._task_id).items():
@@ -272,7 +273,7 @@ class TextReader:
 
     async def wait(self, growth: "asyncio.Future[None]", after: int) -> None:
         """Wait until `frames` may return text, or `growth` is done."""
-        if self._behind(after):
+        if self._find_unread(after):
             await asyncio.wait([growth], timeout=max(0.0, self._due - asyncio.get_running_loop().time()))
         else:
-            await self._texts.news(self._task_id, growth)
+            await self._texts.wait_text(self._task_id, growth)

@@ -126,9 +126,9 @@ class OrphanRecovery:
                 if self._tasks.store.shared and awake_s() >= self._trusted_s:
                     await self.recover()
             except StoreError as error:
-                log.warning("upkeep of %s failed, will try again: %s", self._tasks.agent_name, error)
+                log.warning("the upkeep of %s failed and will be retried: %s", self._tasks.agent_name, error)
             except Exception:  # of any kind: without heartbeats, other processes take over all tasks of this one
-                log.exception("upkeep of %s failed, will try again", self._tasks.agent_name)
+                log.exception("the upkeep of %s failed and will be retried", self._tasks.agent_name)
 
     async def _pause(self, pause_s: float) -> None:
         """Wait, at most until the end of the suspect that runs: others wait for it."""
@@ -166,7 +166,7 @@ class OrphanRecovery:
             except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
                 continue  # another process was faster, or the task ended
             except Exception as error:  # for example a damaged log: the other tasks are still recovered
-                log.error("task %s: cannot be taken over, will try again: %r", head.task_id, error)
+                log.error("task %s: the recovery failed and will be retried: %r", head.task_id, error)
                 continue
         if suspects:
             await self._try_one(suspects)
@@ -183,18 +183,18 @@ class OrphanRecovery:
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
             # An orderly stop left the task, so the run did not crash its process.
-            log.info("task %s: was left by an orderly stop, another run goes on", head.task_id)
+            log.info("task %s: left by an orderly stop, a new run continues it", head.task_id)
             self._admission.resume(live, "continued" if fold.state is TaskState.WORKING else "recovered")
         elif (beyond := fold.stalled - self._max_resumes) >= 0:
             if not alone and not beyond:
                 return live
             why = f"{fold.stalled + 1} processes in a row ended while this task ran and made no progress"
-            await self._fail(live, f"{why}: it may be what ends them; send a new task to try again")
+            await self._fail(live, f"{why}, so the task may be the cause; send a new task to try again")
         elif fold.restarted >= MAX_RESTARTS:
             await self._fail(live, f"{fold.restarted + 1} processes in a row ended while this task ran")
         else:
             # A submitted task has not begun, and a task that waits for an answer is doing nothing.
-            log.info("task %s: its process is gone, another run goes on", head.task_id)
+            log.info("task %s: its process died, a new run continues it", head.task_id)
             self._admission.resume(live, "recovered")
         return None
 
@@ -205,7 +205,7 @@ class OrphanRecovery:
         current = self._suspect
         if current is None or current.has_ended or not current.live.fold.stalled:
             task_id, died = suspects[0].fold.task_id, suspects[0].fold.stalled + 1
-            log.warning("task %s: %d processes in a row ended while it ran, it goes on alone", task_id, died)
+            log.warning("task %s: %d processes in a row ended while it ran; it is resumed alone", task_id, died)
             self._suspect = self._admission.resume(suspects[0], "recovered")
 
     async def _fail(self, live: LiveTask, why: str) -> None:
@@ -220,7 +220,7 @@ class OrphanRecovery:
             except (LeaseLostError, InvalidTransitionError):
                 pass  # another process has taken the task, or it has ended
             except Exception as error:  # as in `recover`
-                log.error("task %s: its end cannot be recorded, will try again: %r", task_id, error)
+                log.error("task %s: recording its end failed and will be retried: %r", task_id, error)
                 continue
             del self.unrecorded[task_id]
 

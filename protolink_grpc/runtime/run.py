@@ -45,11 +45,11 @@ from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionP
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.tracing import set_waiting_runs, waiting_run_entry
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
-from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
+from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
     FLOW_PROMPT,
-    Given,
-    Reporting,
+    Emitter,
+    HandlerTask,
     closing_status,
     find_changes,
     find_last_output,
@@ -126,7 +126,7 @@ class RunHost:
     on_end: Callable[["Run"], None]
 
 
-class Run(Reporting):
+class Run(Emitter):
     """One run of a task: its lifecycle for the service, and its interface for the handler. Used from one event loop.
 
     Args:
@@ -167,7 +167,7 @@ class Run(Reporting):
     _is_entered = False
     _rested_at_stop = False
     _resting = 0
-    _given: Given | None = None
+    _given: HandlerTask | None = None
     _context: RunContext | None = None
     _budget: BudgetEnforcer | None = None
     _calls: dict[str, int] | None = None
@@ -439,7 +439,7 @@ class Run(Reporting):
             TaskMessagesAdded((Message(role="agent", parts=[Part.error(failure.reason, failure.message)]),)),
             TaskStatusChanged(fold.state, TaskState.FAILED, failure, usage=self.usage),
         ]
-        await self._close([*self.unrecorded(), *facts])
+        await self._close([*self.take_unrecorded(), *facts])
 
     async def _close(self, facts: list[Fact]) -> None:
         self.unwritten = facts
@@ -449,7 +449,7 @@ class Run(Reporting):
     def _describe(self, error: Exception) -> Failure:
         """Return the failure to record for an error. Exceptions of the agent's own code are logged with their trace."""
         if isinstance(error, ToolFailedError):
-            error = self.reported(error)
+            error = self.report_failure(error)
         clean = self._host.controls.redaction.redact_text
         if isinstance(error, ProtolinkError):
             return Failure.from_error(error).cleaned(clean, MAX_REASON)
@@ -493,7 +493,7 @@ class Run(Reporting):
 
     async def _record_rest(self, facts: list[Fact]) -> None:
         """Record the facts that the handler emitted before it was interrupted, and then `facts`."""
-        facts = [*self.unrecorded(), *facts]
+        facts = [*self.take_unrecorded(), *facts]
         try:
             if facts:
                 await self._close(facts)
@@ -575,7 +575,7 @@ class Run(Reporting):
                 self.token.raise_if_cancelled()
         return future.result()
 
-    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+    def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
         """Return a tool's failure as the task's owner may see it. It is logged with its trace, once."""
         if error.is_reported:
             return error
@@ -628,7 +628,7 @@ class Run(Reporting):
         """Sequence of the last event before the turn of this run."""
         return self.live.fold.turn_sequence
 
-    def recorded(self, position: str) -> ActionRecord | None:
+    def action_record(self, position: str) -> ActionRecord | None:
         return None if self.journal is None else self.journal.actions.get(position)
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
@@ -657,7 +657,7 @@ class Run(Reporting):
     async def _answer(self, request: ApprovalRequest, decision: ApprovalDecision) -> ApprovalDecision:
         """Record an answer. Return the answer in the log, which may be a remote one that was recorded first."""
         try:
-            await self.live.record([decided(request, decision)], run_id=self.run_id)
+            await self.live.record([answer_event(request, decision)], run_id=self.run_id)
         except InvalidTransitionError:
             self.token.raise_if_cancelled()
             return await self.live.decision(request.request_id)
@@ -672,7 +672,7 @@ class Run(Reporting):
             changes: Number of latest state changes in its `state_history`; None means all.
         """
         task = self.live.fold.to_task(changes=changes)
-        self._given = Given(task, task.messages, task.artifacts)
+        self._given = HandlerTask(task, task.messages, task.artifacts)
         return task
 
     def changes(self, task: Task, *, last: bool = False) -> list[Fact]:

@@ -638,7 +638,7 @@ class TaskService:
 
     async def question(self, approval_id: str) -> ApprovalRequest | None:
         """Return the request of an approval, unredacted; None for an unknown one. The caller has checked who may see it."""
-        return await self._approvals.question(approval_id)
+        return await self._approvals.request(approval_id)
 
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False

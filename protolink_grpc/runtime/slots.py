@@ -107,18 +107,18 @@ class RunSlots:
         runs, held = (share.runs, share.size) if share is not None else (0, 0)
         if self._runs >= self.max_runs:
             raise ResourceExhaustedError(
-                f"the agent is full: {self.busy} runs work and {self._runs - self.busy} wait for their turn or an approval",
+                f"the agent is at its limit: {self.busy} runs work and {self._runs - self.busy} wait for a slot or an approval",
                 running=str(self.busy),
                 waiting=str(self._runs - self.busy),
             )
         if runs >= self.max_principal_runs:
             raise ResourceExhaustedError(
-                f"{runs} runs of {principal} work or wait already, of at most {self.max_principal_runs}",
+                f"{runs} runs of {principal} work or wait; the limit is {self.max_principal_runs}",
                 runs=str(runs),
                 max_runs=str(self.max_principal_runs),
             )
         if self._size + size > self.max_bytes:
-            raise _bytes_error("all tasks under way", self._size, size, self.max_bytes)
+            raise _bytes_error("the tasks of all runs", self._size, size, self.max_bytes)
         if held + size > self.max_principal_bytes:
             raise _bytes_error(f"the tasks of {principal}", held, size, self.max_principal_bytes)
         if callers and self._free <= 0:
@@ -158,7 +158,7 @@ class RunSlots:
             ticket.size = size
 
     def rest(self, ticket: Ticket) -> None:
-        """Release the slot of a run that goes on to count as a run."""
+        """Release the slot of a run. It still counts as a run."""
         if ticket.holds_slot:
             self._note_wait(ticket)
             self._release(ticket)

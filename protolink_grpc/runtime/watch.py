@@ -118,7 +118,7 @@ class LogWatcher:
                     return
                 if texts is not None:
                     # Also while the log grows faster than it is read: text must not wait for its end.
-                    texts.passed(frames)
+                    texts.note_sent(frames)
                     if pieces := texts.frames(after):
                         yield pieces
                 elif stop_at is not StopAt.CURRENT and self._runs_here(task_id):

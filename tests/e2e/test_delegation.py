@@ -164,7 +164,7 @@ async def test_a_child_that_fails_rejects_or_asks_is_an_observation_that_says_so
         told = [str(request.messages[-1].content) for request in planner.llm.requests[1:]]  # type: ignore[union-attr]
         assert "the roof is gone" in told[0]
         assert "not on sundays" in told[1]
-        assert "it asks: which day?" in told[2]
+        assert "ended input-required: which day?" in told[2]
         assert await ends(planner, done.id) == [("action.failed", "child")] * 3
 
 

@@ -158,7 +158,7 @@ async def test_a_run_that_froze_its_process_twice_fails_and_the_others_run_to_th
     (failed,) = [await client.get_task(each.id) for each in found if each.state is TaskState.FAILED]
     assert task is None or failed.id == task.id
     assert failed.metadata["error"] == (
-        "run lost: 2 processes in a row ended while this task ran and made no progress: it may be what ends them; "
+        "run lost: 2 processes in a row ended while this task ran and made no progress, so the task may be the cause; "
         "send a new task to try again"
     )
     assert (await client.send_task(None, Task.create("fine"))).state is TaskState.COMPLETED

@@ -225,7 +225,7 @@ async def test_a_question_that_expires_while_nothing_runs_counts_as_no(lives: Gr
     check_log(seen)
     assert [line.split()[0] for line in seen["ran"]] == ["look"]
     assert seen["task"]["state"] == "failed"
-    assert "nobody answered in time" in seen["task"]["metadata"]["error"]
+    assert "the approval expired" in seen["task"]["metadata"]["error"]
     (answer,) = events_of(seen, "approval.decided")
     assert answer["payload"]["decision"]["expired"] is True
     assert deaths(seen) == [waiting]

@@ -77,7 +77,7 @@ class ActionContext:
         (event,) = [each for each in map(references.whole, self.log) if each.type == kind]
         return event.payload
 
-    def recorded(self, position: str) -> ActionRecord | None:
+    def action_record(self, position: str) -> ActionRecord | None:
         return None if self._journal is None else self._journal.actions.get(position)
 
     async def emit(self, item: Payload | RunEvent) -> None:
@@ -96,7 +96,7 @@ class ActionContext:
         await self.emit(RunEvent(payload=ApprovalDecided(decision), action_id=request.action.action_id))
         return decision
 
-    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+    def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
         return error
 
 

@@ -11,7 +11,13 @@ from protolink_grpc.errors import ApprovalChangedError
 from protolink_grpc.models import PolicyDecision, PolicyEffect, RunAction, RunContext
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, ApprovalState
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
-from protolink_grpc.runtime.actions.approvals import answer_of, expired, first_answer, said_about, seconds_left
+from protolink_grpc.runtime.actions.approvals import (
+    answer_summary,
+    call_handler,
+    expired_decision,
+    first_answer,
+    seconds_left,
+)
 
 VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs money", metadata={"rule": ["money"]})
 PATIENCE_S = 20.0
@@ -50,7 +56,7 @@ def yes(request: ApprovalRequest, context: RunContext) -> bool:
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_bool_is_an_answer_of_the_handler(approved: bool) -> None:
-    decision = await answer_of(lambda request, context: approved, request_of(), CONTEXT)
+    decision = await call_handler(lambda request, context: approved, request_of(), CONTEXT)
     assert (decision.approved, decision.request_id, decision.decided_by) == (approved, "r1", "approval_handler")
 
 
@@ -61,7 +67,7 @@ async def test_a_sync_handler_may_block_without_holding_up_the_loop() -> None:
         threads.append(threading.current_thread())
         return go.wait(PATIENCE_S)
 
-    asking = asyncio.ensure_future(answer_of(blocks, request_of(), CONTEXT))
+    asking = asyncio.ensure_future(call_handler(blocks, request_of(), CONTEXT))
     while not threads:
         await asyncio.sleep(0)
     assert not asking.done()
@@ -85,7 +91,7 @@ def by_awaitable(request: ApprovalRequest, context: RunContext) -> Awaitable[App
 
 @pytest.mark.parametrize("handler", [by_coroutine, by_awaitable, ByMethod()], ids=["async", "awaitable", "object"])
 async def test_a_handler_may_be_async_in_any_way(handler: Any) -> None:
-    decision = await answer_of(handler, request_of(), CONTEXT)
+    decision = await call_handler(handler, request_of(), CONTEXT)
     assert (decision.approved, decision.reason, decision.decided_by) == (True, "fine", "ann")
 
 
@@ -96,7 +102,7 @@ async def test_an_async_handler_runs_on_the_loop() -> None:
         loops.append(asyncio.get_running_loop())
         return True
 
-    await answer_of(handler, request_of(), CONTEXT)
+    await call_handler(handler, request_of(), CONTEXT)
     assert loops == [asyncio.get_running_loop()]
 
 
@@ -112,7 +118,7 @@ async def test_a_handler_sees_everything_and_can_change_nothing() -> None:
         return True
 
     before, fingerprint = request.to_dict(), request.action.fingerprint
-    await answer_of(meddles, request, CONTEXT)
+    await call_handler(meddles, request, CONTEXT)
     assert seen
     assert (request.to_dict(), request.action.fingerprint) == (before, fingerprint)
     assert CONTEXT.permissions == {"money.spend": "ask"}
@@ -120,7 +126,7 @@ async def test_a_handler_sees_everything_and_can_change_nothing() -> None:
 
 async def test_an_answer_to_another_request_is_an_error() -> None:
     with pytest.raises(ValueError, match="answered request r2, not r1"):
-        await answer_of(lambda request, context: ApprovalDecision(True, "r2"), request_of(), CONTEXT)
+        await call_handler(lambda request, context: ApprovalDecision(True, "r2"), request_of(), CONTEXT)
 
 
 async def test_an_answer_about_another_action_is_refused() -> None:
@@ -131,14 +137,14 @@ async def test_an_answer_about_another_action_is_refused() -> None:
         return ApprovalDecision(True, request.request_id, fingerprint=request.action.fingerprint)
 
     with pytest.raises(ApprovalChangedError, match="r1"):
-        await answer_of(stale, request_of(), CONTEXT)
-    assert (await answer_of(fresh, request_of(), CONTEXT)).approved
+        await call_handler(stale, request_of(), CONTEXT)
+    assert (await call_handler(fresh, request_of(), CONTEXT)).approved
 
 
 @pytest.mark.parametrize("answer", [None, 1, "yes", {"approved": True}])
 async def test_an_answer_of_another_type_is_an_error_and_never_a_yes(answer: Any) -> None:
     with pytest.raises(TypeError, match=f"not {type(answer).__name__}"):
-        await answer_of(lambda request, context: answer, request_of(), CONTEXT)
+        await call_handler(lambda request, context: answer, request_of(), CONTEXT)
 
 
 @pytest.mark.parametrize("editable", [True, False])
@@ -146,7 +152,7 @@ async def test_a_handler_edits_only_where_that_is_allowed(editable: bool) -> Non
     def edits(request: ApprovalRequest, context: RunContext) -> ApprovalDecision:
         return ApprovalDecision(True, request.request_id, edited_arguments={"amount": 1})
 
-    decision = await answer_of(edits, request_of(editable=editable), CONTEXT)
+    decision = await call_handler(edits, request_of(editable=editable), CONTEXT)
     assert decision.approved
     assert decision.edited_arguments == ({"amount": 1} if editable else None)
 
@@ -266,7 +272,7 @@ def test_how_long_a_question_is_open_is_never_negative() -> None:
     assert [seconds_left(open_until, now + later) for later in (0, 2_000_000, 2_500_000, 9_000_000)] == [2.5, 0.5, 0, 0]
 
 
-def test_what_is_said_about_an_answer_names_who_gave_it_and_why() -> None:
-    assert said_about(ApprovalDecision(True, "r1")) == "approved"
-    assert said_about(ApprovalDecision(False, "r1", "too dear", "ann")) == "denied by ann: too dear"
-    assert said_about(expired(request_of())) == "denied: nobody answered in time"
+def test_what_is_answer_summary_an_answer_names_who_gave_it_and_why() -> None:
+    assert answer_summary(ApprovalDecision(True, "r1")) == "approved"
+    assert answer_summary(ApprovalDecision(False, "r1", "too dear", "ann")) == "denied by ann: too dear"
+    assert answer_summary(expired_decision(request_of())) == "denied: the approval expired"

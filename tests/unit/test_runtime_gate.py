@@ -176,10 +176,10 @@ async def test_what_a_person_denies_does_not_run_and_says_why() -> None:
 
 async def test_an_answer_that_time_gave_counts_as_no() -> None:
     def late(request: ApprovalRequest) -> ApprovalDecision:
-        return ApprovalDecision(False, request.request_id, "nobody answered in time", expired=True)
+        return ApprovalDecision(False, request.request_id, "the approval expired", expired=True)
 
     shop, action_context = Shop(), ActionContext(late)
-    with pytest.raises(ActionDeniedError, match="nobody answered in time"):
+    with pytest.raises(ActionDeniedError, match="the approval expired"):
         await buy(shop.actions(ASK), action_context)
     assert shop.sold == []
 
@@ -536,7 +536,7 @@ async def test_a_tool_that_refuses_is_an_outcome_that_says_that_nothing_was_chan
 
 async def test_what_the_scene_hides_of_a_failure_is_in_neither_outcome_nor_log() -> None:
     class Discreet(ActionContext):
-        def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
             return ToolFailedError("an incident")
 
     shop, action_context = Shop(), Discreet()
@@ -878,7 +878,7 @@ async def test_an_uncertain_call_is_repeated_only_when_somebody_says_so() -> Non
     ((request, committed),) = action_context.asked
     assert committed == 1
     assert request.uncertain is True
-    assert "approve to run it again" in request.metadata["reason"]
+    assert "approve to repeat it" in request.metadata["reason"]
 
 
 async def test_an_uncertain_call_that_nobody_wants_repeated_ends_the_run_and_stays_uncertain() -> None:
@@ -895,7 +895,7 @@ async def test_an_uncertain_call_fails_closed_where_nobody_can_be_asked() -> Non
     shop = Shop()
     first = await interrupted(shop, shop.actions())
     action_context = second(first, "action.started")
-    with pytest.raises(UncertainExecutionError, match="nobody can be asked"):
+    with pytest.raises(UncertainExecutionError, match="no approver is configured"):
         await buy(shop.actions(), action_context)
     assert (action_context.types, shop.sold) == (["approval.required"], [3])
 

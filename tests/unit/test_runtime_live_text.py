@@ -164,10 +164,10 @@ def test_a_text_is_shown_only_to_readers_that_have_the_beginning_of_its_call() -
 def test_another_try_of_a_call_voids_its_text_for_those_that_have_seen_it_begin() -> None:
     texts = LiveTexts(interval_s=0.0)
     reader = texts.reader("t")
-    reader.passed([started(1)])
+    reader.note_sent([started(1)])
     texts.write("t", "c", 0, "first", after=1)
     assert said(reader.pull(1, 0.0)) == "first"
-    reader.passed([started(2, attempt=2)])
+    reader.note_sent([started(2, attempt=2)])
     # The writer has not come so far yet: what it has is the old text.
     assert reader.pull(2, 1.0) == []
     texts.write("t", "c", 0, "sec", after=2)
@@ -182,7 +182,7 @@ def test_nothing_of_a_call_follows_its_completion_even_where_nobody_freed_it() -
     texts.write("t", "c", 0, "x", after=1)
     assert said(reader.pull(1, 0.0)) == "x"
     texts.write("t", "c", 1, "y", after=1)
-    reader.passed([completed(2)])
+    reader.note_sent([completed(2)])
     texts.write("t", "c", 2, "z", after=1)
     assert reader.pull(2, 1.0) == []
 
@@ -287,7 +287,7 @@ class Caller:
     def take_events(self, count: int, *, lost: bool) -> None:
         frames = self.world.log[self.at : self.at + count]
         self.at += len(frames)
-        self.stream.passed(frames)
+        self.stream.note_sent(frames)
         for frame in [] if lost else frames:
             event = self.read.news(event_from_frame(frame))
             assert event is not None

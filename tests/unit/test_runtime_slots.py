@@ -135,7 +135,7 @@ async def test_bytes_are_bounded_for_all_and_for_each_principal() -> None:
     ):
         slots.admit("ann", 21)
     slots.join("bob", 50)
-    with pytest.raises(ResourceExhaustedError, match="all tasks under way hold 80 bytes"):
+    with pytest.raises(ResourceExhaustedError, match="the tasks of all runs hold 80 bytes"):
         slots.admit("carl", 21)
 
 

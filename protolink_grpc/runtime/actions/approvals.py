@@ -1,9 +1,9 @@
-"""Approvals seen from outside a run: who may answer them, listing, watching and answering. Runs that wait live elsewhere.
+"""Approvals for callers: permission to answer, listing, watching and answering. The waiting run is in `runtime/run`.
 
-An approval is two facts in its task's log, the question and the answer. The log only refers to the action that waits; the store's
-index has the whole question beside it, written in the same step. Answering is an append like any other, so it works wherever the
-run waits: in this process, in another one on the same store, or nowhere, because its process died; a run that takes over finds the
-answer in the log.
+An approval is two events in the log of its task, the request and the answer. The request in the log only refers to the action. A
+record in the store, written in the same step, contains the whole request. An answer is a normal append to the log. So it does not
+matter whether the run waits in this process, in another process with the same store, or not at all because its process died: a
+recovering run finds the answer in the log.
 """
 
 import asyncio
@@ -52,28 +52,32 @@ from protolink_grpc.wire.events import event_from_frame
 log = get_logger(__name__)
 
 PAGE_BYTES = 1 << 20
-"""Where a page or a batch ends early: callers receive 4 MiB by default, and one preview may be large by itself."""
+"""Maximum bytes of a page or a batch, unless a single approval is larger. Source: gRPC receives 4 MiB per message by default."""
 
 SCANS = 20
-"""Pages of the store that one listing looks through at most; what it shows may be fewer than asked for, with a cursor."""
+"""Maximum number of store pages that one listing reads. A listing that stops there returns fewer approvals and a cursor."""
 
 BATCH = 64
-"""Changes that a watch reads at a time."""
+"""Number of changes that a watch reads at a time."""
 
 CheckEdit = Callable[[RunAction, dict[str, Any]], None]
-"""Whether an action could run with other arguments: raises InvalidArgumentError where it could not."""
+"""Raises InvalidArgumentError if an action cannot run with these arguments."""
 
 
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """How an agent lets its approvals be answered.
+    """Settings of an agent's approvals.
 
     Args:
-        remote: Accept answers over ControlService and from other callers of the service; if false, approvals are only shown.
-        approvers: Who may answer: names of principals, or what says so about a principal and a request. None means the owner of the
-            task; with approvers, only they may, and the owner merely sees it. One that raises has said no.
-        expires_s: Default lifetime of a pending approval if the policy sets none; None means no limit.
+        remote: Accept answers over ControlService and from other callers of the service. If false, callers can only read approvals.
+        approvers: The principals that may answer: their names, or a function of a principal and a request that returns whether it
+            may. None means the owner of the task. With approvers, the owner can only read the approval, unless it is one of them.
+            An exception of the function counts as a no.
+        expires_s: Default lifetime of a pending approval, in seconds, if the policy sets none; None means no limit.
+
+    Raises:
+        InvalidArgumentError: `expires_s` is not positive.
     """
 
     remote: bool = True
@@ -85,10 +89,14 @@ class Approvals:
             raise InvalidArgumentError("must be more than 0", field="expires_s")
         if self.approvers is not None and not callable(self.approvers):
             names = [self.approvers] if isinstance(self.approvers, str) else self.approvers
-            object.__setattr__(self, "approvers", frozenset(names))  # frozen: the only moment to copy what was given
+            object.__setattr__(self, "approvers", frozenset(names))  # a frozen dataclass has no other way to set it
 
-    def entitles(self, principal: str, owner: str, request: ApprovalRequest) -> bool:
-        """Whether that principal may answer."""
+    def may_answer(self, principal: str, owner: str, request: ApprovalRequest) -> bool:
+        """Return whether the principal may answer the request.
+
+        Args:
+            owner: Principal of the task.
+        """
         approvers = self.approvers
         if approvers is None:
             return principal == owner
@@ -96,43 +104,47 @@ class Approvals:
             return principal in approvers
         try:
             return bool(approvers(principal, request))
-        except Exception:  # whatever it is: nobody gets a right from a mistake
-            log.exception(
-                "approvers of request %s could not be asked; %s may not answer", request.request_id, principal
-            )
+        except Exception:  # of any kind: a bug must not grant a permission
+            log.exception("`approvers` failed for request %s, so %s may not answer it", request.request_id, principal)
             return False
 
-    def sees_all(self, principal: str) -> bool:
-        """Whether that principal may be entitled to answer for tasks of others."""
+    def may_answer_for_others(self, principal: str) -> bool:
+        """Return whether the principal can be an approver for tasks of other principals."""
         approvers = self.approvers
         return approvers is not None and (callable(approvers) or principal in approvers)
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPage:
-    """Approvals, oldest first, and the cursor of the next page or None. A page may be short, even empty, and have a next one."""
+    """Approvals, oldest first, and the cursor of the next page or None. A page with a cursor may be short or empty."""
 
     approvals: list[Approval] = field(default_factory=list)
     next: tuple[int, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """An approval as it is in the log, and how many bytes it has there."""
+class _StoredApproval:
+    """An approval in the store, and the id of the RPC that answered it.
+
+    Attributes:
+        size: Encoded bytes of its request and answer.
+        request_id: Request id of the RPC that brought the answer; empty if the caller set none.
+    """
 
     approval: Approval
     row: ApprovalRow
     size: int
-    request_id: str = ""  # of the request that brought the answer
+    request_id: str = ""
 
 
 class ApprovalService:
-    """The approvals of one agent's tasks, for callers that its service knows by their principal.
+    """Lists, watches and answers the approvals of one agent's tasks for authenticated callers.
 
     Args:
+        setting: None: approvals cannot be answered, only read.
+        check_edit: Checks edited arguments before they are recorded; None accepts all.
         find_task: Returns a task by its id.
-        check_edit: Looks at edited arguments before they are recorded; None accepts all.
-        is_stopped: Whether the service is down.
+        is_stopped: Returns whether the service has stopped.
     """
 
     def __init__(
@@ -157,23 +169,23 @@ class ApprovalService:
         self._find_task = find_task
         self._is_stopped = is_stopped
 
-    # -- showing ---------------------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------------------------------
 
     async def page(self, principal: str, query: ApprovalQuery) -> ApprovalPage:
-        """One page of what the principal may see."""
-        owner = None if self._setting.sees_all(principal) else principal
+        """Return one page of the approvals that the principal may read."""
+        owner = None if self._setting.may_answer_for_others(principal) else principal
         wanted = replace(query, agent_name=self._agent_name, principal=owner)
         shown: list[Approval] = []
         size, last = 0, query.after
         for _ in range(SCANS):
             found = await self.find(wanted)
             for row in found.records:
-                known = await self._visible(row, principal)
-                if known is not None:
-                    size += known.size
+                stored = await self._read_visible(row, principal)
+                if stored is not None:
+                    size += stored.size
                     if shown and size > PAGE_BYTES:
                         return ApprovalPage(shown, last)
-                    shown.append(self._shown(known.approval))
+                    shown.append(self._redact(stored.approval))
                 last = (row.create_micros, row.request_id)
                 if len(shown) == query.page_size:
                     return ApprovalPage(shown, found.next if row is found.records[-1] else last)
@@ -185,17 +197,23 @@ class ApprovalService:
     async def watch(
         self, principal: str, task_id: str, after_revision: int = 0
     ) -> AsyncGenerator[ApprovalChanges, None]:
-        """What changed after a revision, or what waits where that revision is not known; then what changes.
+        """Yield the changes after a revision, first the stored ones, then new ones.
+
+        If the revision is unknown (0, too old, or of another store), the pending approvals are yielded first.
+
+        Args:
+            task_id: Only approvals of this task; empty means all tasks.
 
         Raises:
             InvalidArgumentError: `after_revision` is negative.
+            UnavailableError: The service has stopped.
         """
         if after_revision < 0:
             raise InvalidArgumentError("must not be negative", field="after_revision")
         try:
-            known = await self._revisions()
-            after, start, caught_up = after_revision, known.latest, False
-            if not known.first <= after <= start:
+            revisions = await self._revisions()
+            after, start, caught_up = after_revision, revisions.latest, False
+            if not revisions.first <= after <= start:
                 async for piece in self._snapshot(principal, task_id, start):
                     yield piece
                 after, caught_up = start, True
@@ -208,7 +226,7 @@ class ApprovalService:
                         yield ApprovalChanges(approvals, WatchPosition(revision, max(revision, start), catches_up))
                     after = revision
                 if not rows:
-                    # Checked before the wait, too: see `LogWatcher.wait_growth`.
+                    # Also checked before the wait: see `LogWatcher.wait_growth`.
                     self._require_running()
                     await self._store.wait_change(APPROVALS, self._agent_name, after)
                     self._require_running()
@@ -217,7 +235,7 @@ class ApprovalService:
             raise
 
     async def _snapshot(self, principal: str, task_id: str, start: int) -> AsyncGenerator[ApprovalChanges, None]:
-        """What waits and was asked for up to `start`, in pieces."""
+        """Yield the pending approvals that were requested up to the revision `start`, in pieces."""
         position, piece = WatchPosition(0, start, reset=True), list[Approval]()
         after, more = 0, True
         while more:
@@ -239,30 +257,34 @@ class ApprovalService:
     async def _visible_batches(
         self, rows: list[ApprovalRow], principal: str, task_id: str, after: int
     ) -> AsyncGenerator[tuple[list[Approval], int], None]:
-        """Those that the principal may see, and the revision that each batch leads to: the last one to that of the last row."""
+        """Yield the approvals that the principal may read, in batches, each with the revision that it covers.
+
+        The last batch may be empty. It covers the revision of the last row.
+        """
         batch: list[Approval] = []
         size = 0
         for row in rows:
-            known = None if task_id and row.task_id != task_id else await self._visible(row, principal)
-            if known is not None:
-                size += known.size
+            stored = None if task_id and row.task_id != task_id else await self._read_visible(row, principal)
+            if stored is not None:
+                size += stored.size
                 if batch and size > PAGE_BYTES:
                     yield batch, after
-                    batch, size = [], known.size
-                batch.append(self._shown(known.approval))
+                    batch, size = [], stored.size
+                batch.append(self._redact(stored.approval))
             after = row.revision
         yield batch, after
 
-    async def _visible(self, row: ApprovalRow, principal: str) -> _Known | None:
-        if row.principal != principal and not self._setting.sees_all(principal):
+    async def _read_visible(self, row: ApprovalRow, principal: str) -> _StoredApproval | None:
+        """Return an approval if the principal may read it."""
+        if row.principal != principal and not self._setting.may_answer_for_others(principal):
             return None
-        known = await self._read(row)
-        if known is None or row.principal == principal:
-            return known
-        return known if self._setting.entitles(principal, row.principal, known.approval.request) else None
+        stored = await self._read(row)
+        if stored is None or row.principal == principal:
+            return stored
+        return stored if self._setting.may_answer(principal, row.principal, stored.approval.request) else None
 
     async def find(self, query: ApprovalQuery) -> Page[ApprovalRow]:
-        """One page of rows, whoever may see them."""
+        """Return one page of rows. Permissions are not checked."""
         return await self._store.view(lambda records: find_approvals(records, query))
 
     async def _revisions(self) -> Revisions:
@@ -274,34 +296,34 @@ class ApprovalService:
             lambda records: changed_approvals(records, agent_name, after, BATCH, pending_until=pending_until)
         )
 
-    async def _asked(self, approval_id: str) -> bytes:
-        """What was put as the record of an approval, empty for an unknown one."""
+    async def _request_bytes(self, approval_id: str) -> bytes:
+        """Return the stored request of an approval; empty if the approval does not exist."""
         row = await self._store.view(lambda records: records.get(APPROVALS, self._agent_name, approval_id, whole=True))
         return b"" if row is None else row.record
 
-    async def question(self, approval_id: str) -> ApprovalRequest | None:
-        """What an approval asks, as it was asked; None for an unknown one."""
-        record = await self._asked(approval_id)
+    async def request(self, approval_id: str) -> ApprovalRequest | None:
+        """Return the request of an approval, not redacted; None if the approval does not exist."""
+        record = await self._request_bytes(approval_id)
         return approval_from_bytes(record).request if record else None
 
-    async def _read(self, row: ApprovalRow) -> _Known | None:
-        """What the store has; None where it has forgotten the task."""
-        record = await self._asked(row.request_id)
+    async def _read(self, row: ApprovalRow) -> _StoredApproval | None:
+        """Return the approval of a row; None if its task was deleted."""
+        record = await self._request_bytes(row.request_id)
         if not record:
             return None
-        asked, size = approval_from_bytes(record), len(record)
+        pending, size = approval_from_bytes(record), len(record)
         decision, request_id = None, ""
         if row.answer_sequence and row.state is not ApprovalState.WITHDRAWN:
             for frame in await self._store.read(row.task_id, row.answer_sequence - 1, 1):
-                answered, size = event_from_frame(frame).payload, size + len(frame)
-                if isinstance(answered, ApprovalDecided):
-                    decision, request_id = answered.decision, answered.request_id
+                answer, size = event_from_frame(frame).payload, size + len(frame)
+                if isinstance(answer, ApprovalDecided):
+                    decision, request_id = answer.decision, answer.request_id
             if decision is None:
                 return None  # the task was deleted in the meantime
-        return _Known(replace(asked, state=row.state, decision=decision), row, size, request_id)
+        return _StoredApproval(replace(pending, state=row.state, decision=decision), row, size, request_id)
 
-    def _shown(self, approval: Approval) -> Approval:
-        """With secrets struck out; the fingerprint stays that of the action itself."""
+    def _redact(self, approval: Approval) -> Approval:
+        """Return the approval without secrets. Its fingerprint stays that of the action with secrets."""
         request, decision, clean = approval.request, approval.decision, self._clean
         action = replace(
             request.action,
@@ -327,85 +349,95 @@ class ApprovalService:
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
     ) -> tuple[Approval, bool]:
-        """Record an answer. Returns the approval as it is then, and whether it had been decided before, so that nothing changed.
+        """Record an answer. Return the approval, and whether an earlier decision stands, so that nothing was recorded.
 
         Args:
-            request_id: When the principal gives the same answer under it again, the first one counts.
-            any_etag: The answer need not say what the approver has seen: it came in a form that cannot.
+            request_id: A retry with the same id and the same answer gets the result of the first one.
+            any_etag: The answer may approve without a fingerprint, because its protocol has none.
+
+        Raises:
+            UnimplementedError: The agent does not accept remote answers.
+            ApprovalNotFoundError: The approval does not exist, or the principal may not read it.
+            PermissionDeniedError: The principal may not answer it.
+            ApprovalChangedError: The fingerprint is that of another action.
+            InvalidArgumentError: The fingerprint is missing, the edited arguments are not allowed or invalid, or `request_id` was
+                used for another answer.
         """
         if not self._remote:
             raise UnimplementedError(
-                f"approvals of agent {self._agent_name} cannot be answered from outside: it was given no approvals setting",
+                f"agent {self._agent_name} does not accept remote answers; Agent(approvals=Approvals()) enables them",
                 agent=self._agent_name,
             )
-        known = await self._find(decision.request_id, principal)
-        if not self._setting.entitles(principal, known.row.principal, known.approval.request):
+        stored = await self._find(decision.request_id, principal)
+        if not self._setting.may_answer(principal, stored.row.principal, stored.approval.request):
             raise PermissionDeniedError(
                 f"{principal} may not answer approval {decision.request_id}", approval_id=decision.request_id
             )
-        if known.approval.state is not ApprovalState.PENDING:
-            return self._answered(known, decision, principal, request_id)
+        if stored.approval.state is not ApprovalState.PENDING:
+            return self._earlier_answer(stored, decision, principal, request_id)
         now = self._clock.micros()
-        request = known.approval.request
+        request = stored.approval.request
         if seconds_left(request, now) == 0:
-            await self._record(known, expired(request))
-            return self._shown((await self._find(decision.request_id, principal)).approval), True
+            await self._record(stored, expired_decision(request))
+            return self._redact((await self._find(decision.request_id, principal)).approval), True
         if decision.approved and not decision.fingerprint and not any_etag:
-            raise InvalidArgumentError("must be that of the approval as it was shown", field=ETAG)
-        self._check(decision, known.approval)
+            raise InvalidArgumentError("must be the etag of the approval", field=ETAG)
+        self._check_answer(decision, stored.approval)
         answer = replace(decision, decided_by=principal, decided_at=iso_from_micros(now), expired=False)
-        done = await self._record(known, answer, request_id)
-        known = await self._find(decision.request_id, principal)
-        return (self._shown(known.approval), False) if done else self._answered(known, decision, principal, request_id)
+        is_recorded = await self._record(stored, answer, request_id)
+        stored = await self._find(decision.request_id, principal)
+        if not is_recorded:
+            return self._earlier_answer(stored, decision, principal, request_id)
+        return self._redact(stored.approval), False
 
-    def _answered(
-        self, known: _Known, decision: ApprovalDecision, principal: str, request_id: str
+    def _earlier_answer(
+        self, stored: _StoredApproval, decision: ApprovalDecision, principal: str, request_id: str
     ) -> tuple[Approval, bool]:
-        """What an answer to an approval gets that has one, or is withdrawn."""
-        first = known.approval.decision
-        is_repeated = bool(request_id) and known.request_id == request_id
-        if first is None or not is_repeated or first.decided_by != principal:
-            return self._shown(known.approval), True
+        """Return the result of `respond` for an approval that is already decided or withdrawn."""
+        first = stored.approval.decision
+        is_retry = bool(request_id) and stored.request_id == request_id
+        if first is None or not is_retry or first.decided_by != principal:
+            return self._redact(stored.approval), True
         if (first.approved, first.edited_arguments) != (decision.approved, decision.edited_arguments):
             raise InvalidArgumentError("was used for another answer to this approval", field="request_id")
-        return self._shown(known.approval), False
+        return self._redact(stored.approval), False
 
-    async def _find(self, request_id: str, principal: str) -> _Known:
+    async def _find(self, request_id: str, principal: str) -> _StoredApproval:
         row = await self._store.view(lambda records: records.get(APPROVALS, self._agent_name, request_id))
-        known = await self._visible(row, principal) if row is not None else None
-        if known is None:
+        stored = await self._read_visible(row, principal) if row is not None else None
+        if stored is None:
             raise ApprovalNotFoundError(f"approval {request_id} does not exist", approval_id=request_id)
-        return known
+        return stored
 
-    def _check(self, decision: ApprovalDecision, approval: Approval) -> None:
+    def _check_answer(self, decision: ApprovalDecision, approval: Approval) -> None:
         request = approval.request
         if decision.fingerprint and decision.fingerprint != approval.fingerprint:
             raise ApprovalChangedError(
-                f"the answer is about another action than the one that approval {request.request_id} asks for",
+                f"the etag of the answer is not that of approval {request.request_id}",
                 approval_id=request.request_id,
                 etag=approval.fingerprint,
             )
         if decision.edited_arguments is None:
             return
         if not request.editable:
-            raise InvalidArgumentError("policy does not allow it to be edited", field=EDITED)
+            raise InvalidArgumentError("the policy does not allow edits of this action", field=EDITED)
         if not decision.approved:
-            raise InvalidArgumentError("a denial runs nothing, whatever the arguments", field=EDITED)
+            raise InvalidArgumentError("must not be set in a denial", field=EDITED)
         if self._check_edit is not None:
             try:
                 self._check_edit(request.action, decision.edited_arguments)
             except InvalidArgumentError as error:
                 raise error.within(EDITED) from None
 
-    async def _record(self, known: _Known, answer: ApprovalDecision, request_id: str = "") -> bool:
-        """Append an answer; false when somebody else's, or the end of the task, came first."""
-        fact = decided(known.approval.request, answer, request_id)
+    async def _record(self, stored: _StoredApproval, answer: ApprovalDecision, request_id: str = "") -> bool:
+        """Append an answer. Return False if another answer, or the end of the task, was appended first."""
+        fact = answer_event(stored.approval.request, answer, request_id)
         try:
             try:
-                await (await self._find_task(known.row.task_id)).record([fact])
+                await (await self._find_task(stored.row.task_id)).record([fact])
             except LeaseLostError:
-                # Another process took the task between our look and our append; the log is still where the answer belongs.
-                await (await self._find_task(known.row.task_id)).record([fact])
+                # Another process took over the task between the read and the append: append with the new epoch.
+                await (await self._find_task(stored.row.task_id)).record([fact])
         except InvalidTransitionError:
             return False
         return True
@@ -430,7 +462,7 @@ def _clean_value(value: Any, clean: Callable[[Any], Any]) -> Any:
 
 
 def _clean_part(part: Part, clean: Callable[[Any], Any]) -> Part:
-    """Bytes stay: a person must see the picture that is asked about, and half of one is none."""
+    """Return a part without secrets. Bytes are unchanged: a partly redacted file, such as an image, would be unreadable."""
     content = part.content
     match content:
         case ToolCall():
@@ -450,24 +482,26 @@ def _clean_part(part: Part, clean: Callable[[Any], Any]) -> Part:
 
 
 ApprovalHandler = Callable[[ApprovalRequest, RunContext], Awaitable[ApprovalDecision | bool] | ApprovalDecision | bool]
-"""What an application brings to answer approvals: sync ones run on a thread, where they may block."""
+"""A function of the application that answers approval requests. A synchronous one is called in a thread and may block."""
 
-EXPIRED = "nobody answered in time"
+EXPIRED = "the approval expired"
 
 
-async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context: RunContext) -> ApprovalDecision:
-    """What the handler says about a request. It sees copies: nothing that it does to them changes what will run.
+async def call_handler(handler: ApprovalHandler, request: ApprovalRequest, context: RunContext) -> ApprovalDecision:
+    """Return the handler's answer to a request. The handler gets copies, so it cannot change the action.
+
+    An edit is ignored if the request does not allow edits.
 
     Raises:
-        ValueError: It answers another request.
-        TypeError: Its answer is neither an ApprovalDecision nor a bool.
-        ApprovalChangedError: Its answer has the fingerprint of another action.
+        ValueError: The handler answered another request.
+        TypeError: The answer is neither an ApprovalDecision nor a bool.
+        ApprovalChangedError: The answer has the fingerprint of another action.
     """
-    seen = ApprovalRequest.from_dict(request.to_dict())
+    copied = ApprovalRequest.from_dict(request.to_dict())
     if _is_async(handler):
-        answer: Any = handler(seen, context.copy())
+        answer: Any = handler(copied, context.copy())
     else:
-        answer = await _on_a_thread(functools.partial(handler, seen, context.copy()))
+        answer = await _run_in_thread(functools.partial(handler, copied, context.copy()))
     if inspect.isawaitable(answer):
         answer = await answer
     if isinstance(answer, bool):
@@ -478,14 +512,14 @@ async def answer_of(handler: ApprovalHandler, request: ApprovalRequest, context:
         raise ValueError(f"the approval handler answered request {answer.request_id}, not {request.request_id}")
     if answer.fingerprint and answer.fingerprint != request.action.fingerprint:
         raise ApprovalChangedError(
-            f"the approval handler answered request {request.request_id} as if it asked for another action",
+            f"the approval handler answered request {request.request_id} with the fingerprint of another action",
             request_id=request.request_id,
         )
     return answer if request.editable else replace(answer, edited_arguments=None)
 
 
-async def _on_a_thread(call: Callable[[], Any]) -> Any:
-    """Call it on a thread that keeps nothing waiting, should the answer come from elsewhere first: neither others nor the exit."""
+async def _run_in_thread(call: Callable[[], Any]) -> Any:
+    """Call a function in a thread of its own. If the wait is canceled, the thread blocks neither other calls nor the exit."""
     runner = ToolRunner(max_workers=1)
     try:
         return await runner.run(call)
@@ -497,27 +531,30 @@ def _is_async(handler: ApprovalHandler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
-def expired(request: ApprovalRequest) -> ApprovalDecision:
-    """Return the denial for a request that has expired."""
+def expired_decision(request: ApprovalRequest) -> ApprovalDecision:
+    """Return the denial of an expired request."""
     return ApprovalDecision(False, request.request_id, EXPIRED, expired=True)
 
 
-def said_about(decision: ApprovalDecision) -> str:
-    """One line for people about an answer."""
+def answer_summary(decision: ApprovalDecision) -> str:
+    """Return one line of text about an answer."""
     verdict = "approved" if decision.approved else "denied"
     by = f" by {decision.decided_by}" if decision.decided_by else ""
     return f"{verdict}{by}: {decision.reason}" if decision.reason else f"{verdict}{by}"
 
 
-def decided(request: ApprovalRequest, decision: ApprovalDecision, request_id: str = "") -> RunEvent:
-    """The answer as the fact that it is, wherever it was given."""
-    return RunEvent(
-        payload=ApprovalDecided(decision, request_id), action_id=request.action.action_id, summary=said_about(decision)
-    )
+def answer_event(request: ApprovalRequest, decision: ApprovalDecision, request_id: str = "") -> RunEvent:
+    """Return the event that records an answer.
+
+    Args:
+        request_id: Request id of the RPC that brought the answer.
+    """
+    payload = ApprovalDecided(decision, request_id)
+    return RunEvent(payload=payload, action_id=request.action.action_id, summary=answer_summary(decision))
 
 
 def seconds_left(request: ApprovalRequest, now_micros: int) -> float | None:
-    """Return the seconds until the request expires, 0 if it has; None means never."""
+    """Return the seconds until the request expires, 0 if it has expired; None means never."""
     if request.expires_at is None:
         return None
     return max(0.0, (micros_from_iso(request.expires_at) - now_micros) / 1e6)
@@ -531,24 +568,26 @@ async def first_answer(
     outside: Callable[[], Awaitable[ApprovalDecision]],
     timeout_s: float | None,
 ) -> tuple[ApprovalDecision, bool]:
-    """The first answer to a request, and whether it came from outside, where it is recorded already.
+    """Return the first answer to a request, and whether it is from `outside`. The answer of a timeout is `expired_decision`.
 
-    An answer that is edited where nothing may be edited keeps the asked arguments.
+    Args:
+        outside: Waits for a remote answer, which is already recorded when it returns.
+        timeout_s: Maximum wait in seconds; None means no limit.
 
     Raises:
-        Whatever the handler raises, and what `answer_of` raises about its answer.
+        Exception: Any exception of the handler, or of `call_handler`.
     """
     remote = asyncio.ensure_future(outside())
     waits: set[asyncio.Future[ApprovalDecision]] = {remote}
     if handler is not None:
-        waits.add(asyncio.ensure_future(answer_of(handler, request, context)))
+        waits.add(asyncio.ensure_future(call_handler(handler, request, context)))
     try:
         done, _ = await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if remote in done:
             return remote.result(), True
-        for answered in done:
-            return answered.result(), False
-        return expired(request), False
+        for answer in done:
+            return answer.result(), False
+        return expired_decision(request), False
     finally:
         for wait in waits:
             wait.cancel()

@@ -1,4 +1,4 @@
-"""Delegation as an action: a peer works on a task under a share of the run's budget. How to reach a peer is not known here."""
+"""Delegation as an action: another agent works on a task with a share of the run's budget. `PeerPort` finds and calls the agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ from protolink_grpc.tools.context import Memory
 from protolink_grpc.tools.toolbox import Toolbox
 
 DELEGATE = "agent.delegate"
-"""Capability that every delegation needs."""
+"""Capability of every delegation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Relay:
     """A receiver of the events of delegated work.
 
     Args:
-        give: Is given each in its order; the next one waits until it returns.
-        deltas: The text that models are producing is wanted, too.
+        give: Called with each event, in order; the next call waits until it returns.
+        deltas: Includes the text that models are producing.
     """
 
     give: Callable[[RunEvent], Awaitable[None]]
@@ -59,10 +59,10 @@ class Relay:
 
 
 class PeerPort(Protocol):
-    """Other agents, as the runtime sees them; how they are found and reached is the agent's business."""
+    """Finds and calls other agents."""
 
     async def cards(self) -> Sequence[AgentCard]:
-        """Agents that work may be delegated to, this one excepted, sorted by name."""
+        """Return the cards of the agents to which work can be delegated, without this agent, sorted by name."""
         ...
 
     async def run(
@@ -74,22 +74,25 @@ class PeerPort(Protocol):
         sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
     ) -> Task:
-        """Send a task to an agent, by name or URL, and return it when it ends or waits; the same id is the same request.
+        """Send a task to an agent and return the task when it has ended or waits for input.
 
-        Where the caller is canceled, the task is canceled, too.
+        If this call is canceled, the task is canceled, too.
 
         Args:
-            sending: Called once the agent is found and answers, before it gets the task: from here on, nobody can be sure that
-                the work did not begin.
+            target: Name or URL of the agent.
+            request_id: A second request with the same id returns the same task.
+            sending: Called when the agent has been found and is reachable, immediately before the task is sent. After this call,
+                an error no longer means that the work did not begin.
+            relay: Receives the events of the task.
         """
         ...
 
 
 class Actions(ToolActions):
-    """The actions of one agent: calls of its tools, and work that it delegates to peers.
+    """The actions of one agent: calls of its tools, and delegations to other agents.
 
     Args:
-        peers: None for an agent that knows no others.
+        peers: None if the agent does not call other agents.
         memory: As for `ToolActions`.
     """
 
@@ -112,9 +115,10 @@ class Actions(ToolActions):
         position: str,
         call_id: str = "",
     ) -> Outcome:
-        """Have another agent do something: one of its tools, or an inference. Its output is the result.
+        """Delegate a tool call or an inference to another agent. The result of the action is its output.
 
         Args:
+            agent: Name or URL of the agent.
             arguments: `{"action": "tool_call", "tool", "args"}` or `{"action": "infer", "prompt"}`.
 
         Raises:
@@ -122,56 +126,60 @@ class Actions(ToolActions):
         """
 
         async def prepare() -> PreparedAction:
-            asked = plain(dict(arguments))
-            action = RunAction(AGENT_CALL, agent, {"agent": agent, **asked}, frozenset({DELEGATE}), call_id=call_id)
+            values = plain(dict(arguments))
+            action = RunAction(AGENT_CALL, agent, {"agent": agent, **values}, frozenset({DELEGATE}), call_id=call_id)
 
             async def execute(action: RunAction) -> ActionResult:
-                # Named after the action: whoever repeats it after a crash finds the task that it began.
-                task = replace(_task_of(asked), id=action.action_id)
-                return await self._delegated(action_context, agent, task, action, lambda answer: _output(answer, agent))
+                # A run that repeats the action after a crash finds the same task, because the task has the id of the action.
+                task = replace(_build_task(values), id=action.action_id)
+                return await self._run_child(action_context, agent, task, action, lambda answer: _output(answer, agent))
 
-            return PreparedAction(action, execute, repeatable=True)
+            return PreparedAction(action, execute, idempotent=True)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
     async def send(
         self, action_context: ActionContext, target: str, task: Task, *, position: str, relay: Relay | None = None
     ) -> Task:
-        """Send a task that a handler has made to another agent, as an action of the run; returns it as it ended.
+        """Send a task to another agent, as an action of the run. Return the task when it has ended or waits for input.
 
-        A run that comes to this point again finds the task that the first one sent.
+        A recovering run gets the task that the earlier run sent.
+
+        Args:
+            target: Name or URL of the agent.
+            relay: Receives the events of the task.
         """
-        sent: list[Task] = []
-        known = action_context.recorded(position)
-        if known is not None:
-            task = replace(task, id=str(known.action.payload.get("task_id", task.id)))
+        answers: list[Task] = []
+        record = action_context.action_record(position)
+        if record is not None:
+            task = replace(task, id=str(record.action.payload.get("task_id", task.id)))
 
         async def prepare() -> PreparedAction:
             action = RunAction(AGENT_CALL, target, {"agent": target, "task_id": task.id}, frozenset({DELEGATE}))
 
-            def summed_up(answer: Task) -> dict[str, Any]:
-                sent.append(answer)
+            def summarize(answer: Task) -> dict[str, Any]:
+                answers.append(answer)
                 return {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
 
             async def execute(action: RunAction) -> ActionResult:
-                return await self._delegated(action_context, target, task, action, summed_up, relay=relay)
+                return await self._run_child(action_context, target, task, action, summarize, relay=relay)
 
-            return PreparedAction(action, execute, repeatable=True)
+            return PreparedAction(action, execute, idempotent=True)
 
         outcome = await self.gate.perform(action_context, prepare, position=position)
         outcome.value()
-        if not sent:
-            # Recorded by an earlier run: the same request is answered with the same task.
-            sent.append(await self._peers.run(target, task, outcome.action_id, relay=relay))
-        return sent[0]
+        if not answers:
+            # The outcome is from an earlier run: repeating its request returns the same task.
+            answers.append(await self._peers.run(target, task, outcome.action_id, relay=relay))
+        return answers[0]
 
     @property
     def _peers(self) -> PeerPort:
         if self.peers is None:
-            raise ToolRejectedError("this agent knows no other agents", code="unknown_agent")
+            raise ToolRejectedError("this agent does not call other agents", code="unknown_agent")
         return self.peers
 
-    async def _delegated(
+    async def _run_child(
         self,
         action_context: ActionContext,
         target: str,
@@ -181,15 +189,15 @@ class Actions(ToolActions):
         *,
         relay: Relay | None = None,
     ) -> ActionResult:
-        """Run a task elsewhere under a share of this run's budget.
+        """Run a task on another agent with a share of this run's budget.
 
-        What never began has used nothing. Of work that got lost nobody knows what it has used: it counts as all of its share.
+        If the work did not begin, its usage is zero. If its usage is unknown, the whole share counts as used.
 
         Args:
-            result: What the task, as it ended, gave; or raises ProtolinkError.
+            result: Returns the result of the task when it has ended or waits; or raises ProtolinkError.
 
         Raises:
-            BudgetExceededError: There is no share to be had.
+            BudgetExceededError: The budget has no share left.
         """
         own = task.given_context()
         before = task.usage if task.id != action_context.task_id else None
@@ -208,7 +216,7 @@ class Actions(ToolActions):
                 used = (answer.usage or BudgetUsage()).minus(before)
             return ActionResult(result(answer), used)
         except ProtolinkError as error:
-            if answer is None and not isinstance(error, UNCLEAR):
+            if answer is None and not isinstance(error, MAY_HAVE_BEGUN):
                 used = BudgetUsage()
             return ActionResult(None, used, error)
         finally:
@@ -216,11 +224,11 @@ class Actions(ToolActions):
 
 
 def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:
-    """The task as it is sent: a copy, under a context that may do nothing that its parent may not.
+    """Return a copy of the task whose context has at most the permissions of its parent.
 
     Args:
-        own: The context that its author gave it, which narrows further.
-        budget: Its share.
+        own: The context that the handler gave the task; it narrows the permissions further.
+        budget: The share of the task.
     """
     child = parent.child().copy(budget=budget)
     if own is not None:
@@ -230,16 +238,16 @@ def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: 
 
 
 async def _reserve(action_context: ActionContext, wanted: RunBudget | None) -> Reservation:
-    """A share of the run's budget. The wait for one ends with the run's time.
+    """Reserve a share of the run's budget. Wait for a share until the run's time is over.
 
     Raises:
-        BudgetExceededError: Nothing is left, or the time was over first.
+        BudgetExceededError: The budget has no share left, or the time is over.
     """
     budget = action_context.budget
     while True:
         left = budget.remaining_seconds
         try:
-            # A moment longer: the time must be over when it is looked at. The clock may stand meanwhile, then it is not.
+            # A little longer, so that `check_runtime` finds the time over. If the budget's clock was paused, the loop waits again.
             async with asyncio.timeout(None if left is None else left + TICK_S):
                 return await budget.reserve(wanted)
         except TimeoutError:
@@ -249,7 +257,7 @@ async def _reserve(action_context: ActionContext, wanted: RunBudget | None) -> R
 
 TICK_S = 0.001
 
-UNCLEAR = (
+MAY_HAVE_BEGUN = (
     DeadlineExceededError,
     InternalError,
     RemoteError,
@@ -257,26 +265,26 @@ UNCLEAR = (
     UnavailableError,
     UncertainExecutionError,
 )
-"""Answers to a request that may have been accepted all the same; all others say that it was refused."""
+"""Errors of a request that may have been accepted all the same. All other errors mean that it was refused."""
 
 
 def _is_lost(answer: Task) -> bool:
-    """The process that worked on it ended first: its log does not say what was used."""
+    """Return whether the process of the task's run died, so that its log does not contain its usage."""
     return answer.state is TaskState.FAILED and answer.failure is not None and answer.failure.reason == RUN_LOST
 
 
-def _task_of(asked: dict[str, Any]) -> Task:
-    if asked.get("action") == "tool_call":
-        return Task.create_tool_call(str(asked["tool"]), asked.get("args") or {})
-    return Task.create_infer(prompt=str(asked.get("prompt", "")))
+def _build_task(arguments: dict[str, Any]) -> Task:
+    if arguments.get("action") == "tool_call":
+        return Task.create_tool_call(str(arguments["tool"]), arguments.get("args") or {})
+    return Task.create_infer(prompt=str(arguments.get("prompt", "")))
 
 
 def _output(answer: Task, agent: str) -> Any:
-    """What a delegated task gave.
+    """Return the output of a delegated task.
 
     Raises:
-        ToolRejectedError: A tool there refused before anything happened.
-        ToolFailedError: It did not end with an output.
+        ToolRejectedError: A tool of the agent rejected the call before it had an effect.
+        ToolFailedError: The task did not complete.
     """
     part = answer.get_last_part()
     output = part.content if part is not None and isinstance(part.content, ToolOutput) else None
@@ -287,7 +295,7 @@ def _output(answer: Task, agent: str) -> Any:
         raise ToolRejectedError.from_dict(error, source=agent)
     why = answer.reason
     if answer.state is TaskState.INPUT_REQUIRED:
-        why = f"it asks: {answer.get_last_part_content() or 'for more input'}"
+        why = str(answer.get_last_part_content() or "more input is required")
     error = ToolFailedError(
         f"agent '{agent}' ended {answer.state}{f': {why}' if why else ''}", tool=agent, task_id=answer.id
     )

@@ -1,11 +1,11 @@
 """The gate: every tool call and every delegation passes through this code.
 
-Theory of operation. An action is prepared (arguments checked and converted, preview built), requested, judged by policy,
-approved by somebody where policy wants it, started, carried out and ended; each step is a fact in the log, in the order in
-which it happened. Nothing is asked and nothing is started before the fact that says so is committed, so a crash leaves a log
-that tells where the action stood. A run that takes over finds the action by its position: an outcome is taken as it is, an
-open question is waited for again, and an action that was started and has no end is *uncertain*: it is repeated where that is
-safe, else somebody is asked.
+Theory of operation. The gate prepares an action (checks and converts the arguments, builds the preview), records the request,
+evaluates the policy, gets an approval if the policy requires one, records the start, executes the action and records its end.
+Each step is an event in the log. The events of the earlier steps are committed before an approval is requested and before an
+action with effects starts, so after a crash the log shows how far the action got. A recovering run finds the action by its
+position: it returns a recorded outcome, and it continues to wait for a pending approval. An action that has started and not
+ended is *uncertain*: it is repeated if that is safe, otherwise a person must approve the repetition.
 """
 
 import asyncio
@@ -60,12 +60,12 @@ from protolink_grpc.runtime.journal import ActionRecord
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
 
-UNCERTAIN_REASON = "it was under way when the process that ran it ended; approve to run it again"
-"""What an approver is told about an action with an unknown outcome."""
+UNCERTAIN_REASON = "the action had started when its process ended, and its outcome is unknown; approve to repeat it"
+"""The reason of an approval request for an uncertain action."""
 
 
 class ActionContext(Protocol):
-    """The context of an action: a run (`Run`), or no task at all (`actions.outside`)."""
+    """The context in which an action runs: a run (`Run`), or the program itself, without a task (`actions.outside`)."""
 
     @property
     def token(self) -> CancellationToken: ...
@@ -78,62 +78,62 @@ class ActionContext(Protocol):
     @property
     def principal(self) -> str: ...
 
-    def recorded(self, position: str) -> ActionRecord | None:
-        """What an earlier run of the same turn did at this position."""
+    def action_record(self, position: str) -> ActionRecord | None:
+        """Return the progress that an earlier run of the same turn recorded for the action at this position."""
         ...
 
     async def emit(self, item: Any) -> None:
-        """Record a fact soon."""
+        """Record an event, without waiting until it is committed."""
         ...
 
     async def flush(self) -> None:
-        """Return when everything emitted is committed."""
+        """Wait until everything emitted is committed."""
         ...
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
-        """Wait for the answer to a request that is in the log. The answer is recorded before this returns.
+        """Wait for the answer to a request that is in the log. Return it after it is recorded.
 
         Raises:
             ApprovalRequiredError: No approver is configured.
         """
         ...
 
-    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
-        """A failure as the task's owner may see it; the first report of each logs it, with the trace of what was raised.
+    def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        """Return a failure as the task's owner may see it. The first call for an error logs it with its traceback.
 
         Args:
-            peer: It is another agent that failed: nothing was raised here, so nothing is logged that the owner sees.
+            peer: Another agent failed. There is no local traceback, so an error whose text the owner sees is not logged.
         """
         ...
 
 
 @dataclass(slots=True)
 class PreparedAction:
-    """An action that could run now.
+    """An action with checked arguments, ready for the gate.
 
     Args:
-        execute: Carries out the action that it is given, whose arguments may have been edited.
-        edited: The action with other arguments, checked and converted like the first ones.
-        is_same: Whether a recorded payload is that of this action; None compares them.
-        repeatable: Doing it twice is the same as doing it once.
-        silent: It changes nothing: nothing needs to be on disk before it starts.
+        execute: Executes an action; it gets `action`, or the result of `edit`.
+        edit: Returns the action with other arguments, checked and converted like the first ones. None: it cannot be edited.
+        is_same: Returns whether a recorded payload belongs to this action. None compares the payloads.
+        idempotent: Executing the action twice has the effect of executing it once.
+        read_only: The action changes nothing, so its start need not be committed before it runs.
     """
 
     action: RunAction
     execute: Callable[[RunAction], Awaitable["ActionResult"]]
-    edited: Callable[[dict[str, Any]], RunAction] | None = None
+    edit: Callable[[dict[str, Any]], RunAction] | None = None
     is_same: Callable[[dict[str, Any]], bool] | None = None
-    repeatable: bool = False
-    silent: bool = False
+    idempotent: bool = False
+    read_only: bool = False
 
 
 @dataclass(slots=True)
 class ActionResult:
-    """What carrying out an action gave.
+    """The result of an executed action.
 
     Args:
-        usage: Of delegated work.
-        exception: It failed, after it has used that.
+        usage: Usage of delegated work.
+        exception: The failure of an action that has a usage all the same; None if it succeeded.
     """
 
     result: Any = None
@@ -143,7 +143,11 @@ class ActionResult:
 
 @dataclass(slots=True)
 class Outcome:
-    """How an action ended: exactly one of a result and an error. A recorded outcome has no exception."""
+    """The outcome of an action: a result, or an error. An outcome from the log has no exception.
+
+    Args:
+        rejected: The action was rejected before it had an effect, for instance because of its arguments.
+    """
 
     action_id: str
     result: Any = None
@@ -152,7 +156,7 @@ class Outcome:
     rejected: bool = False
 
     def value(self) -> Any:
-        """The result; raises what the action raised, or an equivalent of it."""
+        """Return the result, or raise the error of the action."""
         if self.exception is not None:
             raise self.exception
         if self.error is not None:
@@ -162,7 +166,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What an agent allows.
+    """The gate of one agent.
 
     Args:
         policy: None allows everything that the context's permissions allow.
@@ -179,24 +183,28 @@ class Gate:
         *,
         position: str = "",
     ) -> Outcome:
-        """Take one action from its preparation to its end.
+        """Perform an action, from its preparation to its end.
 
-        A failure of the action itself is an outcome. What keeps it from running is an exception.
+        The outcome includes failures of the action itself. If the action does not run, an exception is raised.
+
+        Args:
+            prepare: Called if no earlier run has recorded the outcome.
+            position: Position of the action in its turn; empty if it has none, so that no other run finds it.
 
         Raises:
-            ToolRejectedError, InvalidArgumentError: It could not be prepared; nothing was recorded.
-            BudgetExceededError, ActionDeniedError, ApprovalRequiredError: It may not run.
-            UncertainExecutionError: It was under way when an earlier run was cut off, and nobody wants it repeated.
-            asyncio.CancelledError: The run was asked to stop.
+            ToolRejectedError, InvalidArgumentError: The action cannot be prepared; nothing was recorded.
+            BudgetExceededError, ActionDeniedError, ApprovalRequiredError: The action must not run.
+            UncertainExecutionError: An earlier run started the action, its outcome is unknown, and its repetition was not approved.
+            asyncio.CancelledError: The run is canceled.
         """
         action_context.token.raise_if_cancelled()
-        record = action_context.recorded(position) if position else None
+        record = action_context.action_record(position) if position else None
         if record is not None and record.ended is not None and record.ended.outcome != "canceled":
-            return _known(record)
+            return _recorded_outcome(record)
         try:
             prepared = await prepare()
         except ToolFailedError as error:
-            raise action_context.reported(error) from error.__cause__
+            raise action_context.report_failure(error) from error.__cause__
         execution = ActionExecution(self, action_context, prepared, record)
         await execution.request(position)
         await execution.authorize()
@@ -205,11 +213,11 @@ class Gate:
 
 @dataclass(slots=True)
 class ActionExecution:
-    """One action on its way through the gate.
+    """One execution of an action: `request`, `authorize` and `execute`, in this order.
 
     Attributes:
-        action: As it will run; `authorize` may have edited it.
-        approval: What a person said.
+        action: The action as it will run; `authorize` may edit it.
+        approval: The answer to its approval request; None if the policy required no approval.
     """
 
     gate: Gate
@@ -218,123 +226,129 @@ class ActionExecution:
     record: ActionRecord | None
     action: RunAction = field(init=False)
     approval: ApprovalDecision | None = field(default=None, init=False)
-    _requested: dict[str, Any] = field(init=False)  # the arguments that the log has
+    _requested: dict[str, Any] = field(init=False)  # the arguments in the log
 
     def __post_init__(self) -> None:
-        # The identity that the log knows; what will run is prepared anew.
-        known = self.record.action.action_id if self.record is not None else ""
-        self.action = _renamed(self.prepared.action, known) if known else self.prepared.action
+        # The id is that of the record; the arguments are those that were prepared now.
+        recorded_id = self.record.action.action_id if self.record is not None else ""
+        self.action = _with_id(self.prepared.action, recorded_id) if recorded_id else self.prepared.action
         self._requested = self.action.arguments if self.record is None else self.record.action.arguments
 
     async def request(self, position: str) -> None:
+        """Count the action against the budget and record its request, unless an earlier run has done so.
+
+        Raises:
+            BudgetExceededError: The budget does not allow the action.
+        """
         if self.record is None:
             await self._charge()
-            await self._emit(ActionRequested(self.action, position), summary=self._named)
+            await self._emit(ActionRequested(self.action, position), summary=self._label)
 
     async def _charge(self) -> None:
         budget = self.action_context.budget
-        # Whatever a tool's own builder calls it, it is a tool's call.
+        # A tool's own action_builder may choose another kind; the action is still a tool call.
         check = budget.check_runtime if self.action.kind == AGENT_CALL else budget.check_tool_call
-        await _checked(self.action_context, check)
+        await _check_budget(self.action_context, check)
 
     async def authorize(self) -> PolicyDecision:
-        """Return when the action may run, with what policy said.
+        """Return the decision of the policy when the action may run. This may take as long as an approval.
 
         Raises:
-            ActionDeniedError, ApprovalRequiredError, UncertainExecutionError: It may not.
-            ApprovalChangedError: It is not any more what was approved.
+            ActionDeniedError, ApprovalRequiredError, UncertainExecutionError: The action must not run.
+            ApprovalChangedError: The action changed while it waited for its approval.
+            ToolRejectedError: Arguments that the approver has edited are invalid.
         """
         decision = await decide(self.gate.policy, self.action, self.action_context.context)
         record = self.record
         if record is None or record.policy is None or record.policy.effect is not decision.effect:
             await self._emit(ActionPolicyEvaluated(decision), summary=decision.reason or str(decision.effect))
         if decision.effect is PolicyEffect.DENY:
-            await self._denied(decision, None, decision.reason or "policy denies it")
-        if record is not None and record.started and not self.prepared.repeatable:
+            await self._deny(decision, None, decision.reason or "the policy does not allow it")
+        if record is not None and record.started and not self.prepared.idempotent:
             await self._settle_uncertain(decision, record.arguments)
-        elif decision.effect is PolicyEffect.REQUIRE_APPROVAL or _is_asked(record):
+        elif decision.effect is PolicyEffect.REQUIRE_APPROVAL or _has_approval_request(record):
             await self._approve(decision)
         self.action_context.token.raise_if_cancelled()
         return decision
 
-    async def _settle_uncertain(self, decision: PolicyDecision, begun: dict[str, Any] | None) -> None:
-        """It began before the process died, and nobody knows how it ended: only a person may say that it runs again.
+    async def _settle_uncertain(self, decision: PolicyDecision, arguments: dict[str, Any] | None) -> None:
+        """Get an approval to repeat an action that an earlier process started and whose outcome is unknown.
 
         Args:
-            begun: What it was begun with, which somebody may have edited: that is what is repeated.
+            arguments: Arguments of that start, which an approver may have edited: the action is repeated with them.
         """
-        if begun is not None and begun != self.action.arguments:
-            await self._edit(begun, None)
+        if arguments is not None and arguments != self.action.arguments:
+            await self._edit(arguments, None)
         try:
             answer = await self._ask(decision, uncertain=True)
         except ApprovalRequiredError as error:
-            raise self._uncertain("nobody can be asked") from error
+            raise self._uncertain_error("no approver is configured") from error
         if not answer.approved:
-            raise self._uncertain(answer.reason or "nobody wants it repeated")
+            raise self._uncertain_error(answer.reason or "the repetition was not approved")
         if answer.edited_arguments is not None:
             await self._edit(answer.edited_arguments, answer)
 
-    def _uncertain(self, why: str) -> UncertainExecutionError:
-        # No end is recorded: how it ended is what nobody knows.
+    def _uncertain_error(self, why: str) -> UncertainExecutionError:
+        # The log gets no end of the action: its outcome stays unknown.
         return UncertainExecutionError(
             f"{self.action.kind} '{self.action.name}' was started and its outcome is unknown: {why}",
             action_id=self.action.action_id,
         )
 
     async def _approve(self, decision: PolicyDecision) -> None:
-        asked = self.action.fingerprint
+        fingerprint = self.action.fingerprint
         try:
             answer = self.approval = await self._ask(decision)
         except ApprovalRequiredError as error:
-            await self._refused(error)
+            await self._end_denied(error)
             raise
-        if self.action.fingerprint != asked:
+        if self.action.fingerprint != fingerprint:
             raise ApprovalChangedError(
                 f"{self.action.kind} '{self.action.name}' was changed while it waited for its approval",
                 action_id=self.action.action_id,
             )
         if not answer.approved:
-            await self._denied(decision, answer, answer.reason or "the approval was denied")
+            await self._deny(decision, answer, answer.reason or "the approval was denied")
         if answer.edited_arguments is not None:
             await self._edit(answer.edited_arguments, answer)
 
     async def _edit(self, arguments: dict[str, Any], answer: ApprovalDecision | None) -> None:
-        """Go on with other arguments, which are checked like the first ones, by policy too."""
-        if self.prepared.edited is None:
+        """Replace the arguments. The new ones are checked like the first ones, including by the policy."""
+        if self.prepared.edit is None:
             return
         try:
-            edited = self.prepared.edited(arguments)
+            edited = self.prepared.edit(arguments)
         except ToolRejectedError as error:
             value = ended_value(error_value(error), error, self.action.name)
-            await self._end(ActionEnded(*self._what, error=value, outcome="rejected"), str(error))
+            await self._end(ActionEnded(*self._kind_and_name, error=value, outcome="rejected"), str(error))
             raise
-        self.action = _renamed(edited, self.action.action_id)
+        self.action = _with_id(edited, self.action.action_id)
         again = await decide(self.gate.policy, self.action, self.action_context.context)
         if again.effect is PolicyEffect.DENY:
-            await self._denied(again, answer, again.reason or "policy denies the edited arguments")
+            await self._deny(again, answer, again.reason or "the policy does not allow the edited arguments")
 
     async def _ask(self, decision: PolicyDecision, *, uncertain: bool = False) -> ApprovalDecision:
-        """The answer to the question about this action: an earlier run's, or one that is asked now."""
-        request = self._open_question(uncertain=uncertain)
+        """Return the answer to the approval request of this action. The request may be from an earlier run."""
+        request = self._recorded_request(uncertain=uncertain)
         if request is not None and self.record is not None:
             answer = self.record.answers.get(request.request_id)
             if answer is not None:
                 return answer
         if request is None:
-            request = self._question(decision, uncertain)
-            await self._emit(ApprovalRequired(request), summary=f"approve {self._named}?")
+            request = self._build_request(decision, uncertain)
+            await self._emit(ApprovalRequired(request), summary=f"approve {self._label}?")
         await self.action_context.flush()
         return await self.action_context.ask(request)
 
-    def _open_question(self, *, uncertain: bool) -> ApprovalRequest | None:
-        """The latest question of that sort about the same action: one about other arguments answers nothing."""
+    def _recorded_request(self, *, uncertain: bool) -> ApprovalRequest | None:
+        """Return the latest recorded request, for a repetition or a first execution, if it has the same arguments."""
         is_same = self.prepared.is_same or (lambda payload: payload == self.action.payload)
         for request in reversed(self.record.requests if self.record is not None else ()):
             if request.uncertain is uncertain:
                 return request if is_same(request.action.payload) else None
         return None
 
-    def _question(self, decision: PolicyDecision, uncertain: bool) -> ApprovalRequest:
+    def _build_request(self, decision: PolicyDecision, uncertain: bool) -> ApprovalRequest:
         expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
         request = ApprovalRequest(
             self.action,
@@ -343,14 +357,15 @@ class ActionExecution:
             task_id=self.action_context.task_id,
             metadata={"reason": UNCERTAIN_REASON} if uncertain else {},
             uncertain=uncertain,
-            editable=bool(decision.metadata.get("editable")) and self.prepared.edited is not None,
+            editable=bool(decision.metadata.get("editable")) and self.prepared.edit is not None,
         )
         if expires_s is None:
             return request
-        asked = micros_from_iso(request.created_at)
-        return replace(request, expires_at=iso_from_micros(asked + int(float(expires_s) * 1e6)))
+        created = micros_from_iso(request.created_at)
+        return replace(request, expires_at=iso_from_micros(created + int(float(expires_s) * 1e6)))
 
-    async def _denied(self, decision: PolicyDecision, approval: ApprovalDecision | None, why: str) -> None:
+    async def _deny(self, decision: PolicyDecision, approval: ApprovalDecision | None, why: str) -> None:
+        """Record the denial and raise ActionDeniedError."""
         error = ActionDeniedError(
             f"{self.action.kind} '{self.action.name}' was denied: {why}",
             action=self.action,
@@ -358,18 +373,18 @@ class ActionExecution:
             approval=approval,
             action_id=self.action.action_id,
         )
-        await self._refused(error)
+        await self._end_denied(error)
         raise error
 
-    async def _refused(self, error: ActionPolicyError) -> None:
-        value = ended_value(refusal_value(error), error, self.action.name)
-        await self._end(ActionEnded(*self._what, error=value, outcome="denied"), str(error))
+    async def _end_denied(self, error: ActionPolicyError) -> None:
+        value = ended_value(denied_value(error), error, self.action.name)
+        await self._end(ActionEnded(*self._kind_and_name, error=value, outcome="denied"), str(error))
 
     async def execute(self) -> Outcome:
-        """Carry the action out; its end is in the log, or on its way there, when this returns."""
+        """Execute the action. When this returns, its end has been emitted, but may not be committed yet."""
         action_context, action = self.action_context, self.action
-        await self._emit(ActionStarted(*self._what, self._other_arguments()), summary=self._named)
-        if not self.prepared.silent:
+        await self._emit(ActionStarted(*self._kind_and_name, self._changed_arguments()), summary=self._label)
+        if not self.prepared.read_only:
             await action_context.flush()
         action_context.token.raise_if_cancelled()
         started = time.monotonic()
@@ -380,41 +395,41 @@ class ActionExecution:
             if done.exception is not None:
                 raise done.exception
         except ToolFailedError as raised:
-            exception = action_context.reported(raised, peer=action.kind == AGENT_CALL)
+            exception = action_context.report_failure(raised, peer=action.kind == AGENT_CALL)
         except BudgetExceededError as raised:
             await report_budget(action_context, raised.decision)
-            await self._end(self._ended("failed", done, raised, started), str(raised))
+            await self._end(self._build_end("failed", done, raised, started), str(raised))
             raise
         except ProtolinkError as raised:
             exception = raised
         except asyncio.CancelledError:
-            await self._end(self._ended("canceled", done, None, started), "", severity="warning")
+            await self._end(self._build_end("canceled", done, None, started), "", severity="warning")
             raise
         error = None if exception is None else error_value(exception)
         rejected = isinstance(exception, ToolRejectedError)
         outcome = "completed" if exception is None else "rejected" if rejected else "failed"
-        ended = self._ended(outcome, done, exception, started)
-        await self._end(ended, self._named if exception is None else str(exception))
+        ended = self._build_end(outcome, done, exception, started)
+        await self._end(ended, self._label if exception is None else str(exception))
         action_context.token.raise_if_cancelled()
         return Outcome(action.action_id, done.result, error, exception, rejected)
 
-    def _other_arguments(self) -> dict[str, Any] | None:
-        """What it runs with where the log does not have that yet, for instance because somebody has edited it."""
-        now, asked = self.action.arguments, self._requested
-        return None if now is asked or canonical_json(now) == canonical_json(asked) else now
+    def _changed_arguments(self) -> dict[str, Any] | None:
+        """Return the arguments if they differ from the request in the log, for instance after an edit; otherwise None."""
+        now, requested = self.action.arguments, self._requested
+        return None if now is requested or canonical_json(now) == canonical_json(requested) else now
 
     @property
-    def _named(self) -> str:
+    def _label(self) -> str:
         return f"{self.action.kind} '{self.action.name}'"
 
     @property
-    def _what(self) -> tuple[str, str]:
+    def _kind_and_name(self) -> tuple[str, str]:
         return self.action.kind, self.action.name
 
-    def _ended(self, outcome: str, done: ActionResult, error: ProtolinkError | None, started: float) -> ActionEnded:
+    def _build_end(self, outcome: str, done: ActionResult, error: ProtolinkError | None, started: float) -> ActionEnded:
         micros = int((time.monotonic() - started) * 1e6)
         value = None if error is None else ended_value(error_value(error), error, self.action.name)
-        return ActionEnded(*self._what, done.result, value, micros, done.usage, outcome)
+        return ActionEnded(*self._kind_and_name, done.result, value, micros, done.usage, outcome)
 
     async def _end(self, ended: ActionEnded, summary: str, severity: Any = None) -> None:
         rank = severity or ("info" if ended.outcome == "completed" else "error")
@@ -428,15 +443,16 @@ MAX_SUMMARY = 200
 
 
 async def charge_tool_call(action_context: ActionContext, budget: BudgetEnforcer) -> None:
-    """Count a tool call against a budget other than the action_context's own.
+    """Count a tool call against a budget other than that of the context.
 
     Raises:
-        BudgetExceededError: It allows none.
+        BudgetExceededError: The budget allows no further tool call.
     """
-    await _checked(action_context, budget.check_tool_call)
+    await _check_budget(action_context, budget.check_tool_call)
 
 
-async def _checked(action_context: ActionContext, check: Callable[[], tuple[BudgetDecision, ...]]) -> None:
+async def _check_budget(action_context: ActionContext, check: Callable[[], tuple[BudgetDecision, ...]]) -> None:
+    """Run a check of a budget and record its decisions; raise BudgetExceededError if the check does."""
     try:
         warnings = check()
     except BudgetExceededError as error:
@@ -447,16 +463,16 @@ async def _checked(action_context: ActionContext, check: Callable[[], tuple[Budg
 
 
 async def report_budget(action_context: ActionContext, decision: BudgetDecision) -> None:
-    """Record what a budget says about a limit."""
+    """Record the decision of a budget about one of its limits."""
     severity: Severity = "warning" if decision.allowed else "error"
     await action_context.emit(RunEvent(payload=BudgetReported(decision), severity=severity, summary=decision.message))
 
 
-def _known(record: ActionRecord) -> Outcome:
-    """The outcome that an earlier run recorded.
+def _recorded_outcome(record: ActionRecord) -> Outcome:
+    """Return the outcome that an earlier run recorded.
 
     Raises:
-        ActionDeniedError, ApprovalRequiredError, BudgetExceededError: It was kept from running.
+        ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The action was not allowed to run.
     """
     ended, action = record.ended, record.action
     if ended is None:
@@ -467,28 +483,28 @@ def _known(record: ActionRecord) -> Outcome:
         raise BudgetExceededError(message)
     if ended.outcome == "denied":
         if code == ApprovalRequiredError.reason:
-            asked = record.requests[-1] if record.requests else None
-            raise ApprovalRequiredError(message, request=asked, action_id=action.action_id)
+            request = record.requests[-1] if record.requests else None
+            raise ApprovalRequiredError(message, request=request, action_id=action.action_id)
         raise ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
     failure = shown_value(ended.error)
     if failure is None and ended.outcome != "completed":
-        # Never taken for a success, also where a later version has an outcome of its own.
+        # Includes outcomes that only later versions know: they must not count as success.
         failure = error_value(ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}"))
     return Outcome(action.action_id, copied(ended.result), failure, rejected=ended.outcome == "rejected")
 
 
-def _renamed(action: RunAction, action_id: str) -> RunAction:
-    """The same action under the identity that it has in the log, its previews with it."""
+def _with_id(action: RunAction, action_id: str) -> RunAction:
+    """Return the action with another id, also in its previews."""
     artifacts = tuple(replace(each, action_id=action_id) for each in action.artifacts)
     return replace(action, action_id=action_id, artifacts=artifacts)
 
 
-def _is_asked(record: ActionRecord | None) -> bool:
+def _has_approval_request(record: ActionRecord | None) -> bool:
     return record is not None and bool(record.requests)
 
 
 def error_value(error: ProtolinkError) -> dict[str, Any]:
-    """The `error` object of an action that failed."""
+    """Return the `error` object of a failed action."""
     if isinstance(error, ToolRejectedError):
         return error.to_dict()
     own = isinstance(error, ToolError | BudgetExceededError)
@@ -497,28 +513,28 @@ def error_value(error: ProtolinkError) -> dict[str, Any]:
 
 
 def ended_value(value: dict[str, Any], error: ProtolinkError, origin: str) -> dict[str, Any]:
-    """The `error` of an action as the log has it: what it says to everybody, and what kind of failure it was, where, and why.
+    """Return the `error` of an action for the log: `value` with the details of the failure, such as its category and cause.
 
     Args:
-        value: What `error_value` or `refusal_value` makes of the error.
-        origin: What was called.
+        value: Result of `error_value` or `denied_value` for the error.
+        origin: Name of the tool or agent.
     """
-    known = Failure.from_error(error, origin=origin)
-    told = Failure.from_value(value)
-    return dict(replace(told, **{name: getattr(known, name) for name in _KIND}).to_value())
+    details = Failure.from_error(error, origin=origin)
+    failure = Failure.from_value(value)
+    return dict(replace(failure, **{name: getattr(details, name) for name in _DETAILS}).to_value())
 
 
 def shown_value(value: Any) -> Any:
-    """The inverse of `ended_value`: the same in the run that failed and in one that takes over."""
+    """Return the `error` of an action in the log without the details: the `value` that `ended_value` received."""
     if not isinstance(value, dict) or value.get("status") not in _STATUSES:
         return plain(value)
-    return {key: plain(each) for key, each in value.items() if key not in _KIND}
+    return {key: plain(each) for key, each in value.items() if key not in _DETAILS}
 
 
-_KIND = ("category", "retryable", "retry_delay_s", "origin", "cause")
+_DETAILS = ("category", "retryable", "retry_delay_s", "origin", "cause")
 _STATUSES = ("failed", "rejected", "denied")
 
 
-def refusal_value(error: ProtolinkError) -> dict[str, Any]:
-    """The `error` object of an action that was not allowed to run."""
+def denied_value(error: ProtolinkError) -> dict[str, Any]:
+    """Return the `error` object of an action that was not allowed to run."""
     return {"status": "denied", "changes_made": False, "code": error.reason, "message": str(error)}

@@ -1,4 +1,4 @@
-"""Actions outside of any task: the same arguments, policy and approvals, and no log. Only a handler of this process can approve."""
+"""Actions outside of tasks: the same checks, policy and approvals, without a log. Only an approval handler can answer approvals."""
 
 import asyncio
 import inspect
@@ -16,7 +16,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
-from protolink_grpc.runtime.actions.approvals import ApprovalHandler, decided, first_answer, seconds_left
+from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.actions.gate import ActionExecution, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.runtime.run import Controls, Run, no_approver_error
@@ -27,8 +27,8 @@ class StandaloneContext:
     """The context of one action without a task.
 
     Args:
-        principal: On whose behalf; empty means the program itself.
-        tell: Called with each event; may be async.
+        principal: The principal of the action; empty means the program itself.
+        event_callback: Called with each event; may be async.
     """
 
     task_id = ""
@@ -40,9 +40,9 @@ class StandaloneContext:
         controls: Controls,
         principal: str = "",
         *,
-        tell: Callable[[RunEvent], Any] | None = None,
+        event_callback: Callable[[RunEvent], Any] | None = None,
     ) -> None:
-        self._tell = tell
+        self._event_callback = event_callback
         self._references = References()
         self.context = context
         self.budget = budget
@@ -50,14 +50,15 @@ class StandaloneContext:
         self.token = CancellationToken()
         self._controls = controls
 
-    def recorded(self, position: str) -> ActionRecord | None:
+    def action_record(self, position: str) -> ActionRecord | None:
         return None
 
     async def emit(self, item: Any) -> None:
-        if self._tell is not None:
-            told = self._tell(self._references.whole(item if isinstance(item, RunEvent) else RunEvent(payload=item)))
-            if inspect.isawaitable(told):
-                await told
+        if self._event_callback is not None:
+            event = item if isinstance(item, RunEvent) else RunEvent(payload=item)
+            result = self._event_callback(self._references.whole(event))
+            if inspect.isawaitable(result):
+                await result
 
     async def flush(self) -> None:
         return
@@ -71,27 +72,27 @@ class StandaloneContext:
                 request,
                 self.context,
                 handler=handler,
-                outside=_never,
+                outside=_wait_forever,
                 timeout_s=seconds_left(request, micros_from_iso(utc_now())),
             )
-        await self.emit(decided(request, decision))
+        await self.emit(answer_event(request, decision))
         return decision
 
-    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+    def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
         if not error.is_reported and not peer:
             log_tool_failure(error)
         error.is_reported = True
         return error
 
 
-async def _never() -> ApprovalDecision:
+async def _wait_forever() -> ApprovalDecision:
     waiting: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
     return await waiting
 
 
 @dataclass(frozen=True, slots=True)
 class ActionAuthorization:
-    """That an action may run: what policy said, and what a person did where policy wanted one."""
+    """The authorization of an action: the decision of the policy, and the approval if the policy required one."""
 
     action: RunAction
     decision: PolicyDecision
@@ -100,12 +101,12 @@ class ActionAuthorization:
 
 @checks_arguments
 class ActionAuthorizer:
-    """Policy and approval for code that carries out its actions itself.
+    """Policy and approval for code that executes its actions itself.
 
     Args:
         policy: None allows everything that the context's permissions allow.
-        approval_handler: Answers what policy wants approved; without one, such an action fails.
-        event_callback: Told of each step, in order, before the next one begins.
+        approval_handler: Answers approval requests. None: an action that requires an approval raises ApprovalRequiredError.
+        event_callback: Called with the event of each step, in order, before the next step begins; may be async.
     """
 
     def __init__(
@@ -117,27 +118,27 @@ class ActionAuthorizer:
     ) -> None:
         self._gate = Gate(policy)
         self._controls = Controls(approval_handler=approval_handler)
-        self._tell = event_callback
+        self._event_callback = event_callback
 
     async def authorize(self, action: RunAction, context: RunContext | None = None) -> ActionAuthorization:
-        """Return when the action may run; its arguments may have been edited where policy allows that.
+        """Return when the action may run. The returned action may have edited arguments, if the policy allows edits.
 
         Raises:
-            ActionDeniedError, ApprovalRequiredError, ApprovalChangedError: It may not.
-            ValueError, TypeError: The handler's answer is none to this request.
+            ActionDeniedError, ApprovalRequiredError, ApprovalChangedError: The action must not run.
+            ValueError, TypeError: The handler returned an invalid answer.
         """
         action_context = StandaloneContext(
-            context or RunContext(), BudgetEnforcer(RunBudget()), self._controls, tell=self._tell
+            context or RunContext(), BudgetEnforcer(RunBudget()), self._controls, event_callback=self._event_callback
         )
-        prepared = PreparedAction(action, _carried_out_elsewhere, lambda arguments: _with_arguments(action, arguments))
+        prepared = PreparedAction(action, _refuse_to_execute, lambda arguments: _with_arguments(action, arguments))
         execution = ActionExecution(self._gate, action_context, prepared, None)
         await execution.request("")
         decision = await execution.authorize()
         return ActionAuthorization(execution.action, decision, execution.approval)
 
 
-async def _carried_out_elsewhere(action: RunAction) -> ActionResult:
-    raise RuntimeError("an authorizer carries nothing out")
+async def _refuse_to_execute(action: RunAction) -> ActionResult:
+    raise RuntimeError("an ActionAuthorizer does not execute actions")
 
 
 def _with_arguments(action: RunAction, arguments: dict[str, Any]) -> RunAction:
@@ -145,7 +146,7 @@ def _with_arguments(action: RunAction, arguments: dict[str, Any]) -> RunAction:
 
 
 class NarrowedContext:
-    """A run under a context of the caller's, whose permissions can only take away."""
+    """A run with the additional context of a call. Permissions of that context can only remove permissions of the run."""
 
     def __init__(self, run: Run, context: RunContext) -> None:
         permissions = narrow(run.context.permissions, context.permissions)
@@ -172,8 +173,8 @@ class NarrowedContext:
     def principal(self) -> str:
         return self._run.principal
 
-    def recorded(self, position: str) -> ActionRecord | None:
-        return self._run.recorded(position)
+    def action_record(self, position: str) -> ActionRecord | None:
+        return self._run.action_record(position)
 
     async def emit(self, item: Any) -> None:
         await self._run.emit(item)
@@ -184,5 +185,5 @@ class NarrowedContext:
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         return await self._run.ask(request)
 
-    def reported(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
-        return self._run.reported(error, peer=peer)
+    def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
+        return self._run.report_failure(error, peer=peer)

@@ -1,4 +1,4 @@
-"""Tools as actions: a call is checked, its action is built, and the gate decides whether and when it runs."""
+"""Tool calls as actions: checks a call, builds its action and passes it to the gate."""
 
 import asyncio
 import inspect
@@ -41,10 +41,10 @@ from protolink_grpc.tools.toolbox import Toolbox
 
 
 class ToolActions:
-    """The tools of one agent, each call of which passes its gate.
+    """Calls the tools of one agent through its gate.
 
     Args:
-        memory: Makes a tool's memory of a principal in a session, where the agent keeps one.
+        memory: Returns the tools' memory for a principal and a session; None if the agent has no such memory.
     """
 
     def __init__(self, toolbox: Toolbox, gate: Gate, memory: Callable[[str, str], Memory] | None = None) -> None:
@@ -61,35 +61,35 @@ class ToolActions:
         position: str,
         call_id: str = "",
     ) -> Outcome:
-        """Run a tool through the gate.
+        """Call a tool through the gate.
 
         Raises:
-            ToolRejectedError: There is no such tool, or the arguments are wrong: `prepare` could not even ask.
+            ToolRejectedError: The tool does not exist, or the arguments are invalid; nothing was recorded.
             ProtolinkError: As `Gate.perform`.
         """
 
         async def prepare() -> PreparedAction:
             tool = self.toolbox.get(name)
-            return await self._prepared(tool, plain(dict(arguments)), action_context, call_id)
+            return await self._prepare(tool, plain(dict(arguments)), action_context, call_id)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
-    async def _prepared(
+    async def _prepare(
         self, tool: Tool, arguments: dict[str, Any], action_context: ActionContext, call_id: str
     ) -> PreparedAction:
-        action, checked = await _built(tool, tool.check(arguments), action_context.context, call_id)
+        action, checked = await _build_action(tool, tool.check(arguments), action_context.context, call_id)
 
         async def execute(action: RunAction) -> ActionResult:
             context = self._tool_context(action, action_context, call_id)
             return ActionResult(await tool.run(checked.keywords, context=context, runner=self.toolbox.runner))
 
-        def edited(changed: dict[str, Any]) -> RunAction:
+        def edit(changed: dict[str, Any]) -> RunAction:
             nonlocal checked
             checked = tool.check(changed)
             return action.with_payload({**action.payload, "arguments": checked.shown})
 
         def is_same(payload: dict[str, Any]) -> bool:
-            """Whether a recorded action is this one; its arguments may be written as they were sent, or in another order."""
+            """Compare after validation: the recorded arguments may be unconverted or in another order."""
             own = {**action.payload, "arguments": checked.shown}
             if payload == own:
                 return True
@@ -100,7 +100,7 @@ class ToolActions:
             except ProtolinkError:
                 return False
 
-        return PreparedAction(action, execute, edited, is_same, repeatable=tool.idempotent, silent=tool.read_only)
+        return PreparedAction(action, execute, edit, is_same, idempotent=tool.idempotent, read_only=tool.read_only)
 
     def _tool_context(self, action: RunAction, action_context: ActionContext, call_id: str) -> ToolContext:
         async def progress(percent: float | None, message: str = "") -> None:
@@ -127,11 +127,16 @@ class ToolActions:
         )
 
 
-async def _built(
+async def _build_action(
     tool: Tool, checked: CheckedArguments, context: RunContext, call_id: str
 ) -> tuple[RunAction, CheckedArguments]:
-    """The action of a tool call, and its arguments: the tool's own builder may show more of it and choose other arguments, and can
-    drop none of its capabilities.
+    """Return the action of a tool call, and its arguments.
+
+    The tool's own `action_builder` may add to the action and change its arguments. It cannot remove a capability.
+
+    Raises:
+        ToolFailedError: The `action_builder` failed, or returned something else than an action.
+        ToolRejectedError: Its arguments are invalid.
     """
     arguments = checked.shown
     if tool.action_builder is None:
@@ -171,7 +176,7 @@ async def _built(
 
 
 TOOL_TASK = "plgrpc.tool_call"
-"""Metadata key of a task that asks for a tool and nothing else: also an agent with a handler of its own runs it by default."""
+"""Metadata key of a task that only calls a tool. The default handler executes it, even if the agent has its own handler."""
 
 
 async def run_tool(
@@ -185,20 +190,20 @@ async def run_tool(
     task_id: str = "",
     scopes: frozenset[str] = frozenset(),
 ) -> tuple[str, ToolOutput]:
-    """Run a tool and wait for its end.
+    """Run a tool in a task of its own and wait for its end.
 
     Args:
-        task_id: Id of the task that the call becomes; empty lets the service choose.
+        task_id: Id of the new task; if empty, the service generates one.
 
     Returns:
-        The id of its task, and what the tool gave, its failure included.
+        The id of the task, and the output of the tool, which may be a failure.
 
     Raises:
-        ToolRejectedError: There is no such tool, or the arguments are wrong; there is no task then.
-        InvalidArgumentError: The arguments are not JSON; there is no task then.
+        ToolRejectedError: The tool does not exist, or the arguments are invalid; no task was created.
+        InvalidArgumentError: The arguments are not JSON; no task was created.
         ProtolinkError: As `TaskService.send`; or the call was not allowed to run, or was canceled.
     """
-    # A validator that breaks is the tool's failure, which its task records.
+    # If a validator of the application fails, the task is created and records the failure.
     with suppress(ToolFailedError):
         tool = toolbox.get(call.tool_name)
         try:
@@ -224,11 +229,11 @@ async def run_tool(
 
 
 def _ended_error(fold: TaskFold) -> ProtolinkError:
-    """The error by which a task ended, as the exception that its code names as far as that is known."""
+    """Return the error of a task without an output: of the class that its code names, otherwise TaskExecutionError."""
     message = fold.messages[-1] if fold.messages else None
     for part in message.parts if message is not None else ():
         if part.type == "error" and isinstance(part.content, dict):
-            kind = classes().get(str(part.content.get("code")))
-            if kind is not None:
-                return kind(str(part.content.get("message", fold.reason)))
+            error_class = classes().get(str(part.content.get("code")))
+            if error_class is not None:
+                return error_class(str(part.content.get("message", fold.reason)))
     return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)
