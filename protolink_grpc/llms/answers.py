@@ -1,7 +1,7 @@
 """What a model answered, read as an action: native tool calls, or the JSON contract with the repairs that small models need.
 
 Reading only: whether a tool exists and its arguments fit is `checks`' business. Whatever a model writes, the only error that
-leaves here is ActionParseError, and the time is linear in the length of the text.
+leaves here is ActionParseError, and the time is linear in the length of the text. Why no library for broken JSON: docs/adr/0031.
 """
 
 import re
