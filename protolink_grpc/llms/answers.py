@@ -1,7 +1,7 @@
-"""What a model answered, read as an action: native tool calls, or the JSON contract with the repairs that small models need.
+"""Parsing of model answers: native tool calls, or the JSON contract with repairs for the usual mistakes of small models.
 
-Reading only: whether a tool exists and its arguments fit is `checks`' business. Whatever a model writes, the only error that
-leaves here is ActionParseError, and the time is linear in the length of the text. Why no library for broken JSON: docs/adr/0031.
+Parsing only; `checks` decides whether a tool exists and its arguments are valid. For every input text the only error is
+ActionParseError, and the time is linear in the length of the text. docs/adr/0031 says why no library for broken JSON is used.
 """
 
 import re
@@ -15,21 +15,21 @@ from protolink_grpc.models.events import LlmCallCompleted
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
 
 DELEGATE_TOOL = "delegate_to_agent"
-"""What an agent is asked with: `{agent, prompt}`. Reserved: no tool of an agent has this name."""
+"""The tool that sends a prompt to another agent: `{agent, prompt}`. Reserved: no tool of an agent has this name."""
 
 AGENT_TOOL = "call_agent_tool"
-"""What an agent's tool is called with: `{agent, tool, args}`. Reserved as well."""
+"""The tool that calls a tool of another agent: `{agent, tool, args}`. Reserved as well."""
 
 RAW_ARGUMENTS = "raw_arguments"
-"""In the metrics of a completed call: call id -> arguments that are no JSON object, as the model wrote them."""
+"""Key in the metrics of a completed call: call id -> arguments that are not a JSON object, as the model wrote them."""
 
 
 class ActionParseError(ValueError):
-    """An answer that is no action. Never leaves the loop.
+    """An answer without a valid action. The loop handles it and never raises it.
 
     Args:
-        feedback: What is wrong, for the model; names the field where there is one.
-        parsed_data: What could be read of it.
+        feedback: The problem, as text for the model; names the field if the problem has one.
+        parsed_data: The part of the answer that could be parsed.
     """
 
     def __init__(self, feedback: str, parsed_data: JsonValue = None) -> None:
@@ -39,73 +39,80 @@ class ActionParseError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Final:
-    """The end of the inference; `content` is never None."""
+class FinalAnswer:
+    """The final answer of an inference; `content` is never None."""
 
     content: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """Actions to run, in order; delegation goes by the names of the two reserved tools. `thought` is what was said besides."""
+class RequestedActions:
+    """The actions that an answer requests, in order.
+
+    Args:
+        calls: Delegations are calls of the two reserved tools.
+        thought: The text of the answer beside the calls.
+    """
 
     calls: tuple[ModelToolCall, ...]
     thought: str = ""
 
 
-def read_native(answer: LlmCallCompleted) -> Final | Calls:
-    """The answer of a model with native tool calls. Raises ActionParseError when it is empty."""
+def read_native(answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
+    """Parse the answer of a model with native tool calls. Raises ActionParseError if it is empty."""
     if answer.tool_calls:
         raw = answer.metrics.get(RAW_ARGUMENTS) or {}
         calls = (
             ModelToolCall(call.tool_name, call.json_args(), call.call_id, raw.get(call.call_id))
             for call in answer.tool_calls
         )
-        return Calls(tuple(calls), answer.text)
+        return RequestedActions(tuple(calls), answer.text)
     if not answer.text.strip():
         raise ActionParseError("The answer is empty: answer in text, or call a tool")
-    return Final(answer.text)
+    return FinalAnswer(answer.text)
 
 
-def read_action(text: str, call_id: str, tools: Collection[str] = (), agents: Collection[str] = ()) -> Final | Calls:
-    """The one action of an answer under the JSON contract.
+def read_action(
+    text: str, call_id: str, tools: Collection[str] = (), agents: Collection[str] = ()
+) -> FinalAnswer | RequestedActions:
+    """Parse the one action of an answer under the JSON contract.
 
-    Repairs what does not change its meaning: a leading `<think>` block, a code fence, text around the object, trailing commas,
-    line ends in strings, an action wrapped in its name or in `payload`, `tool(key=value)`, a missing agent where there is only
-    one. An object that is no action is the final answer itself.
+    Mistakes that leave the meaning clear are repaired: a leading `<think>` block, a code fence, text around the object, trailing
+    commas, line ends in strings, an action wrapped in its name or in `payload`, `tool(key=value)`, and a missing agent if there
+    is only one. An object that is not an action is the final answer itself.
 
     Args:
-        call_id: Given to the call, which has no id of its own here.
+        call_id: The id of the call, because the JSON contract has no call ids.
         tools: Names that `tool(key=value)` may call when it is the whole answer.
-        agents: Names of the agents that can be asked.
+        agents: Names of the agents for delegation.
 
     Raises:
-        ActionParseError: No action, several, or one whose fields are wrong.
+        ActionParseError: No action, several actions, or an action with invalid fields.
     """
-    body = _unfenced(without_thinking(text))
-    value = _loads(body)
-    if value is None and (called := _shorthand(body)) and called[0] in tools:
-        return Calls((ModelToolCall(*called, call_id),))
-    found = _only_object(body) if value is None else value
+    body = _strip_code_fence(strip_thinking(text))
+    value = _try_parse_json(body)
+    if value is None and (called := _parse_call_syntax(body)) and called[0] in tools:
+        return RequestedActions((ModelToolCall(*called, call_id),))
+    found = _find_object(body) if value is None else value
     if not isinstance(found, dict):
         raise ActionParseError("Answer with one JSON object", found)
     try:
-        return _read_object(_lifted(found), call_id, agents)
+        return _read_object(_unwrap_action(found), call_id, agents)
     except ActionParseError as error:
         raise ActionParseError(error.feedback, found) from None
 
 
-def json_in(text: str) -> JsonValue:
-    """The JSON value that a text is, a code fence and trailing commas forgiven. Raises ActionParseError."""
-    body = _unfenced(without_thinking(text))
-    value = _loads(body)
+def parse_json(text: str) -> JsonValue:
+    """Parse a text as one JSON value; a code fence and trailing commas are accepted. Raises ActionParseError."""
+    body = _strip_code_fence(strip_thinking(text))
+    value = _try_parse_json(body)
     if value is None and body != "null":
         raise ActionParseError("The answer must be JSON and nothing else")
     return value
 
 
 def action_dict(call: ModelToolCall) -> dict[str, Any]:
-    """A call in the words of the JSON contract."""
+    """Convert a call to an action of the JSON contract."""
     arguments = call.arguments
     if call.name == DELEGATE_TOOL:
         rest = {key: value for key, value in arguments.items() if key in ("agent", "prompt")}
@@ -117,58 +124,58 @@ def action_dict(call: ModelToolCall) -> dict[str, Any]:
 
 
 def action_text(call: ModelToolCall) -> str:
-    """A call as a model under the JSON contract should have written it."""
+    """Convert a call to the JSON text of an action, as a model under the JSON contract writes it."""
     return to_json(action_dict(call))
 
 
 # The text around the object
 
 
-def without_thinking(text: str) -> str:
-    """The text behind a leading `<think>` block; one that is never closed hides everything."""
+def strip_thinking(text: str) -> str:
+    """The text after a leading `<think>` block; empty if the block is not closed."""
     body = text.strip()
     if not body.startswith("<think>"):
         return body
     return body.partition("</think>")[2].strip()
 
 
-def _unfenced(body: str) -> str:
+def _strip_code_fence(body: str) -> str:
     if not (body.startswith("```") and body.endswith("```") and "\n" in body):
         return body
     return body.partition("\n")[2][:-3].strip()
 
 
-def _loads(text: str) -> JsonValue:
-    """The value of a JSON text, mended where it must be; None when it is none, and for `null`, which is no answer either."""
-    for spelled in (str, _mended):
+def _try_parse_json(text: str) -> JsonValue:
+    """Parse a JSON text, repaired if necessary. None if it is invalid, and for `null`, which is not an answer either."""
+    for prepare in (str, _repair_json):
         try:
-            return from_json(spelled(text))
+            return from_json(prepare(text))
         except InvalidArgumentError:
             continue
     return None
 
 
-# A string, also one that is never closed: an unmatched quote must not be tried again from each place behind it.
+# A string, closed or not: after an unmatched quote the search must not start again at each following position.
 _STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
-_MENDABLE = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.DOTALL)
+_REPAIRABLE = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
-def _mended(text: str) -> str:
-    """Without trailing commas, and with line ends in strings spelled as JSON wants them."""
-    return _MENDABLE.sub(lambda found: "" if found[0] == "," else _CONTROL.sub(_escaped, found[0]), text)
+def _repair_json(text: str) -> str:
+    """Remove trailing commas, and escape control characters in strings."""
+    return _REPAIRABLE.sub(lambda found: "" if found[0] == "," else _CONTROL.sub(_escape, found[0]), text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
 _STRUCTURE = re.compile(_STRING + r"|[{}]", re.DOTALL)
 
 
-def _only_object(body: str) -> JsonValue:
-    """The one JSON object in a text."""
-    found = [value for part in _balanced(body) if isinstance(value := _loads(part), dict)]
+def _find_object(body: str) -> JsonValue:
+    """Find the one JSON object in a text."""
+    found = [value for part in _outermost_objects(body) if isinstance(value := _try_parse_json(part), dict)]
     if len(found) > 1:
         raise ActionParseError(
             f"Found {len(found)} JSON objects: answer with exactly one action at a time", list(found)
@@ -178,8 +185,8 @@ def _only_object(body: str) -> JsonValue:
     return found[0]
 
 
-def _balanced(body: str) -> list[str]:
-    """The outermost `{...}` of a text, strings respected; quotes outside of objects are prose."""
+def _outermost_objects(body: str) -> list[str]:
+    """The outermost `{...}` of a text. Braces in strings do not count; quotes outside of objects are ordinary text."""
     parts: list[str] = []
     start = body.find("{")
     while start >= 0:
@@ -189,7 +196,7 @@ def _balanced(body: str) -> list[str]:
             if depth == 0:
                 end = token.end()
                 break
-        if end < 0:  # never closed: nothing behind it can be outermost
+        if end < 0:  # not closed: no later object can be outermost
             return parts
         parts.append(body[start:end])
         start = body.find("{", end)
@@ -199,8 +206,8 @@ def _balanced(body: str) -> list[str]:
 # The object
 
 
-def _lifted(found: dict[str, Any]) -> dict[str, Any]:
-    """The action itself, where it is wrapped in its name or in `payload`, with the usual other names of its fields."""
+def _unwrap_action(found: dict[str, Any]) -> dict[str, Any]:
+    """Unwrap an action that is wrapped in its name or in `payload`, and rename common alternative field names."""
     if "type" not in found and len(found) == 1:
         (name, inner), *_ = found.items()
         if name in _READERS:
@@ -215,80 +222,82 @@ def _lifted(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _read_object(found: dict[str, Any], call_id: str, agents: Collection[str]) -> Final | Calls:
-    kind = found.get("type", _implied(found))
+def _read_object(found: dict[str, Any], call_id: str, agents: Collection[str]) -> FinalAnswer | RequestedActions:
+    kind = found.get("type", _implied_type(found))
     if kind is None:
-        return Final(found)
+        return FinalAnswer(found)
     read = _READERS.get(kind) if isinstance(kind, str) else None
     if read is None:
         raise ActionParseError(f"type: must be one of {', '.join(_READERS)}")
     return read(found, call_id, agents)
 
 
-def _implied(found: dict[str, Any]) -> str | None:
-    """What an object without `type` can only be."""
+def _implied_type(found: dict[str, Any]) -> str | None:
+    """The only possible type of an object without `type`, or None."""
     if isinstance(found.get("agent"), str) and ("prompt" in found or "tool" in found):
         return "agent_call"
     return "tool_call" if isinstance(found.get("tool"), str) and "args" in found else None
 
 
-def _final(found: dict[str, Any], call_id: str, agents: Collection[str]) -> Final:
-    _only(found, ("content",))
+def _read_final(found: dict[str, Any], call_id: str, agents: Collection[str]) -> FinalAnswer:
+    _check_fields(found, ("content",))
     content = found.get("content")
     if content is None or (isinstance(content, str) and not content.strip()):
         raise ActionParseError("content: required, the answer itself")
-    return Final(content)
+    return FinalAnswer(content)
 
 
-def _tool_call(found: dict[str, Any], call_id: str, agents: Collection[str]) -> Calls:
-    _only(found, ("tool", "args"))
-    tool = _text(found, "tool")
-    if "args" not in found and (called := _shorthand(tool)):
-        return _one(found, ModelToolCall(*called, call_id))
-    return _one(found, ModelToolCall(tool, _args(found), call_id))
+def _read_tool_call(found: dict[str, Any], call_id: str, agents: Collection[str]) -> RequestedActions:
+    _check_fields(found, ("tool", "args"))
+    tool = _require_text(found, "tool")
+    if "args" not in found and (called := _parse_call_syntax(tool)):
+        return _build_actions(found, ModelToolCall(*called, call_id))
+    return _build_actions(found, ModelToolCall(tool, _read_args(found), call_id))
 
 
-def _agent_call(found: dict[str, Any], call_id: str, agents: Collection[str]) -> Calls:
-    _only(found, ("agent", "action", "tool", "args", "prompt"))
-    agent = next(iter(agents)) if len(agents) == 1 and not found.get("agent") else _text(found, "agent")
+def _read_agent_call(found: dict[str, Any], call_id: str, agents: Collection[str]) -> RequestedActions:
+    _check_fields(found, ("agent", "action", "tool", "args", "prompt"))
+    agent = next(iter(agents)) if len(agents) == 1 and not found.get("agent") else _require_text(found, "agent")
     action = found.get("action") or ("tool_call" if "tool" in found else "infer")
     if action == "tool_call":
-        arguments = {"agent": agent, "tool": _text(found, "tool"), "args": _args(found)}
-        return _one(found, ModelToolCall(AGENT_TOOL, arguments, call_id))
+        arguments = {"agent": agent, "tool": _require_text(found, "tool"), "args": _read_args(found)}
+        return _build_actions(found, ModelToolCall(AGENT_TOOL, arguments, call_id))
     if action == "infer":
-        return _one(found, ModelToolCall(DELEGATE_TOOL, {"agent": agent, "prompt": _text(found, "prompt")}, call_id))
+        return _build_actions(
+            found, ModelToolCall(DELEGATE_TOOL, {"agent": agent, "prompt": _require_text(found, "prompt")}, call_id)
+        )
     raise ActionParseError("action: must be tool_call or infer")
 
 
-_READERS: dict[str, Callable[[dict[str, Any], str, Collection[str]], Final | Calls]] = {
-    "final": _final,
-    "tool_call": _tool_call,
-    "agent_call": _agent_call,
+_READERS: dict[str, Callable[[dict[str, Any], str, Collection[str]], FinalAnswer | RequestedActions]] = {
+    "final": _read_final,
+    "tool_call": _read_tool_call,
+    "agent_call": _read_agent_call,
 }
 
 
-def _one(found: dict[str, Any], call: ModelToolCall) -> Calls:
+def _build_actions(found: dict[str, Any], call: ModelToolCall) -> RequestedActions:
     thought = found.get("thought")
-    return Calls((call,), thought if isinstance(thought, str) else "")
+    return RequestedActions((call,), thought if isinstance(thought, str) else "")
 
 
-def _only(found: dict[str, Any], known: tuple[str, ...]) -> None:
+def _check_fields(found: dict[str, Any], known: tuple[str, ...]) -> None:
     for name in found:
         if name not in known and name not in ("type", "thought"):
-            raise ActionParseError(f"{name[:64]}: no field of {found.get('type', 'this action')}")
+            raise ActionParseError(f"{name[:64]}: unknown field of {found.get('type', 'this action')}")
 
 
-def _text(found: dict[str, Any], name: str) -> str:
+def _require_text(found: dict[str, Any], name: str) -> str:
     value = found.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise ActionParseError(f"{name}: required, a text that is not empty")
+        raise ActionParseError(f"{name}: required, a non-empty text")
     return value
 
 
-def _args(found: dict[str, Any]) -> dict[str, Any]:
+def _read_args(found: dict[str, Any]) -> dict[str, Any]:
     value = found.get("args")
-    if isinstance(value, str):  # JSON inside of JSON, as some models learned it
-        value = _loads(value)
+    if isinstance(value, str):  # some models write the object as a JSON string
+        value = _try_parse_json(value)
     if value is None and not found.get("args"):
         return {}
     if not isinstance(value, dict):
@@ -304,8 +313,8 @@ _VALUE = re.compile(r"""("(?:[^"\\]|\\.)*+")|'((?:[^'\\]|\\.)*+)'|([^,'"(){}\[\]
 _WORDS = {"True": True, "False": False, "None": None}
 
 
-def _shorthand(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Name and arguments of `tool(key="text", other=3)`, with plain values only; None for anything else."""
+def _parse_call_syntax(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Parse `tool(key="text", other=3)`, with plain values only, to name and arguments. None for anything else."""
     call = _CALL.fullmatch(text.strip())
     if call is None:
         return None
@@ -316,7 +325,7 @@ def _shorthand(text: str) -> tuple[str, dict[str, Any]] | None:
         value = key and _VALUE.match(rest, key.end())
         if not key or not value or (value.end() < len(rest) and rest[value.end()] != ","):
             return None
-        read = _plain_value(value)
+        read = _parse_plain_value(value)
         if read is None and value[0].strip() not in ("None", "null"):
             return None
         arguments[key[1]] = read
@@ -324,8 +333,8 @@ def _shorthand(text: str) -> tuple[str, dict[str, Any]] | None:
     return call[1], arguments
 
 
-def _plain_value(found: re.Match[str]) -> JsonValue:
+def _parse_plain_value(found: re.Match[str]) -> JsonValue:
     if found[2] is not None:
-        return _loads('"' + re.sub(r"\\'", "'", found[2]).replace('"', '\\"') + '"')
+        return _try_parse_json('"' + re.sub(r"\\'", "'", found[2]).replace('"', '\\"') + '"')
     word = found[0].strip()
-    return _WORDS[word] if word in _WORDS else _loads(word)
+    return _WORDS[word] if word in _WORDS else _try_parse_json(word)

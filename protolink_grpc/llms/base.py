@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from protolink_grpc.errors import ModelError
-from protolink_grpc.llms.answers import without_thinking
-from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectSurroundings, EventCallback
+from protolink_grpc.llms.answers import strip_thinking
+from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectLoopHost, EventCallback
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
@@ -120,25 +120,25 @@ class LLM(ABC):
         """
         conversation = self._history if history is None else history
         before = conversation.messages
-        said = [instructions, *(message.content for message in before if message.role == "system")]
+        instruction_texts = [instructions, *(message.content for message in before if message.role == "system")]
         context = run_context or RunContext()
-        surroundings = DirectSurroundings(context, tools or {}, agent_callback, event_callback, streaming=streaming)
+        host = DirectLoopHost(context, tools or {}, agent_callback, event_callback, streaming=streaming)
         try:
             request = InferenceRequest(
                 new_call_id(),
                 query,
-                "\n\n".join(text for text in said if text),
+                "\n\n".join(text for text in instruction_texts if text),
                 before,
-                surroundings.specs,
+                host.specs,
                 agent_cards if agent_callback else (),
                 None if output_schema is None else json_schema_of(output_schema, field="output_schema"),
                 context,
                 flow_prompt=flow_prompt,
                 settings=settings or InferSettings(),
             )
-            result = await Inference(self, request, surroundings).run()
+            result = await Inference(self, request, host).run()
         finally:
-            await surroundings.aclose()
+            await host.aclose()
         conversation.extend(result.messages)
         return result.content
 
@@ -157,26 +157,28 @@ class LLM(ABC):
             InvalidArgumentError: A field is invalid; names it.
             ModelError: The model returned no summary. Nothing has changed.
         """
-        asked = replace(request, **fields) if request else HistoryCompactionRequest(**fields)
+        options = replace(request, **fields) if request else HistoryCompactionRequest(**fields)
         conversation = self._history if history is None else history
         before = conversation.messages
         count = self.profile.estimate_tokens
-        match asked.strategy:
+        match options.strategy:
             case "recent":
-                after = compact_recent(before, asked.max_messages)
+                after = compact_recent(before, options.max_messages)
             case "tokens":
-                after = compact_tokens(before, asked.max_tokens, count)
+                after = compact_tokens(before, options.max_tokens, count)
             case "summary":
-                split = split_for_summary(before, asked.preserve_recent)
+                split = split_for_summary(before, options.preserve_recent)
                 after = (
-                    split.joined(await self.summarize(split.older, asked.summary_max_tokens)) if split.older else before
+                    split.joined(await self.summarize(split.older, options.summary_max_tokens))
+                    if split.older
+                    else before
                 )
         now = conversation.messages
         if [id(each) for each in now[: len(before)]] != [id(each) for each in before]:
             after, now = before, before  # another compaction or a reset was faster and is kept
         else:
             conversation.replace([*after, *now[len(before) :]])
-        return HistoryCompactionResult.of(asked.strategy, before, after, count)
+        return HistoryCompactionResult.of(options.strategy, before, after, count)
 
     async def summarize(self, messages: Sequence[LLMMessage], max_tokens: int = 512) -> str:
         """Summarize a conversation with one call of the model, without further context.
@@ -184,17 +186,17 @@ class LLM(ABC):
         Raises:
             ModelError: The provider failed, or the answer is empty.
         """
-        told = [{"role": each.role, "content": each.content, "tool_calls": each.tool_calls} for each in messages]
-        lines = "\n".join(to_json({key: value for key, value in each.items() if value}) for each in told)
+        entries = [{"role": each.role, "content": each.content, "tool_calls": each.tool_calls} for each in messages]
+        lines = "\n".join(to_json({key: value for key, value in each.items() if value}) for each in entries)
         prompt = LLMMessage("user", f"The conversation, one message a line:\n{lines}")
-        response = await _whole(self.generate(ModelRequest(_SUMMARIZE, [prompt], max_output_tokens=max_tokens)))
-        summary = without_thinking(response.text)
+        response = await _read_response(self.generate(ModelRequest(_SUMMARIZE, [prompt], max_output_tokens=max_tokens)))
+        summary = strip_thinking(response.text)
         if not summary:
             raise ModelError("the model gave no summary")
         return summary
 
 
-async def _whole(items: AsyncIterator[ModelItem]) -> ModelResponse:
+async def _read_response(items: AsyncIterator[ModelItem]) -> ModelResponse:
     response: ModelResponse | None = None
     async for item in items:
         response = item if isinstance(item, ModelResponse) else response

@@ -1,6 +1,6 @@
-"""An inference without an agent: tools run as they are, events go to a callback, and nothing is kept. For scripts and tests.
+"""The loop host of an inference without an agent: tools are called directly, and events go to a callback. For scripts and tests.
 
-No policy, no approvals, no log: those need an agent.
+It has no policy, approvals and log; those need an agent.
 """
 
 import asyncio
@@ -41,19 +41,19 @@ from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure
 from protolink_grpc.tools.toolbox import Toolbox
 
 DEFAULT_MAX_STEPS = 10
-"""Where the budget names no bound of the steps: a model that finds no end must find this one."""
+"""The limit of steps if the budget has none, so that every inference ends."""
 
 EventCallback = Callable[[dict[str, Any]], Awaitable[None] | None]
-"""Gets each event as a dict with `type`; may be a coroutine function, and is then awaited before the inference goes on."""
+"""Called with each event, a dict with `type`. If it is a coroutine function, the inference waits for it."""
 
 AgentCallback = Callable[[str, dict[str, Any]], Awaitable[Any] | Any]
-"""Gets an agent's name and what is asked of it, `ActionCall.arguments`; returns the answer, any JSON value."""
+"""Called with an agent's name and `ActionCall.arguments`; returns the answer, any JSON value."""
 
 AnyTool = BaseTool | Callable[..., Any]
 
 
-class DirectSurroundings:
-    """As `surroundings.LoopHost`, for one inference of `LLM.infer`."""
+class DirectLoopHost:
+    """The `LoopHost` of one `LLM.infer`. Its methods are described there."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class DirectSurroundings:
             budget = replace(budget, max_steps=DEFAULT_MAX_STEPS)
         self.budget = BudgetEnforcer(budget)
         self._context = run_context
-        self._toolbox = _toolbox(tools)
+        self._toolbox = _build_toolbox(tools)
         self._agent_callback = agent_callback
         self._event_callback = event_callback
         self._streaming = streaming
         self._chunks: deque[dict[str, Any]] = deque()
-        self._pump: asyncio.Task[None] | None = None
+        self._chunk_task: asyncio.Task[None] | None = None
 
     @property
     def specs(self) -> list[ToolSpec]:
@@ -82,29 +82,29 @@ class DirectSurroundings:
         return [ToolSpec(tool.name, tool.description, tool.input_schema, tool.read_only) for tool in tools]
 
     async def aclose(self) -> None:
-        """End the threads of sync tools, and forget chunks that nobody has read."""
-        if self._pump is not None:
-            self._pump.cancel()
-            await asyncio.gather(self._pump, return_exceptions=True)
+        """End the threads of synchronous tools, and discard chunks that were not delivered."""
+        if self._chunk_task is not None:
+            self._chunk_task.cancel()
+            await asyncio.gather(self._chunk_task, return_exceptions=True)
         await self._toolbox.aclose()
 
-    def check(self) -> None:
+    def check_canceled(self) -> None:
         if self._context.canceled:
             raise asyncio.CancelledError(self._context.cancel_reason or "the context is canceled")
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        if self._pump is not None:  # chunks come before what is reported after them
-            pump, self._pump = self._pump, None
-            await pump
+        if self._chunk_task is not None:  # chunks are delivered before later reports
+            task, self._chunk_task = self._chunk_task, None
+            await task
         if self._event_callback is not None:
-            await self._emit(self._event(payload))
+            await self._emit(self._to_event(payload))
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
         if not self._streaming or self._event_callback is None:
             return
         self._chunks.append({"type": "llm_chunk", "content": text, "call_id": call_id, "offset": offset})
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.ensure_future(self._drain(self._pump))
+        if self._chunk_task is None or self._chunk_task.done():
+            self._chunk_task = asyncio.ensure_future(self._emit_chunks(self._chunk_task))
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
         return None
@@ -114,7 +114,7 @@ class DirectSurroundings:
         try:
             return list(await asyncio.gather(*tasks))
         finally:
-            for task in tasks:  # the first that fails, or is not paid for, ends the others
+            for task in tasks:  # after an error or an exceeded budget the other calls are canceled
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -124,15 +124,15 @@ class DirectSurroundings:
         if call.kind == "agent.call":
             about = {"agent": call.name, **call.arguments, "call_id": call.call_id, "step": call.step}
         await self._notify({"type": "tool_start", **about})
-        observation = await self._observed(call)
-        found = {"result": observation.content} if observation.status == "ok" else {"error": observation.error}
-        await self._notify({"type": "tool_result", **about, "status": observation.status, **found})
+        observation = await self._execute(call)
+        outcome = {"result": observation.content} if observation.status == "ok" else {"error": observation.error}
+        await self._notify({"type": "tool_result", **about, "status": observation.status, **outcome})
         return observation
 
-    async def _observed(self, call: ActionCall) -> Observation:
+    async def _execute(self, call: ActionCall) -> Observation:
         try:
             if call.kind == "agent.call":
-                return Observation("ok", await self._delegated(call))
+                return Observation("ok", await self._call_agent(call))
             context = ToolContext(call_id=call.call_id, run_context=self._context)
             return Observation("ok", await self._toolbox.call(call.name, call.arguments, context))
         except ToolRejectedError as error:
@@ -142,15 +142,15 @@ class DirectSurroundings:
                 log_tool_failure(error)
             return Observation("failed", error={"code": error.reason, "message": str(error)})
 
-    async def _delegated(self, call: ActionCall) -> Any:
+    async def _call_agent(self, call: ActionCall) -> Any:
         if self._agent_callback is None:
-            raise ToolRejectedError("nobody can be asked here", code="no_agents")
+            raise ToolRejectedError("agents cannot be called here: no agent_callback is set", code="no_agents")
         try:
             answer = self._agent_callback(call.name, call.arguments)
             return normalize(await answer if inspect.isawaitable(answer) else answer)
         except ProtolinkError:
             raise
-        except Exception as error:  # the application's code, as a tool's: the model learns of it and goes on
+        except Exception as error:  # application code, like a tool: the model gets the error and the loop continues
             raise ToolFailedError(f"Agent '{call.name}' failed: {type(error).__name__}: {error_text(error)}") from error
 
     async def _charge(self) -> None:
@@ -163,9 +163,9 @@ class DirectSurroundings:
         for decision in warnings:
             await self.report(BudgetReported(decision))
 
-    async def _drain(self, before: "asyncio.Task[None] | None") -> None:
+    async def _emit_chunks(self, before: "asyncio.Task[None] | None") -> None:
         if before is not None:
-            await before  # raises what the callback raised
+            await before  # raises the exception of the callback
         while self._chunks:
             await self._emit(self._chunks.popleft())
 
@@ -177,7 +177,7 @@ class DirectSurroundings:
         if self._event_callback is not None and inspect.isawaitable(done := self._event_callback(event)):
             await done
 
-    def _event(self, payload: Payload) -> dict[str, Any]:
+    def _to_event(self, payload: Payload) -> dict[str, Any]:
         match payload:
             case LlmStep():
                 return {"type": payload.kind, "step": payload.step, "content": payload.content, **payload.data}
@@ -187,26 +187,26 @@ class DirectSurroundings:
             case ContextPrepared():
                 return {"type": "context_prepared", "step": payload.step, "manifest": payload.manifest.to_dict()}
             case LlmCallStarted():
-                return {"type": "llm_call_started", **_fields(payload), "streaming": self._streaming}
+                return {"type": "llm_call_started", **_to_dict(payload), "streaming": self._streaming}
             case LlmCallCompleted():
-                return {"type": "llm_call_completed", **_fields(payload)}
+                return {"type": "llm_call_completed", **_to_dict(payload)}
             case BudgetReported():
                 return {"type": type_of(payload).replace(".", "_"), "decision": payload.decision.to_dict()}
             case _:
                 raise TypeError(f"an inference does not report {type(payload).__name__}")
 
 
-def _fields(payload: LlmCallStarted | LlmCallCompleted) -> dict[str, Any]:
-    found = {each.name: getattr(payload, each.name) for each in fields(payload)}
-    return plain(found)  # type: ignore[no-any-return]  # it copies values of any type
+def _to_dict(payload: LlmCallStarted | LlmCallCompleted) -> dict[str, Any]:
+    values = {each.name: getattr(payload, each.name) for each in fields(payload)}
+    return plain(values)  # type: ignore[no-any-return]  # it copies values of any type
 
 
-def _toolbox(tools: Mapping[str, AnyTool]) -> Toolbox:
-    """The tools under their own names; a function goes by the name that the mapping gives it."""
+def _build_toolbox(tools: Mapping[str, AnyTool]) -> Toolbox:
+    """Build a toolbox. A function gets its name from the mapping; a tool must have the same name as its key."""
     box = Toolbox()
     for name, tool in tools.items():
         is_tool = isinstance(tool, BaseTool) and not inspect.isclass(tool)
         added = box.add(tool if is_tool else Tool.from_callable(tool, name=name))
         if added.name != name:
-            raise InvalidArgumentError(f"holds the tool '{added.name}'", field=f"tools.{name}")
+            raise InvalidArgumentError(f"the tool is named '{added.name}'", field=f"tools.{name}")
     return box

@@ -41,24 +41,24 @@ def create_llm(
         InvalidArgumentError: The provider is unknown, or a required argument is missing; names the field.
         ModelError: The provider's extra is not installed.
     """
-    name, model = _names(provider, model)
+    name, model = _parse_names(provider, model)
     if name in _LOCAL:
         given = {"base_url": base_url, "api_key": api_key, "model": model}
-        llm = _local(name, {**settings, **{key: value for key, value in given.items() if value is not None}})
+        llm = _create_local(name, {**settings, **{key: value for key, value in given.items() if value is not None}})
     else:
-        llm = _remote(PROVIDERS[name], model, base_url, api_key, settings)
+        llm = _create_remote(PROVIDERS[name], model, base_url, api_key, settings)
     if metrics_profile is not None:
         known = metrics_profile
         llm.configure_metrics(known, provider=known.provider or llm.provider, model=known.model or llm.model)
     return llm
 
 
-def _local(name: str, settings: dict[str, Any]) -> LLM:
+def _create_local(name: str, settings: dict[str, Any]) -> LLM:
     _check_settings(name, _LOCAL[name], settings)
     return _LOCAL[name](**settings)
 
 
-def _remote(
+def _create_remote(
     row: Provider, model: str | None, base_url: str | None, api_key: str | None, settings: dict[str, Any]
 ) -> PydanticAILLM:
     name = row.name
@@ -69,14 +69,14 @@ def _remote(
             f"the provider {name} needs a model, as in create_llm('{name}:<model>')", field="model"
         )
     if not base_url and name == "openai-compatible":
-        raise InvalidArgumentError("say where the server is, for instance 'http://localhost:8000/v1'", field="base_url")
-    return PydanticAILLM(row, model, base_url=base_url, key=_key(row, base_url, api_key), **settings)
+        raise InvalidArgumentError("is required, for example 'http://localhost:8000/v1'", field="base_url")
+    return PydanticAILLM(row, model, base_url=base_url, key=_find_key(row, base_url, api_key), **settings)
 
 
-def _names(provider: str, model: str | None) -> tuple[str, str | None]:
+def _parse_names(provider: str, model: str | None) -> tuple[str, str | None]:
     name, colon, rest = provider.partition(":")
     if colon and model is not None:
-        raise InvalidArgumentError("is in the provider's name too: say it once", field="model")
+        raise InvalidArgumentError("is also part of the provider's name; pass it only once", field="model")
     if colon and not rest.strip():
         raise InvalidArgumentError("a model must follow the colon", field="provider")
     name = name.strip().lower()
@@ -84,23 +84,25 @@ def _names(provider: str, model: str | None) -> tuple[str, str | None]:
     if name not in PROVIDERS and name not in _LOCAL:
         known = [*_LOCAL, *PROVIDERS]
         raise InvalidArgumentError(
-            f"unknown provider {name!r}{_nearest(name, [*known, *ALIASES])}; there are {', '.join(known)}",
+            f"unknown provider {name!r}{_suggest(name, [*known, *ALIASES])}; known providers: {', '.join(known)}",
             field="provider",
         )
     return name, rest.strip() if colon else model
 
 
-def _check_settings(name: str, made: Callable[..., LLM], settings: dict[str, Any], hidden: Iterable[str] = ()) -> None:
-    known = [each for each in inspect.signature(made).parameters if each not in hidden]
+def _check_settings(
+    name: str, factory: Callable[..., LLM], settings: dict[str, Any], hidden: Iterable[str] = ()
+) -> None:
+    known = [each for each in inspect.signature(factory).parameters if each not in hidden]
     for setting in settings:
         if setting not in known:
-            text = f"unknown setting of {name}{_nearest(setting, known)}; there are {', '.join(known)}"
+            text = f"unknown setting of {name}{_suggest(setting, known)}; known settings: {', '.join(known)}"
             raise InvalidArgumentError(text, field=setting)
     if name == "scripted" and "steps" not in settings:
-        raise InvalidArgumentError("a script needs its steps", field="steps")
+        raise InvalidArgumentError("is required", field="steps")
 
 
-def _key(row: Provider, base_url: str | None, api_key: str | None) -> str:
+def _find_key(row: Provider, base_url: str | None, api_key: str | None) -> str:
     if api_key is not None:
         return api_key
     for variable in row.key_variables:
@@ -113,6 +115,6 @@ def _key(row: Provider, base_url: str | None, api_key: str | None) -> str:
     return ""
 
 
-def _nearest(name: str, known: list[str]) -> str:
+def _suggest(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f", did you mean {near[0]!r}?" if near else ""

@@ -1,7 +1,8 @@
-"""The text of a final answer while it is being written: the JSON contract's counterpart of plain text that streams.
+"""An incremental decoder for the text of a final answer under the JSON contract, so that it can be streamed.
 
-Decodes `{"type": "final", "content": "..."}` piece by piece and shows nothing else: no braces, no escapes, no tool call. What it
-has shown is always the beginning of what `answers.read_action` reads from the whole, and the work is linear in the length.
+It decodes `{"type": "final", "content": "..."}` piece by piece and returns only the content: no braces, no escapes, no tool calls.
+The returned text is always a prefix of the content that `answers.read_action` parses from the whole answer. The time is linear in
+the length.
 """
 
 import json
@@ -13,13 +14,13 @@ _TYPE = re.compile(r'"([^"\\]{0,64}+)"')
 _TEXT = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*+', re.DOTALL)
 _THINK = "<think>"
 _MAX_LEAD_CHARS = 256
-"""No lead, key or type is longer; text that has none until then is no action."""
+"""Maximum length of the lead, a key or a type. Longer text is not an action."""
 
 _decoder = json.JSONDecoder(strict=False)
 
 
 class FinalText:
-    """Decodes one answer. Shows nothing of an answer in which `type` does not come before `content`, as the contract asks."""
+    """Decodes one answer. Returns nothing if `type` does not come before `content`, as the contract requires."""
 
     __slots__ = ("_buffer", "_held", "_is_final", "_state")
 
@@ -30,7 +31,7 @@ class FinalText:
         self._state = "think"
 
     def feed(self, text: str) -> str:
-        """The text that can be shown now that `text` has come; often empty."""
+        """Add a piece of the answer and return the content text that it completes, often empty."""
         if self._state == "done":
             return ""
         self._buffer += text
@@ -40,7 +41,7 @@ class FinalText:
             if self._state == "done":
                 return ""
             if (self._state, len(self._buffer)) == before:
-                return ""  # needs more
+                return ""  # needs more input
         return self._content()
 
     def _think(self) -> None:
@@ -52,7 +53,7 @@ class FinalText:
 
     def _thinking(self) -> None:
         _, closed, rest = self._buffer.partition("</think>")
-        # Without its end, only what may be the beginning of that end is worth keeping.
+        # Keep only what may be the beginning of the end tag.
         self._buffer = rest if closed else self._buffer[-8:]
         self._state = "lead" if closed else "thinking"
 
@@ -76,7 +77,7 @@ class FinalText:
             self._state = "done"
 
     def _skip(self) -> None:
-        """Another field's text, a thought: passed over."""
+        """Skip the text of another field, for example `thought`."""
         self._buffer = self._buffer[_end_of(_TEXT, self._buffer) :]
         if self._buffer.startswith('"'):
             self._buffer = self._buffer[1:]
@@ -89,16 +90,18 @@ class FinalText:
             self._state = "done"
         try:
             decoded: str = self._held + _decoder.decode(f'"{spelled}"')
-        except ValueError:  # an escape that JSON does not have: the whole will not be readable either
+        except ValueError:  # an invalid escape: the whole answer is invalid too
             self._state = "done"
             return ""
         self._held = ""
-        if self._state != "done" and decoded and "\ud800" <= decoded[-1] <= "\udbff":  # half a character
+        if (
+            self._state != "done" and decoded and "\ud800" <= decoded[-1] <= "\udbff"
+        ):  # the first half of a surrogate pair
             decoded, self._held = decoded[:-1], decoded[-1]
-        return decoded if decoded.isascii() else _whole_characters(decoded)
+        return decoded if decoded.isascii() else _join_surrogates(decoded)
 
     def _take(self, pattern: re.Pattern[str], state: str) -> re.Match[str] | None:
-        """Move past `pattern` into `state`, if it is all there; give up when it can no longer come."""
+        """If the buffer starts with `pattern`, remove it and enter `state`. Give up if it can no longer match."""
         found = pattern.match(self._buffer)
         if found is not None:
             self._buffer = self._buffer[found.end() :]
@@ -113,6 +116,6 @@ def _end_of(pattern: re.Pattern[str], text: str) -> int:
     return found.end() if found else 0
 
 
-def _whole_characters(text: str) -> str:
-    """Surrogate pairs, which came as two escapes, as the one character that they mean."""
+def _join_surrogates(text: str) -> str:
+    """Join surrogate pairs, which are written as two escapes, to one character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,4 +1,4 @@
-"""Takes a `<think>...</think>` block off the beginning of a streamed text: some servers leave a model's thinking in its answer."""
+"""Removes a `<think>...</think>` block from the beginning of a streamed text: some servers leave the model's reasoning in it."""
 
 from typing import Literal
 
@@ -7,14 +7,14 @@ _CLOSE = "</think>"
 
 
 class LeadingThought:
-    """A filter for one answer. Tags may be cut anywhere; of a block that never ends nothing is text."""
+    """A filter for one answer. Pieces may split tags anywhere. If the block is not closed, all text is removed."""
 
     def __init__(self) -> None:
         self._state: Literal["start", "thought", "gap", "text"] = "start"
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What is known to be text now, and was not before."""
+        """Add a piece of the answer and return the text that is now known to be outside of the block."""
         if self._state == "text":
             return piece
         self._held += piece
@@ -26,7 +26,7 @@ class LeadingThought:
         if self._state == "thought":
             _, closed, after = self._held.partition(_CLOSE)
             if not closed:
-                # Only its end may still become the tag.
+                # Only the end may be the beginning of the closing tag.
                 self._held = self._held[1 - len(_CLOSE) :]
                 return ""
             self._state, self._held = "gap", after
@@ -34,7 +34,7 @@ class LeadingThought:
         return self._release() if self._held else ""
 
     def rest(self) -> str:
-        """What was held back when the answer ended."""
+        """The text that is held back at the end of the answer."""
         return self._release() if self._state == "start" else ""
 
     def _release(self) -> str:

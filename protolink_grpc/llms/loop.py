@@ -1,8 +1,8 @@
-"""The inference loop: a model's answers become checked actions, one round after the other, until one of them is final.
+"""The inference loop: it calls the model, checks the requested actions, passes them to the host, and repeats until a final answer.
 
-Pure orchestration over two ports, the model and its surroundings: the loop decides what is asked next, never whether something may
-happen, and keeps nothing. An answer that an earlier attempt got is taken from the surroundings and costs nothing; as everything
-here follows from the answers and from what came of the actions, an attempt that is repeated comes to the same point.
+The loop has two interfaces, the model and the LoopHost. It decides what to send to the model next; the host decides whether an
+action is allowed. The loop stores nothing. Answers that an earlier attempt received come from the host and are not charged again.
+All other state depends only on answers and results, so a repeated attempt reaches the same state.
 """
 
 import asyncio
@@ -14,7 +14,14 @@ from itertools import count
 from typing import Any
 
 from protolink_grpc.errors import InferParseError, RepeatedActionError, ToolCorrectionLimitError, ToolRejectedError
-from protolink_grpc.llms.answers import ActionParseError, Calls, Final, action_dict, read_action, read_native
+from protolink_grpc.llms.answers import (
+    ActionParseError,
+    FinalAnswer,
+    RequestedActions,
+    action_dict,
+    read_action,
+    read_native,
+)
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
 from protolink_grpc.llms.loop_host import (
     ActionCall,
@@ -52,9 +59,9 @@ class Inference:
     """One inference, run once.
 
     Args:
-        model: What answers; with `native_tools` it is offered the tools, else it is told the JSON contract.
-        sleep: BoundedWaits between attempts at a model call, in seconds.
-        jitter: From 0 to 1, scatters those waits.
+        model: Gets the tools as definitions if it has `native_tools`, otherwise as text with the JSON contract.
+        sleep: Waits between the attempts of a model call, in seconds.
+        jitter: Returns random numbers from 0 to 1 for the length of these waits.
 
     Raises:
         InvalidArgumentError: A tool has a reserved name, or `output_schema` is not valid.
@@ -64,14 +71,14 @@ class Inference:
         self,
         model: LanguageModel,
         request: InferenceRequest,
-        surroundings: LoopHost,
+        host: LoopHost,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._request = request
         self._settings = request.settings
-        self._surroundings = surroundings
+        self._host = host
         self._native = model.native_tools
         self._check = ActionCheck(request.tools, request.peers, request.agent_name)
         self._output = None if request.output_schema is None else OutputCheck(request.output_schema)
@@ -88,7 +95,7 @@ class Inference:
         self._caller = ModelCaller(
             model,
             request,
-            surroundings,
+            host,
             system=prompt.system,
             tools=(*declared, *delegation),
             meter=meter,
@@ -103,82 +110,82 @@ class Inference:
         self._repetition = _Repetition()
 
     async def run(self) -> InferenceResult:
-        """Ask, act, and ask again until the answer is final.
+        """Call the model and run its actions until the answer is final.
 
         Raises:
-            InferParseError: Too many answers in a row that are no valid action.
-            ToolCorrectionLimitError: Too many rejected calls of one tool in a row.
-            BudgetExceededError: A limit of the run is reached; steps are bounded by nothing else.
-            ModelError: The provider cannot or will not answer.
-            RepeatedActionError: The model does the same again and again, and gets the same result.
+            InferParseError: Too many consecutive answers without a valid action.
+            ToolCorrectionLimitError: Too many consecutive rejected calls of one tool.
+            BudgetExceededError: A limit of the run is reached. The number of steps has no other limit.
+            ModelError: The model call failed.
+            RepeatedActionError: The model repeats the same actions with the same results.
             CancelledError: The run was canceled.
         """
         for step in count(1):
-            self._surroundings.check()
+            self._host.check_canceled()
             call_id = f"{self._request.key}/{step}"
-            answer = self._surroundings.recorded(call_id)
-            round_ = _Round(self._surroundings, step, call_id, replayed=answer is not None)
+            answer = self._host.recorded(call_id)
+            round_ = _Round(self._host, step, call_id, replayed=answer is not None)
             if answer is None:
                 answer = await self._caller.answer(step, call_id, self._transcript.prompt)
             try:
                 read = self._read(answer)
-                if isinstance(read, Final):
+                if isinstance(read, FinalAnswer):
                     return await self._finish(read, round_)
             except ActionParseError as error:
-                await self._misread(answer, error.feedback, round_)
-                self._transcript.corrected(answer.text, f"Your answer could not be used. {error.feedback}.")
+                await self._count_invalid_answer(answer, error.feedback, round_)
+                self._transcript.add_correction(answer.text, f"Your answer could not be used. {error.feedback}.")
                 continue
             await self._act(read, answer, round_)
         raise AssertionError("count() has no end")
 
-    def _read(self, answer: LlmCallCompleted) -> Final | Calls:
+    def _read(self, answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
         if self._native:
             return read_native(answer)
-        return read_action(answer.text, _own_call_id(answer), self._check.tools, self._check.peers)
+        return read_action(answer.text, _derive_call_id(answer), self._check.tools, self._check.peers)
 
-    async def _finish(self, final: Final, round_: "_Round") -> InferenceResult:
-        """The end, in the shape that was asked for: text, or what the schema says. Raises ActionParseError where it is not."""
+    async def _finish(self, final: FinalAnswer, round_: "_Round") -> InferenceResult:
+        """Return the result: text, or a value that satisfies the output schema. Raises ActionParseError if it does not."""
         content, text = final.content, final.content
         if self._output is not None:
-            content = self._output.fitted(content)
+            content = self._output.validate(content)
         if not isinstance(text, str):
             text = to_json(text)
-        await round_.say("llm_final", text)
-        return InferenceResult(text if self._output is None else content, self._transcript.finished(text), round_.step)
+        await round_.report("llm_final", text)
+        return InferenceResult(text if self._output is None else content, self._transcript.finish(text), round_.step)
 
-    async def _act(self, wanted: Calls, answer: LlmCallCompleted, round_: "_Round") -> None:
-        calls = wanted.calls
-        self._transcript.asked(calls, wanted.thought)
-        checked = [self._checked(call, index, round_) for index, call in enumerate(calls)]
-        observations = await self._observations(calls, checked, round_)
-        texts = [self._transcript.observed(*each) for each in zip(calls, observations, strict=True)]
-        aimless = [
+    async def _act(self, requested: RequestedActions, answer: LlmCallCompleted, round_: "_Round") -> None:
+        calls = requested.calls
+        self._transcript.add_calls(calls, requested.thought)
+        checked = [self._check_call(call, index, round_) for index, call in enumerate(calls)]
+        observations = await self._run_actions(calls, checked, round_)
+        texts = [self._transcript.add_result(*each) for each in zip(calls, observations, strict=True)]
+        without_target = [
             str(each) for each in checked if isinstance(each, ToolRejectedError) and each.code != INVALID_ARGUMENTS
         ]
-        if len(aimless) == len(calls):
-            await self._misread(answer, "; ".join(aimless), round_)
+        if len(without_target) == len(calls):
+            await self._count_invalid_answer(answer, "; ".join(without_target), round_)
             return
         self._failures = 0
         await self._count_rejections(calls, observations, round_)
-        self._notice_repetition(calls, texts)
+        self._check_repetition(calls, texts)
 
-    def _checked(self, call: ModelToolCall, index: int, round_: "_Round") -> ActionCall | ToolRejectedError:
+    def _check_call(self, call: ModelToolCall, index: int, round_: "_Round") -> ActionCall | ToolRejectedError:
         try:
-            return self._check.action(call, f"{round_.call_id}/{index}", round_.step)
+            return self._check.check_call(call, f"{round_.call_id}/{index}", round_.step)
         except ToolRejectedError as error:
             return error
 
-    async def _observations(
+    async def _run_actions(
         self, calls: Sequence[ModelToolCall], checked: Sequence[ActionCall | ToolRejectedError], round_: "_Round"
     ) -> list[Observation]:
-        """What came of each call, in order: side by side where nothing is changed, else one after the other."""
+        """Run the actions and return one observation per call, in order. Only read-only calls run concurrently."""
         actions = [each for each in checked if isinstance(each, ActionCall)]
         together: dict[str, Observation] = {}
-        if len(actions) > 1 and self._settings.parallel_read_only and all(map(self._check.read_only, actions)):
+        if len(actions) > 1 and self._settings.parallel_read_only and all(map(self._check.is_read_only, actions)):
             for call, each in zip(calls, checked, strict=True):
                 if isinstance(each, ActionCall):
-                    await round_.chosen(call)
-            given = await self._surroundings.act(actions)
+                    await round_.report_action(call)
+            given = await self._host.act(actions)
             together = {action.position: each for action, each in zip(actions, given, strict=True)}
         found: list[Observation] = []
         for call, each in zip(calls, checked, strict=True):
@@ -187,17 +194,17 @@ class Inference:
             elif together:
                 found.append(together[each.position])
             else:
-                await round_.chosen(call)
-                found.extend(await self._surroundings.act([each]))
+                await round_.report_action(call)
+                found.extend(await self._host.act([each]))
         return found
 
-    # What does not work
+    # Invalid answers, rejected calls, repetitions
 
-    async def _misread(self, answer: LlmCallCompleted, problem: str, round_: "_Round") -> None:
-        """Count an answer that was no valid action; raises InferParseError when there were too many in a row."""
+    async def _count_invalid_answer(self, answer: LlmCallCompleted, problem: str, round_: "_Round") -> None:
+        """Count an answer without a valid action. Raises InferParseError after too many consecutive ones."""
         self._failures += 1
         limit = self._settings.max_parse_failures
-        await round_.say("llm_parse_error", problem, {"attempts": self._failures, "limit": limit})
+        await round_.report("llm_parse_error", problem, {"attempts": self._failures, "limit": limit})
         if self._failures >= limit:
             raise InferParseError(
                 f"the model gave no valid action {self._failures} times in a row: {problem}",
@@ -211,7 +218,7 @@ class Inference:
     async def _count_rejections(
         self, calls: Sequence[ModelToolCall], observations: Sequence[Observation], round_: "_Round"
     ) -> None:
-        """Count answers in a row in which every call of a tool was rejected; raises ToolCorrectionLimitError."""
+        """Count consecutive answers in which every call of a tool was rejected. Raises ToolCorrectionLimitError."""
         if not self._rejections and all(each.status != "rejected" for each in observations):
             return
         by_target: dict[str, list[Observation]] = {}
@@ -224,56 +231,56 @@ class Inference:
                 continue
             self._rejections[target] += 1
             attempts, error = self._rejections[target], ToolRejectedError.from_dict(found[-1].error or {})
-            await round_.say("llm_retry", str(error), {"reason": "rejected", "tool": target, "attempt": attempts})
+            await round_.report("llm_retry", str(error), {"reason": "rejected", "tool": target, "attempt": attempts})
             if attempts > limit:
                 message = f"calls of '{target}' were rejected {attempts} times in a row: {error}"
                 raise ToolCorrectionLimitError(
                     message, tool_name=target, attempts=attempts, limit=limit, last_error=error
                 )
 
-    def _notice_repetition(self, calls: Sequence[ModelToolCall], texts: Sequence[str]) -> None:
-        """Rounds that bring nothing new: polling may do that for a while, a model that is stuck does it for ever."""
+    def _check_repetition(self, calls: Sequence[ModelToolCall], texts: Sequence[str]) -> None:
+        """Limit consecutive rounds without anything new. A few are normal, for example when a model polls a tool."""
         limit = self._settings.repeat_limit
-        times = self._repetition.times([(call.name, call.arguments) for call in calls], list(texts))
+        times = self._repetition.add([(call.name, call.arguments) for call in calls], list(texts))
         if times >= 2 * limit:
             names = ", ".join(map(_target, calls))
             raise RepeatedActionError(
                 f"the model repeated actions with the same results in {times} rounds in a row, the last of them: {names}"
             )
         if times == limit:
-            self._transcript.noted(
+            self._transcript.add_note(
                 f"In the last {times} rounds you have only repeated actions, and each result was the same as before. "
                 "Do something else, or give your final answer with what you know."
             )
 
 
 _NO_ACTION = (
-    "Simplify the instructions, offer fewer tools, or take a model that follows the contract of actions more reliably."
+    "Simplify the instructions, offer fewer tools, or use a model that follows the output format more reliably."
 )
 
 
 class _Round:
-    """One step of the loop. What follows from an answer of an earlier attempt was reported by that attempt."""
+    """Reports one step of the loop. A replayed step reports nothing, because an earlier attempt has reported it."""
 
-    __slots__ = ("_replayed", "_surroundings", "call_id", "step")
+    __slots__ = ("_host", "_replayed", "call_id", "step")
 
-    def __init__(self, surroundings: LoopHost, step: int, call_id: str, *, replayed: bool) -> None:
-        self._surroundings = surroundings
+    def __init__(self, host: LoopHost, step: int, call_id: str, *, replayed: bool) -> None:
+        self._host = host
         self._replayed = replayed
         self.step = step
         self.call_id = call_id
 
-    async def say(self, kind: str, content: str = "", data: dict[str, Any] | None = None) -> None:
+    async def report(self, kind: str, content: str = "", data: dict[str, Any] | None = None) -> None:
         if not self._replayed:
-            await self._surroundings.report(LlmStep(kind, self.step, content, data or {}))
+            await self._host.report(LlmStep(kind, self.step, content, data or {}))
 
-    async def chosen(self, call: ModelToolCall) -> None:
+    async def report_action(self, call: ModelToolCall) -> None:
         payload = action_dict(call)
-        await self.say("llm_action", data={"action": payload.pop("type"), "payload": payload})
+        await self.report("llm_action", data={"action": payload.pop("type"), "payload": payload})
 
 
 class _Repetition:
-    """How many rounds in a row brought nothing new: the same actions as in some earlier round, with the same results."""
+    """Counts consecutive rounds with the same actions and results as some earlier round."""
 
     __slots__ = ("_seen", "_times")
 
@@ -281,21 +288,21 @@ class _Repetition:
         self._seen: set[bytes] = set()
         self._times = 0
 
-    def times(self, actions: list[tuple[str, dict[str, Any]]], texts: list[str]) -> int:
-        """How often this has been done, this round included; a circle of several rounds counts as the repetition that it is."""
+    def add(self, actions: list[tuple[str, dict[str, Any]]], texts: list[str]) -> int:
+        """Add a round and return the count, this round included. Cycles of several rounds also count."""
         done = hashlib.blake2b(canonical_json([actions, texts]).encode(), digest_size=16).digest()
         self._times = self._times + 1 if done in self._seen else 1
         self._seen.add(done)
         return self._times
 
 
-def _own_call_id(answer: LlmCallCompleted) -> str:
-    """An id for the call in an answer that has none: the same in every attempt, another one in every conversation."""
+def _derive_call_id(answer: LlmCallCompleted) -> str:
+    """Derive an id for a call without one: equal in all attempts at this answer, different in other conversations."""
     seen = f"{answer.call_id} {answer.duration_micros} {answer.text}".encode()
     return f"call_{hashlib.blake2b(seen, digest_size=12).hexdigest()}"
 
 
 def _target(call: ModelToolCall) -> str:
-    """What a call is for: a tool, an agent, or an agent's tool."""
+    """Name the target of a call: `tool`, `agent` or `agent.tool`."""
     named = [call.arguments.get(key) for key in ("agent", "tool")] if call.name in RESERVED_TOOLS else [call.name]
     return ".".join(str(each)[:MAX_NAME_CHARS] for each in named if each)

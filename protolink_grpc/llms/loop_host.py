@@ -1,4 +1,4 @@
-"""The two ends of an inference: what it is asked, and what it asks of the world around it. The loop between them is in `loop`."""
+"""The interfaces of an inference: its request and result, and the host that runs its actions. The loop is in `loop`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ ReasoningLevel = Literal["none", "low", "medium", "high"]
 
 @dataclass(frozen=True, slots=True)
 class ActionCall:
-    """One action that a model wants, checked as far as the loop can, and not yet allowed.
+    """One action that a model requests. The loop has checked it; the host has not allowed it yet.
 
     Args:
-        position: `<model call>/<index>`: the same in every attempt at the same inference.
+        position: `<model call>/<index>`, the same in every attempt at the same inference.
         name: The tool, or the agent.
-        arguments: The tool's; of an agent's call `{"action": "tool_call", "tool", "args"}` or `{"action": "infer", "prompt"}`.
-        call_id: As the model names the call; unique within its answer.
+        arguments: The tool's arguments; for an agent `{"action": "tool_call", "tool", "args"}` or `{"action": "infer", "prompt"}`.
+        call_id: The model's id of the call, unique within its answer.
         step: Step of the loop, from 1.
     """
 
@@ -40,12 +40,12 @@ class ActionCall:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What came of an action.
+    """The outcome of an action.
 
     Args:
-        status: `ok`, `rejected` (nothing has happened, the model may correct the call) or `failed`.
-        content: The result, where it is ok.
-        error: What a model should know about it, where it is not: `ToolRejectedError.to_dict()` of a rejected one.
+        status: `ok`, `rejected` (not executed; the model may correct the call) or `failed`.
+        content: The result, if the status is `ok`.
+        error: The error for the model otherwise; for `rejected` it is `ToolRejectedError.to_dict()`.
     """
 
     status: Literal["ok", "rejected", "failed"]
@@ -54,40 +54,40 @@ class Observation:
 
 
 class LoopHost(Protocol):
-    """What an inference needs besides a model. One object serves one inference, on one event loop."""
+    """Runs the actions of one inference, records its events and checks its budget. Used on one event loop."""
 
     @property
     def budget(self) -> BudgetEnforcer:
-        """Charged by the loop for steps, model calls and tokens, and by `act` for what it runs."""
+        """The loop charges it for steps, model calls and tokens, and `act` for the actions."""
         ...
 
-    def check(self) -> None:
-        """Raise asyncio.CancelledError when the run was canceled. Called often: must be cheap."""
+    def check_canceled(self) -> None:
+        """Raise asyncio.CancelledError if the run was canceled. Called often, so it must be fast."""
         ...
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        """A fact for the log, in order. Does not wait for the disk."""
+        """Append an event to the log, in order. Does not wait until it is stored."""
         ...
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
-        """The next piece of a call's text, `offset` in bytes of UTF-8. A later attempt at the same call begins at 0 again."""
+        """Publish the next piece of a call's text. `offset` is in bytes of UTF-8; a new attempt at the call starts at 0 again."""
         ...
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
-        """What the model answered to that call in an earlier attempt. The loop then neither asks, charges nor reports."""
+        """The answer to this call from an earlier attempt, or None. The loop uses it without a model call, charge or report."""
         ...
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
-        """Authorise and run; several only when all of them are tools that change nothing, which may run side by side.
+        """Authorize and run actions. Several are passed only if all of them are read-only tools, which may run concurrently.
 
-        Asked again for the same positions in every attempt: whoever implements it knows what has happened already.
+        Every attempt passes the same positions again, so an implementation must know which actions have already been executed.
 
         Returns:
             One observation per call, in their order.
 
         Raises:
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError, ...: The inference ends with it. What it charges
-                it reports itself.
+            ActionDeniedError, ApprovalRequiredError, BudgetExceededError, ...: The inference ends with this error. Charges of
+                the actions are reported by the host.
         """
         ...
 
@@ -95,16 +95,16 @@ class LoopHost(Protocol):
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class InferSettings:
-    """Bounds and manners of an inference. How many steps it may take is the budget's business.
+    """Limits and options of an inference. The budget limits its steps.
 
     Args:
-        max_parse_failures: Answers in a row that are no valid action before InferParseError ends it.
-        max_tool_corrections: Rejected calls of one tool in a row that are fed back; the next ends it.
-        max_transport_retries: Repetitions of one model call whose provider was not reachable or too slow.
-        repeat_limit: Rounds in a row that repeat earlier actions with the same outcome, before the model is told so. Twice as many
-            end the inference with RepeatedActionError.
-        parallel_read_only: Several read-only tool calls of one answer run side by side.
-        call_timeout_s: Bound of one model call in seconds; what is left of the budget's time bounds it too.
+        max_parse_failures: Consecutive answers without a valid action; the last one ends the inference with InferParseError.
+        max_tool_corrections: Consecutive rejected calls of one tool that the model may correct; the next one ends the inference.
+        max_transport_retries: Retries of one model call if the provider is unavailable or too slow.
+        repeat_limit: Consecutive rounds that repeat earlier actions with the same results; then the model gets a note. Twice as
+            many end the inference with RepeatedActionError.
+        parallel_read_only: Whether several read-only tool calls of one answer run concurrently.
+        call_timeout_s: Timeout of one model call in seconds. The remaining time of the budget limits it too.
     """
 
     max_parse_failures: int = 3
@@ -130,17 +130,17 @@ class InferSettings:
 
 @dataclass(frozen=True, slots=True)
 class InferenceRequest:
-    """One question to an agent's model.
+    """The request for one inference.
 
     Args:
-        key: Names the inference within its task, for instance `msg_1/0`: the same in every attempt.
-        query: What is asked.
+        key: Id of the inference within its task, for example `msg_1/0`. The same in every attempt.
+        query: The text of the request.
         instructions: The system prompt of the agent's author.
-        history: The conversation before the question, oldest first.
-        peers: Agents that work may be delegated to.
-        output_schema: JSON Schema of the answer; None asks for text. Shown to the model as data.
-        flow_prompt: Instructions of a flow of the agent's own; part of the system prompt.
-        caller_flow_prompt: What the caller says about a flow of the caller's; shown to the model as data.
+        history: The conversation before the request, oldest first.
+        peers: Agents for delegation.
+        output_schema: JSON Schema of the answer; None means text. The model gets it as data.
+        flow_prompt: Instructions of the agent's own flow; part of the system prompt.
+        caller_flow_prompt: The caller's text about the caller's flow; the model gets it as data.
     """
 
     key: str
@@ -159,12 +159,12 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True)
 class InferenceResult:
-    """The end of an inference.
+    """The result of an inference.
 
     Args:
         content: The answer: text, or a JSON value that satisfies `output_schema`.
-        messages: The turn for the history: the question, each call with what came of it, the answer.
-        steps: How many steps it took.
+        messages: The turn for the history: the request, each call with its result, and the answer.
+        steps: The number of steps.
     """
 
     content: JsonValue

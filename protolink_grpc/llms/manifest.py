@@ -1,7 +1,7 @@
-"""How many tokens are about to enter a model, who wrote them, and in which role. Estimates; no text is counted twice.
+"""Context manifests: the estimated tokens of a prompt by part, author and role. Each text is counted once.
 
-Each item of a manifest has in its metadata the `role` that carries it (`system`, `user`, `tool_definition`, or `conversation` for
-messages of several roles) and its `provenance` (`prompt.Provenance`).
+The metadata of each item contains its `role` (`system`, `user`, `tool_definition`, or `conversation` for messages of several
+roles) and its `provenance` (`prompt.Provenance`).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ _UNKNOWN = LLMModelProfile()
 
 
 def profile_of(model: LanguageModel) -> LLMModelProfile:
-    """What is known about a model: its `profile`, where it has one."""
-    found = getattr(model, "profile", None)  # no part of the port: most models know nothing of themselves
+    """The `profile` of a model, or an empty one."""
+    found = getattr(model, "profile", None)  # not a part of LanguageModel: most models have none
     return found if isinstance(found, LLMModelProfile) else _UNKNOWN
 
 
@@ -30,10 +30,10 @@ def build_context_manifest(
     run_context: RunContext | None = None,
     agent_name: str = "",
 ) -> ContextManifest:
-    """The manifest of a prompt that consists of `items`, of kinds `system`, `tools`, `history`, `turn`, `data` and `user`.
+    """Build the manifest of a prompt from its `items`, of the kinds `system`, `tools`, `history`, `turn`, `data` and `user`.
 
-    `turn` is what the inference itself has added: the model's answers so far and the results of its actions. It counts as history.
-    `data` is what callers and peers say beside the question. It counts as the user's.
+    `turn` contains the answers and results of this inference so far; it counts as history. `data` contains the data blocks of
+    callers and peers; it counts as the user's.
     """
     tokens = dict.fromkeys(("system", "tools", "history", "turn", "data", "user"), 0)
     for item in items:
@@ -55,13 +55,13 @@ def build_context_manifest(
 
 
 class ContextMeter:
-    """The tokens of one inference's prompt as it grows.
+    """Counts the tokens of an inference's prompt while it grows.
 
     Args:
-        count: Tokens of a text.
-        sections: What goes before the question.
+        count: Returns the tokens of a text.
+        sections: The sections before the query.
         declared: Own tools that the model gets as definitions.
-        delegation: The tools for delegation, whose definitions name the peers.
+        delegation: The delegation tools; their definitions name the peers.
     """
 
     __slots__ = ("_before", "_count", "_data", "_messages", "_turn_tokens", "_user")
@@ -77,14 +77,14 @@ class ContextMeter:
         query: str = "",
     ) -> None:
         self._count = count
-        counted = [_item(each.kind, each.name, count(each.text), each.role, each.provenance) for each in sections]
-        system, tools, data = ([item for item in counted if item.kind == kind] for kind in ("system", "tools", "data"))
+        items = [_item(each.kind, each.name, count(each.text), each.role, each.provenance) for each in sections]
+        system, tools, data = ([item for item in items if item.kind == kind] for kind in ("system", "tools", "data"))
         if declared:
-            tools.append(_item("tools", "definitions", count(_declared(declared)), "tool_definition", "author"))
+            tools.append(_item("tools", "definitions", count(_definitions_text(declared)), "tool_definition", "author"))
         if delegation:
-            tools.append(_item("tools", "delegation", count(_declared(delegation)), "tool_definition", "peers"))
-        said = sum(message_tokens(message, count) for message in history)
-        past = [_item("history", "conversation", said, "conversation", "memory")] if said else []
+            tools.append(_item("tools", "delegation", count(_definitions_text(delegation)), "tool_definition", "peers"))
+        history_tokens = sum(message_tokens(message, count) for message in history)
+        past = [_item("history", "conversation", history_tokens, "conversation", "memory")] if history_tokens else []
         self._before = (*system, *tools, *past)
         self._data = tuple(data)
         self._user = _item("user", "query", count(query), "user", "caller")
@@ -92,13 +92,13 @@ class ContextMeter:
         self._messages = 0
 
     def add(self, message: LLMMessage) -> None:
-        """Count a message that the prompt has gained."""
+        """Count a message that was added to the prompt."""
         self._turn_tokens += message_tokens(message, self._count)
         self._messages += 1
 
     @property
     def items(self) -> tuple[ContextItem, ...]:
-        """The sections that are not empty, and the question."""
+        """The parts that are not empty, in their order; the query is the last one."""
         turn: tuple[ContextItem, ...] = ()
         if self._messages:
             item = _item("turn", "observations", self._turn_tokens, "conversation", "run", messages=self._messages)
@@ -110,5 +110,5 @@ def _item(kind: str, name: str, tokens: int, role: str, provenance: Provenance, 
     return ContextItem(kind, name, tokens, {"role": role, "provenance": provenance, **facts})
 
 
-def _declared(tools: Sequence[ToolSpec]) -> str:
+def _definitions_text(tools: Sequence[ToolSpec]) -> str:
     return to_json([(tool.name, tool.description, tool.input_schema) for tool in tools])

@@ -69,7 +69,7 @@ class MockLLM(LLM):
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`."""
-        answer = self._answer(_last_said(request.messages))
+        answer = self._answer(_last_text(request.messages))
         if isinstance(answer, str):
             answer = _action_in(answer) or {"type": "final", "content": answer}
         response = _response(answer, request, self.model, self.native_tools)
@@ -117,7 +117,7 @@ class ScriptedLLM(LLM):
         self.requests.append(replace(request, messages=tuple(request.messages)))
         step = self._step(request)
         if callable(step):
-            step = await _called(step, request)
+            step = await _call_step(step, request)
         if isinstance(step, Exception):
             raise step
         for item in _items(_response(step, request, self.model, self.native_tools)):
@@ -173,22 +173,22 @@ def _entries(steps: Sequence[Step]) -> list[_Entry]:
     return entries
 
 
-async def _called(
+async def _call_step(
     step: Callable[[ModelRequest], Answer | Exception | Awaitable[Answer | Exception]], request: ModelRequest
 ) -> Answer | Exception:
     clock = asyncio.timeout(request.timeout_s)
     try:
         async with clock:
-            made = step(request)
-            given = await made if inspect.isawaitable(made) else made
+            result = step(request)
+            answer = await result if inspect.isawaitable(result) else result
     except TimeoutError as error:
         # A step may also raise a TimeoutError of its own.
         if not clock.expired():
             raise
         raise ModelTimeoutError(f"no answer within {request.timeout_s} s") from error
-    if not isinstance(given, Exception):
-        _check(given, "step")
-    return given
+    if not isinstance(answer, Exception):
+        _check(answer, "step")
+    return answer
 
 
 def _check(answer: object, field: str) -> None:
@@ -217,7 +217,7 @@ def _action_in(text: str) -> Mapping[str, Any] | None:
     return action if isinstance(action, dict) and action.get("type") in ACTION_TYPES else None
 
 
-def _last_said(messages: Sequence[LLMMessage]) -> str:
+def _last_text(messages: Sequence[LLMMessage]) -> str:
     return next((message.content for message in reversed(messages) if message.role in ("user", "tool")), "")
 
 
@@ -290,4 +290,4 @@ def _plain(value: object) -> object:
     """Convert mappings other than dicts, for json."""
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

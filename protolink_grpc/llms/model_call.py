@@ -1,7 +1,7 @@
-"""One call of a model within an inference: charged, reported, streamed, repeated where that helps. Its meaning is read elsewhere.
+"""The model calls of an inference: budget, events, streaming and retries. The answer is parsed elsewhere.
 
-A call is repeated with the same id and the next attempt number: `LlmCallStarted` tells readers to forget the text of the attempt
-before, so a call may also be repeated after a part of its text was shown.
+A retry has the same call id and the next attempt number. `LlmCallStarted` tells readers to discard the text of the previous
+attempt, so a call can also be retried after a part of its text was published.
 """
 
 import asyncio
@@ -52,13 +52,13 @@ from protolink_grpc.net.exponential_delay import ExponentialDelay
 log = get_logger(__name__)
 
 FIRST_DELAY_S = 0.5
-"""Before the first repetition; each further one waits twice as long."""
+"""The delay before the first retry; it doubles with each further one."""
 
 TICK_S = 0.001
 """The resolution of an event loop's timers."""
 
 MAX_DELAY_S = 60.0
-"""A provider that asks for more patience than this is given up: a run should fail rather than hold its place that long."""
+"""The longest delay before a retry. If a provider asks for more, the call fails instead of occupying its slot that long."""
 
 
 class ModelCaller:
@@ -66,14 +66,14 @@ class ModelCaller:
 
     Args:
         sleep: Waits between attempts, in seconds.
-        jitter: Returns random numbers in [0, 1); keeps agents that failed together from coming back together.
+        jitter: Returns random numbers in [0, 1), so that agents that failed at the same time do not retry at the same time.
     """
 
     def __init__(
         self,
         model: LanguageModel,
         request: InferenceRequest,
-        surroundings: LoopHost,
+        host: LoopHost,
         *,
         system: str,
         tools: Sequence[ToolSpec],
@@ -83,7 +83,7 @@ class ModelCaller:
     ) -> None:
         self._model = model
         self._request = request
-        self._surroundings = surroundings
+        self._host = host
         self._system = system
         self._tools = tools
         self._meter = meter
@@ -92,39 +92,39 @@ class ModelCaller:
         self._profile = profile_of(model)
 
     async def answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
-        """Ask the model, whatever that takes.
+        """Call the model, with retries.
 
         Raises:
-            BudgetExceededError: Before anything that the budget forbids; after the answer, when that was too long.
-            ModelError: The model refused, or the attempts are used up.
-            CancelledError: At once; the model's iterator is closed.
+            BudgetExceededError: Before a call that the budget forbids, or after an answer that was too long.
+            ModelError: The model refused, or all attempts failed.
+            CancelledError: Immediately; the model's iterator is closed.
         """
         try:
             return await self._answer(step, call_id, messages)
         except BudgetExceededError as error:
             if isinstance(error.decision, BudgetDecision):
-                await self._surroundings.report(BudgetReported(error.decision), severity="error", summary=str(error))
+                await self._host.report(BudgetReported(error.decision), severity="error", summary=str(error))
             raise
 
     async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
-        surroundings, budget = self._surroundings, self._surroundings.budget
+        host, budget = self._host, self._host.budget
         step_warnings = budget.check_step(step)
-        await surroundings.report(LlmStep("llm_step", step))
+        await host.report(LlmStep("llm_step", step))
         manifest = build_context_manifest(
             self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
         )
-        await surroundings.report(ContextPrepared(manifest, step))
+        await host.report(ContextPrepared(manifest, step))
         await self._warn(step_warnings)
         tokens = manifest.total_estimated_tokens
         delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
             await self._warn(budget.check_llm_call(tokens))
-            await surroundings.report(
+            await host.report(
                 LlmCallStarted(call_id, self._model.provider, self._model.model, attempt, step, streaming=True)
             )
             started = time.perf_counter_ns()
             try:
-                response = await self._asked(call_id, messages)
+                response = await self._call_model(call_id, messages)
                 break
             except ModelError as error:
                 error.origin = error.origin or self._model.provider
@@ -141,14 +141,14 @@ class ModelCaller:
                 )
                 await self._wait(error, failed, delay.next_s())
         micros = (time.perf_counter_ns() - started) // 1000
-        return await self._completed(response, step, call_id, tokens, micros)
+        return await self._complete(response, step, call_id, tokens, micros)
 
-    async def _asked(self, call_id: str, messages: Sequence[LLMMessage]) -> ModelResponse:
+    async def _call_model(self, call_id: str, messages: Sequence[LLMMessage]) -> ModelResponse:
         settings, timeout = self._request.settings, self._timeout()
         native = self._model.native_tools
         prompt = ModelRequest(
             self._system,
-            tuple(messages),  # whoever keeps the request keeps what was asked, not what is said later
+            tuple(messages),  # a copy: models may keep the request, and the list grows
             self._tools,
             self._request.output_schema if native else None,
             settings.max_output_tokens,
@@ -159,13 +159,14 @@ class ModelCaller:
         try:
             if timeout is None:
                 return await self._read(items, call_id, native)
-            return await self._read_in_time(items, call_id, native, timeout)
+            return await self._read_with_timeout(items, call_id, native, timeout)
         finally:
-            close = getattr(items, "aclose", None)  # generators have one, and nobody else closes them in time
+            # An async generator must be closed here; otherwise its connection stays open.
+            close = getattr(items, "aclose", None)
             if close is not None:
                 await close()
 
-    async def _read_in_time(
+    async def _read_with_timeout(
         self, items: AsyncIterator[ModelItem], call_id: str, native: bool, timeout: float
     ) -> ModelResponse:
         clock = asyncio.timeout(timeout)
@@ -176,22 +177,22 @@ class ModelCaller:
             # The model may have raised a TimeoutError of its own.
             if not clock.expired():
                 raise
-            if timeout != self._request.settings.call_timeout_s:  # then it was what the run had left of its time
-                # A timer of the event loop may fire a little before the budget's clock says that the time is over.
-                await asyncio.sleep((self._surroundings.budget.remaining_seconds or 0.0) + TICK_S)
+            if timeout != self._request.settings.call_timeout_s:  # it was the remaining time of the budget
+                # A timer of the event loop may fire slightly before the budget's time is over.
+                await asyncio.sleep((self._host.budget.remaining_seconds or 0.0) + TICK_S)
             raise ModelTimeoutError(f"the model gave no answer within {timeout:g} s") from error
 
     async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:
-        surroundings = self._surroundings
+        host = self._host
         final = None if native else FinalText()
         response: ModelResponse | None = None
         offset = 0
         async for item in items:
-            surroundings.check()
+            host.check_canceled()
             if isinstance(item, TextChunk):
                 text = item.text if final is None else final.feed(item.text)
                 if text:
-                    surroundings.delta(call_id, offset, text)
+                    host.delta(call_id, offset, text)
                     offset += len(text.encode(errors="replace"))
             else:
                 response = item
@@ -200,42 +201,40 @@ class ModelCaller:
         return response
 
     def _timeout(self) -> float | None:
-        known = (self._request.settings.call_timeout_s, self._surroundings.budget.remaining_seconds)
+        known = (self._request.settings.call_timeout_s, self._host.budget.remaining_seconds)
         return min((each for each in known if each is not None), default=None)
 
     async def _wait(self, error: ModelError, call: LlmCallFailed, delay_s: float) -> None:
-        """Report that an attempt failed, and wait for the next one; raises `error` where there can be none."""
+        """Report a failed attempt and wait for the next one. Raises `error` if there is no further attempt."""
         delay_s = max(delay_s, error.retry_after_s or 0.0)
-        left = self._surroundings.budget.remaining_seconds
-        if left is not None and left <= 0:  # what ended the call may have been the budget
-            await self._warn(self._surroundings.budget.check_runtime())
-        may_help = isinstance(error, ModelUnavailableError | ModelTimeoutError)
+        left = self._host.budget.remaining_seconds
+        if left is not None and left <= 0:  # the budget may have ended the call
+            await self._warn(self._host.budget.check_runtime())
+        is_retryable = isinstance(error, ModelUnavailableError | ModelTimeoutError)
         too_long = delay_s > (MAX_DELAY_S if left is None else min(MAX_DELAY_S, left))
-        if not may_help or too_long or call.attempt > self._request.settings.max_transport_retries:
-            await self._surroundings.report(call, severity="error")
+        if not is_retryable or too_long or call.attempt > self._request.settings.max_transport_retries:
+            await self._host.report(call, severity="error")
             raise error
         call.failure, call.will_retry = replace(call.failure, retry_delay_s=round(delay_s, 3)), True
         attempts = self._request.settings.max_transport_retries + 1
         again = f"{error} (attempt {call.attempt} of {attempts}; the next one in {delay_s:.1f} s)"
-        if (
-            call.attempt == 1
-        ):  # the log of the process gets one line per call, the log of the task one event per attempt
+        if call.attempt == 1:  # the process log gets one line per call, the task log one event per attempt
             log.warning("agent %s, model call of step %d: %s", self._request.agent_name or "-", call.step, again)
-        await self._surroundings.report(call, severity="warning", summary=again)
+        await self._host.report(call, severity="warning", summary=again)
         await self._sleep(delay_s)
-        self._surroundings.check()
+        self._host.check_canceled()
 
-    async def _completed(
+    async def _complete(
         self, response: ModelResponse, step: int, call_id: str, estimated: int, micros: int
     ) -> LlmCallCompleted:
-        usage, budget = response.usage, self._surroundings.budget
-        calls, raw = _recordable(response.tool_calls)
-        text = _unicode(response.text)
+        usage, budget = response.usage, self._host.budget
+        calls, raw = _to_log(response.tool_calls)
+        text = _replace_surrogates(response.text)
         metrics: dict[str, Any] = {"estimated_input_tokens": estimated}
         written = usage.output_tokens
         if written is None:
-            said = text if not calls else text + to_json([call.args for call in calls])
-            metrics["estimated_output_tokens"] = written = self._profile.estimate_tokens(said)
+            output = text if not calls else text + to_json([call.args for call in calls])
+            metrics["estimated_output_tokens"] = written = self._profile.estimate_tokens(output)
         if usage.details:
             metrics["usage"] = usage.details
         if raw:
@@ -258,12 +257,12 @@ class ModelCaller:
             usage.cached_input_tokens,
             usage.reasoning_tokens,
         )
-        await self._surroundings.report(completed)
+        await self._host.report(completed)
         if usage.input_tokens is not None:
             await self._warn(budget.correct_input_tokens(estimated, usage.input_tokens))
         try:
             await self._warn(budget.record_output_tokens(written))
-        finally:  # also where the answer was too long: it is paid for
+        finally:  # also after an answer that was too long: it has to be paid
             warnings = budget.record_cost(
                 completed.cost,
                 cached_input_tokens=usage.cached_input_tokens or 0,
@@ -274,15 +273,15 @@ class ModelCaller:
 
     async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:
         for decision in warnings:
-            await self._surroundings.report(BudgetReported(decision), severity="warning", summary=decision.message)
+            await self._host.report(BudgetReported(decision), severity="warning", summary=decision.message)
 
 
-def _recordable(calls: Sequence[ModelToolCall]) -> tuple[tuple[ToolCall, ...], dict[str, str]]:
-    """Calls as the log keeps them, each with an id of its own, and by id the arguments that are no JSON object."""
+def _to_log(calls: Sequence[ModelToolCall]) -> tuple[tuple[ToolCall, ...], dict[str, str]]:
+    """Convert calls for the log, each with a unique id. The second result is: call id -> arguments that are not a JSON object."""
     found: dict[str, ToolCall] = {}
     raw: dict[str, str] = {}
     for call in calls:
-        own = _unicode(call.call_id)
+        own = _replace_surrogates(call.call_id)
         if not own or own in found:
             own = new_call_id()
         unreadable, arguments = call.raw, call.arguments
@@ -291,11 +290,11 @@ def _recordable(calls: Sequence[ModelToolCall]) -> tuple[tuple[ToolCall, ...], d
         except (InvalidArgumentError, TypeError) as error:
             unreadable, arguments = f"({error})", {}
         if unreadable is not None:
-            raw[own] = _unicode(unreadable)
-        found[own] = ToolCall(_unicode(call.name) or "(no name)", arguments, own)
+            raw[own] = _replace_surrogates(unreadable)
+        found[own] = ToolCall(_replace_surrogates(call.name) or "(no name)", arguments, own)
     return tuple(found.values()), raw
 
 
-def _unicode(text: str) -> str:
-    """Text that has a UTF-8 form: what a model writes may hold halves of characters."""
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which models may write and UTF-8 cannot encode."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
-"""The prompt around a question: the system prompt of the agent's author, and the data of others that goes with the question.
+"""The prompt of an inference: the system prompt, and data blocks that are sent with the query.
 
-Only the author (instructions, own tools, own flow) and this package write in the system role. What a caller sends and what peers
-say about themselves goes into data blocks in the user role. Equal requests give equal text.
+Only the agent's author (instructions, own tools, own flow) and this package write in the system role. Texts of callers and peers
+are in data blocks in the user role. Equal requests have equal prompts.
 """
 
 import re
@@ -50,11 +50,11 @@ agents, earlier turns, or the run (answers of the model so far, and results of t
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of the prompt before the question.
+    """One part of the prompt before the query.
 
     Args:
         kind: As in `ContextItem`: `system`, `tools` or `data`.
-        role: The role of the message that carries it.
+        role: The role of its message.
     """
 
     kind: Literal["system", "tools", "data"]
@@ -73,36 +73,36 @@ class Prompt:
     @property
     def system(self) -> str:
         """The system prompt."""
-        return self._joined("system")
+        return self._join("system")
 
     @property
     def data(self) -> str:
-        """The data blocks that go before the question, in the user role."""
-        return self._joined("user")
+        """The data blocks before the query, in the user role."""
+        return self._join("user")
 
-    def _joined(self, role: str) -> str:
+    def _join(self, role: str) -> str:
         return "\n\n".join(section.text for section in self.sections if section.role == role)
 
 
 def build_prompt(request: InferenceRequest, *, native_tools: bool) -> Prompt:
-    """The prompt of one inference; `native_tools` leaves out the tools and the JSON contract."""
-    peers, schema = _peers(request), request.output_schema
-    tools = "" if native_tools else _tools(request.tools)
+    """Build the prompt of one inference. With `native_tools` it does not contain the tools and the JSON contract."""
+    peers, schema = _sorted_peers(request), request.output_schema
+    tools = "" if native_tools else _tools_section(request.tools)
     rules = (
-        f"You may delegate work to the agents that the block `agents` lists{_how(native_tools)}." if peers else "",
+        _delegation_rule(native_tools) if peers else "",
         _DATA if request.tools or peers or schema is not None or request.caller_flow_prompt else "",
         _REASONING[request.settings.reasoning_level],
-        "" if native_tools else _contract(bool(request.tools), bool(peers)),
+        "" if native_tools else _contract_section(bool(request.tools), bool(peers)),
         "" if schema is None else _output_rule(native_tools),
     )
     name = f"Your name is {canonical_json(request.agent_name)}." if request.agent_name else ""
     sections = (
-        Section("system", "instructions", "system", "author", _paragraphs(request.instructions.strip(), name)),
-        Section("system", "flow_prompt", "system", "own_flow", _own_flow(request.flow_prompt.strip())),
+        Section("system", "instructions", "system", "author", _join_paragraphs(request.instructions.strip(), name)),
+        Section("system", "flow_prompt", "system", "own_flow", _own_flow_section(request.flow_prompt.strip())),
         Section("tools", "declarations", "system", "author", tools),
-        Section("system", "rules", "system", "runtime", _paragraphs(*rules)),
-        Section("data", "agents", "user", "peers", data_block("agents", map(_peer, peers)) if peers else ""),
-        Section("data", "flow_prompt", "user", "caller", _caller_flow(request.caller_flow_prompt)),
+        Section("system", "rules", "system", "runtime", _join_paragraphs(*rules)),
+        Section("data", "agents", "user", "peers", data_block("agents", map(_describe_peer, peers)) if peers else ""),
+        Section("data", "flow_prompt", "user", "caller", _caller_flow_section(request.caller_flow_prompt)),
         Section(
             "data", "output_schema", "user", "caller", "" if schema is None else data_block("output_schema", [schema])
         ),
@@ -111,55 +111,56 @@ def build_prompt(request: InferenceRequest, *, native_tools: bool) -> Prompt:
 
 
 def data_block(name: str, values: Iterable[Any]) -> str:
-    """JSON values, one per line, between marks that say that they are data. No value can contain a mark.
+    """Format JSON values, one per line, between marks that declare them as data. No value can contain a mark.
 
     Args:
-        name: What the values are; written by this package, never by others.
+        name: The kind of the values. It is not escaped and must not come from a caller or peer.
     """
     lines = "\n".join(canonical_json(value).replace("<", "\\u003c") for value in values)
     return f'<plgrpc-data name="{name}">\n{lines}\n</plgrpc-data>'
 
 
 def escape_marks(text: str) -> str:
-    """Text of others with every imitation of a data block's mark broken: its `<` becomes `\\u003c`, also right inside JSON."""
+    """Escape everything in a text that looks like a mark of a data block: `<` becomes `\\u003c`, which is also valid in JSON."""
     return _MARK.sub(r"\\u003c", text)
 
 
 def delegation_tools(request: InferenceRequest) -> tuple[ToolSpec, ...]:
-    """Delegation as two tools of a model that calls tools natively; none where there is nobody to delegate to."""
-    peers = _peers(request)
+    """The delegation tools of a model with native tool calls; empty without peers."""
+    peers = _sorted_peers(request)
     found: list[ToolSpec] = []
     if asked := [peer.name for peer in peers if peer.capabilities.supports_inference is not False]:
         fields = {"agent": {"type": "string", "enum": asked}, "prompt": {"type": "string"}}
-        found.append(_delegation(DELEGATE_TOOL, "Ask another agent to do something, in your own words.", fields))
+        found.append(_delegation_spec(DELEGATE_TOOL, "Ask another agent to do something, in your own words.", fields))
     if skilled := [peer.name for peer in peers if peer.skills]:
         fields = {"agent": {"type": "string", "enum": skilled}, "tool": {"type": "string"}, "args": {"type": "object"}}
-        found.append(_delegation(AGENT_TOOL, "Call one of the tools of another agent.", fields))
+        found.append(_delegation_spec(AGENT_TOOL, "Call one of the tools of another agent.", fields))
     return tuple(found)
 
 
-def _delegation(name: str, description: str, fields: dict[str, Any]) -> ToolSpec:
+def _delegation_spec(name: str, description: str, fields: dict[str, Any]) -> ToolSpec:
     return ToolSpec(name, description, {"type": "object", "properties": fields, "required": list(fields)})
 
 
-def _peers(request: InferenceRequest) -> list[AgentCard]:
+def _sorted_peers(request: InferenceRequest) -> list[AgentCard]:
     return sorted((peer for peer in request.peers if peer.name != request.agent_name), key=lambda peer: peer.name)
 
 
-def _own_flow(prompt: str) -> str:
+def _own_flow_section(prompt: str) -> str:
     return f"# Your place in the flow\n{prompt}" if prompt else ""
 
 
-def _caller_flow(prompt: str) -> str:
-    """Where the caller says that this task stands in a flow of the caller's: as much as a question may say, and no more."""
+def _caller_flow_section(prompt: str) -> str:
+    """The data block with the caller's text about the caller's flow. It has the same weight as the query."""
     return data_block("flow_prompt", [{"said_by": "caller", "flow_prompt": prompt}]) if prompt else ""
 
 
-def _how(native_tools: bool) -> str:
-    return f" with the tools {DELEGATE_TOOL} and {AGENT_TOOL}" if native_tools else ""
+def _delegation_rule(native_tools: bool) -> str:
+    how = f" with the tools {DELEGATE_TOOL} and {AGENT_TOOL}" if native_tools else ""
+    return f"You may delegate work to the agents that the block `agents` lists{how}."
 
 
-def _tools(tools: Sequence[ToolSpec]) -> str:
+def _tools_section(tools: Sequence[ToolSpec]) -> str:
     lines = (
         canonical_json({"name": tool.name, "description": tool.description, "args": tool.input_schema})
         for tool in sorted(tools, key=lambda tool: tool.name)
@@ -167,7 +168,7 @@ def _tools(tools: Sequence[ToolSpec]) -> str:
     return "\n".join(["# Tools", "You may call these tools.", *lines]) if tools else ""
 
 
-def _peer(peer: AgentCard) -> dict[str, Any]:
+def _describe_peer(peer: AgentCard) -> dict[str, Any]:
     known: dict[str, Any] = {"name": peer.name, "description": peer.description}
     if peer.tags:
         known["tags"] = peer.tags
@@ -180,7 +181,7 @@ def _peer(peer: AgentCard) -> dict[str, Any]:
     return known
 
 
-def _contract(has_tools: bool, has_peers: bool) -> str:
+def _contract_section(has_tools: bool, has_peers: bool) -> str:
     lines = [_CONTRACT]
     lines += [_TOOL_ACTION] if has_tools else []
     lines += [_ASK_ACTION, _AGENT_TOOL_ACTION] if has_peers else []
@@ -194,5 +195,5 @@ def _output_rule(native_tools: bool) -> str:
     return f"{what} must be JSON, and nothing else, that satisfies the JSON Schema in the block `output_schema`."
 
 
-def _paragraphs(*parts: str) -> str:
+def _join_paragraphs(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""The table of providers: how each is spoken to, where it listens, which variable holds its key. Nothing is asked of them here."""
+"""The table of providers: wire format, URL and environment variables of each. This module makes no requests."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -8,20 +8,20 @@ Dialect = Literal["openai", "anthropic", "google"]
 """The wire formats: chat completions, messages, generateContent."""
 
 WithSchema = Literal["always", "without_tools", "never"]
-"""When a provider can be asked to enforce a JSON Schema; many reject one beside tools."""
+"""When a provider can enforce a JSON Schema; many reject a schema together with tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row.
+    """One provider.
 
     Args:
-        extra: Of this package: what must be installed.
-        key_variables: Environment variables that may hold the key, the usual one first. Empty where servers need no key.
-        base_url: None leaves it to the dialect's own client, and to the variable which that reads.
-        default_model: For servers that serve the one model they were started with; empty where a model must be named.
-        schema: When an output schema goes to the provider.
-        finish_reason: Whether a whole stream names one, so that a stream without one was cut off.
+        extra: The extra of this package that must be installed.
+        key_variables: Environment variables for the API key, the usual one first. Empty if servers need no key.
+        base_url: None means the default of the provider's SDK, including its environment variable.
+        default_model: For servers that serve only the model they were started with; empty if the caller must name a model.
+        schema: When an output schema is sent to the provider.
+        finish_reason: Whether every complete stream has a finish reason; then a stream without one was cut off.
     """
 
     name: str
@@ -46,7 +46,7 @@ _ROWS = (
         "huggingface",
         ("HF_TOKEN", "HUGGINGFACE_API_KEY"),
         "https://router.huggingface.co/v1",
-        schema="never",  # it depends on who serves the model
+        schema="never",  # depends on the server behind the router
     ),
     Provider("ollama", "openai", "ollama", (), "http://localhost:11434/v1"),
     Provider("llama.cpp", "openai", "llama-cpp", (), "http://localhost:8080/v1", default_model="default"),

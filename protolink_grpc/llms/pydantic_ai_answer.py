@@ -1,6 +1,6 @@
-"""One call: a ModelRequest goes out through pydantic-ai, pieces of text and one ModelResponse come back.
+"""One model call with pydantic-ai: sends a ModelRequest and yields pieces of text and one ModelResponse.
 
-Loaded with the first call of a model, for it imports pydantic-ai. What a failure means is decided in `pydantic_ai_errors`.
+Loaded with the first call of a model, because it imports pydantic-ai. `pydantic_ai_errors` converts its errors.
 """
 
 import asyncio
@@ -18,31 +18,31 @@ from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
 from protolink_grpc.llms.providers import Provider
 from protolink_grpc.llms.pydantic_ai_connection import Connection
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, to_messages, to_parameters, wire_names
 
 _COUNTED = ("input_tokens", "output_tokens")
 _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
-"""What providers call the tokens of a model's reasoning."""
+"""The providers' names for reasoning tokens."""
 
 
 async def answer(
     connection: Connection, provider: Provider, request: ModelRequest, settings: Mapping[str, Any], until: float | None
 ) -> AsyncGenerator[ModelItem, None]:
-    """Ask, and pass on what comes.
+    """Send the request and yield the items of the answer.
 
     Args:
-        settings: Of pydantic-ai.
-        until: When to give up, in seconds of the event loop's clock.
+        settings: pydantic-ai's model settings.
+        until: The deadline, in seconds of the event loop's clock.
 
     Raises:
-        TimeoutError: `until` has come.
+        TimeoutError: `until` has passed.
         ModelUnavailableError: The stream ended too early.
     """
     names = wire_names(request)
     opening = connection.model.request_stream(
-        conversation(request, names),
-        cast(ModelSettings, dict(settings)),  # a TypedDict of what every provider knows, and more is allowed
-        parameters(request.tools, _schema(connection, provider, request), names),
+        to_messages(request, names),
+        cast(ModelSettings, dict(settings)),  # a TypedDict of the common settings; further ones are allowed
+        to_parameters(request.tools, _schema(connection, provider, request), names),
     )
     async with AsyncExitStack() as stack:
         async with asyncio.timeout_at(until):
@@ -51,13 +51,13 @@ async def answer(
         thought = LeadingThought()
         events = aiter(stream)
         while True:
-            # Not around the loop: what the caller does between two pieces is no time of the provider's.
+            # Not around the loop: the caller's own time between two pieces does not count.
             async with asyncio.timeout_at(until):
                 event = await anext(events, None)
-            said = thought.rest() if event is None else thought.feed(_text(event))
-            if said:
-                pieces.append(said)
-                yield TextChunk(said)
+            text = thought.rest() if event is None else thought.feed(_text(event))
+            if text:
+                pieces.append(text)
+                yield TextChunk(text)
             if event is None:
                 break
         response = _response("".join(pieces), stream.get(), names)
@@ -71,7 +71,7 @@ async def answer(
 
 
 def _schema(connection: Connection, provider: Provider, request: ModelRequest) -> dict[str, Any] | None:
-    """The output schema, where this provider and this model can enforce it."""
+    """The output schema, if this provider and this model can enforce it."""
     schema = request.output_schema
     if schema is None or schema.get("type") != "object" or provider.schema == "never":
         return None
@@ -81,7 +81,7 @@ def _schema(connection: Connection, provider: Provider, request: ModelRequest) -
 
 
 def _text(event: theirs.ModelResponseStreamEvent) -> str:
-    """What a piece of the stream adds to the text; thoughts and tool calls add nothing."""
+    """The text of a stream event; empty for reasoning and tool calls."""
     match event:
         case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
             return text
@@ -93,7 +93,7 @@ def _text(event: theirs.ModelResponseStreamEvent) -> str:
 
 def _response(text: str, whole: theirs.ModelResponse, names: WireNames) -> ModelResponse:
     calls = tuple(_call(part, names) for part in whole.parts if isinstance(part, theirs.ToolCallPart))
-    # A reason that pydantic-ai has no name for is kept as the provider says it.
+    # Reasons that pydantic-ai does not know keep the provider's name.
     reason = whole.finish_reason or str((whole.provider_details or {}).get("finish_reason") or "")
     if reason == "tool_call" or (calls and reason == "stop"):
         reason = "tool_calls"
@@ -114,7 +114,7 @@ def _call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:
 
 
 def _usage(usage: RequestUsage) -> ModelUsage:
-    # Every prompt has tokens: zero is what pydantic-ai says where the provider said nothing.
+    # pydantic-ai reports zero if the provider sent no usage; every prompt has tokens.
     if not usage.input_tokens:
         return ModelUsage(None, usage.output_tokens or None)
     cached = {"cache_read_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}

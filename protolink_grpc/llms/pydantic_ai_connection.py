@@ -1,13 +1,11 @@
-"""One model of one provider, connected: pydantic-ai's model over an HTTP client of our own. Loaded with the first call of a model.
+"""The connection to one model: pydantic-ai's model with an HTTP client of this package. Loaded with the first call of a model.
 
-Retries are switched off everywhere below: whoever calls a model decides about them.
+All retries of the SDKs are turned off, because `model_call` retries.
 """
 
-import ssl
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from typing import assert_never
 
 import httpx2
@@ -16,21 +14,21 @@ from pydantic_ai.models import Model, StreamedResponse
 from protolink_grpc.llms.providers import Provider
 
 TIMEOUT = httpx2.Timeout(600.0, connect=5.0)
-"""Between two pieces of an answer. A model may think for minutes before the first; the bound of a whole call is the caller's."""
+"""The timeout between two pieces of an answer: a model may take minutes before the first. The caller limits the whole call."""
 
 LIMITS = httpx2.Limits(max_connections=1000, max_keepalive_connections=100)
 
 NO_KEY = "none"
-"""What servers that need no key get."""
+"""The API key for servers that need none."""
 
 
-_heard: ContextVar[list[httpx2.Response] | None] = ContextVar("heard", default=None)
-"""Where responses are noted that begin in this context."""
+_responses: ContextVar[list[httpx2.Response] | None] = ContextVar("responses", default=None)
+"""Collects the responses that start in this context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """A model and the client that it speaks through, of one event loop."""
+    """A model and its HTTP client, for one event loop."""
 
     model: Model
     http: httpx2.AsyncClient
@@ -38,25 +36,27 @@ class Connection:
     async def open(
         self, stack: AsyncExitStack, stream: AbstractAsyncContextManager[StreamedResponse]
     ) -> StreamedResponse:
-        """Begin an answer that ends with `stack`: whatever is not read by then is given up, and its connection closed.
+        """Open an answer. When `stack` closes, its HTTP responses are closed, also if they were not read to the end.
 
-        The SDKs alone do not do that: google-genai leaves what it reads from to the garbage collector.
+        The SDKs do not guarantee this: google-genai leaves its response to the garbage collector.
         """
         responses: list[httpx2.Response] = []
-        stack.push_async_callback(_hang_up, responses)
-        token = _heard.set(responses)
+        stack.push_async_callback(_close_responses, responses)
+        token = _responses.set(responses)
         try:
             return await stack.enter_async_context(stream)
         finally:
-            _heard.reset(token)
+            _responses.reset(token)
 
 
 def connect(provider: Provider, model: str, base_url: str | None, key: str) -> Connection:
-    """Make the clients. Imports SDKs, which takes up to seconds, and reads certificates: call it on a thread. No network."""
-    # Given none, the SDKs would look for a key in the environment, and send it to whatever server this is.
+    """Create the clients without network access. Importing the SDKs takes up to seconds: call this in a thread."""
+    # Without a key the SDKs would take one from the environment and send it to any server.
     key = key or NO_KEY
-    # Without redirects: they would take the key to another host.
-    http = httpx2.AsyncClient(timeout=TIMEOUT, limits=LIMITS, follow_redirects=False, event_hooks={"response": [_note]})
+    # No redirects: they would send the key to another host.
+    http = httpx2.AsyncClient(
+        timeout=TIMEOUT, limits=LIMITS, follow_redirects=False, event_hooks={"response": [_collect_response]}
+    )
     match provider.dialect:
         case "openai":
             return Connection(_openai(provider, model, base_url, key, http), http)
@@ -68,21 +68,15 @@ def connect(provider: Provider, model: str, base_url: str | None, key: str) -> C
             assert_never(provider.dialect)
 
 
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The certificates that clients trust, read once: it takes longer than everything else about a client."""
-    return httpx2.create_ssl_context()
-
-
-async def _hang_up(responses: list[httpx2.Response]) -> None:
+async def _close_responses(responses: list[httpx2.Response]) -> None:
     for response in responses:
         await response.aclose()
 
 
-async def _note(response: httpx2.Response) -> None:
-    heard = _heard.get()
-    if heard is not None:
-        heard.append(response)
+async def _collect_response(response: httpx2.Response) -> None:
+    collected = _responses.get()
+    if collected is not None:
+        collected.append(response)
 
 
 def _openai(provider: Provider, model: str, base_url: str | None, key: str, http: httpx2.AsyncClient) -> Model:
@@ -103,7 +97,7 @@ def _openai(provider: Provider, model: str, base_url: str | None, key: str, http
         return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=client), profile=profile)
     # The SDK takes these two from the environment for every host.
     client.organization = client.project = None
-    # Servers that copy the API know the older name of the bound, and not all of them the newer.
+    # Compatible servers know the older name of this setting, and not all know the newer one.
     profile["openai_chat_supports_max_completion_tokens"] = False
     match provider.name:
         case "deepseek":
@@ -130,5 +124,5 @@ def _google(model: str, base_url: str | None, key: str, http: httpx2.AsyncClient
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
-    # Retries are off in this SDK unless they are asked for.
+    # Retries are off by default in this SDK.
     return GoogleModel(model, provider=GoogleProvider(api_key=key, base_url=base_url, http_client=http))

@@ -1,7 +1,7 @@
-"""What pydantic-ai and the providers' SDKs raise -> our errors. Loaded with the first call of a model, for it imports pydantic-ai.
+"""Converts errors of pydantic-ai and the providers' SDKs to errors of this package. Imported with the first call of a model.
 
-A message of ours is shown to callers and kept in logs. It names the server, says what happened, what the provider said, shortened,
-and what to do about it; never a key or a header.
+Callers and logs get the messages. A message contains the server, the problem, the provider's message (shortened) and a hint, but
+never a key or a header.
 """
 
 import socket
@@ -25,7 +25,7 @@ from protolink_grpc.llms.providers import Provider
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 
 TEXT_CHARS = 300
-"""Bound of what is quoted from a provider."""
+"""Maximum length of a quoted message of a provider."""
 
 _REDIRECT, _CLIENT_ERROR = 300, 400
 _TOO_LARGE = (400, 413, 422)
@@ -40,15 +40,15 @@ _TOO_LONG = (
     "prompt is too long",
     "too many tokens",
 )
-"""How servers that have no code for it say that a prompt does not fit."""
+"""Texts of servers without an error code for a prompt that is too long."""
 
-Known = (exceptions.AgentRunError, exceptions.UserError, httpx2.HTTPError, httpx2.StreamError, ValueError)
-"""Everything that a call raises for reasons outside of this process; ValueError is an answer that could not be decoded."""
+KNOWN_ERRORS = (exceptions.AgentRunError, exceptions.UserError, httpx2.HTTPError, httpx2.StreamError, ValueError)
+"""All errors of a call with an external cause. ValueError means an answer that could not be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a failure is about: a model, where it is served, and the key that no text may contain."""
+    """The model and server of a failed call, and the key that no text may contain."""
 
     provider: Provider
     model: str
@@ -56,7 +56,7 @@ class Endpoint:
     key: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The URL without credentials and query."""
         parts = urlsplit(self.url)
         return _clean(f"{self.server}{parts.path.rstrip('/')}", self.key)
@@ -70,12 +70,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What some of their errors are to our callers.
+    """The conversion of some error types.
 
     Args:
-        sentence: What happened; `{provider}`, `{model}`, `{url}` and `{server}` are filled in.
-        advice: What to do about it; `{variable}` is where the key is looked up.
-        quoted: The provider's own sentence is added.
+        theirs: Error types of pydantic-ai and the SDKs.
+        ours: The error type of this package.
+        sentence: The problem; `{provider}`, `{model}`, `{url}` and `{server}` are filled in.
+        advice: A hint; `{variable}` is replaced by the environment variable of the key.
+        quoted: Whether the provider's message is added.
     """
 
     theirs: tuple[type[Exception], ...]
@@ -116,7 +118,7 @@ _ROWS = (
         quoted=False,
     ),
     _BROKEN,
-    # Not quoted: providers repeat the key, or half of it, in what they say about it.
+    # Not quoted: providers repeat the key, or a part of it, in this message.
     _Row(
         (exceptions.ModelAuthenticationError,),
         ModelError,
@@ -168,24 +170,24 @@ _UNREADABLE = _Row(
 )
 
 
-def failure(error: Exception, at: Endpoint) -> ProtolinkError:
-    """What a failed call means to the caller: ModelUnavailableError, ModelTimeoutError, ContextLimitError or ModelError."""
-    facts, said = _facts(error, at), _said(error, at.key)
-    if _does_not_fit(error, said):
-        about = f" ({said})" if said else ""
+def to_model_error(error: Exception, at: Endpoint) -> ProtolinkError:
+    """Convert an error of a call to ModelUnavailableError, ModelTimeoutError, ContextLimitError or ModelError."""
+    metadata, quoted = _error_metadata(error, at), _provider_message(error, at.key)
+    if _is_context_limit(error, quoted):
+        about = f" ({quoted})" if quoted else ""
         text = f"the prompt does not fit into the context window of the model '{at.model}' of {at.provider.name}{about}"
-        return ContextLimitError(f"{text}; shorten the conversation, or use a model with a larger window", **facts)
-    row = _row(error, at)
+        return ContextLimitError(f"{text}; shorten the conversation, or use a model with a larger window", **metadata)
+    row = _find_row(error, at)
     details = [cause] if (cause := _cause(error)) and not row.quoted else []
-    if status := facts.get("status"):
+    if status := metadata.get("status"):
         details.append(f"HTTP {status}")
-    if said and row.quoted:
-        details.append(said)
+    if quoted and row.quoted:
+        details.append(quoted)
     variables = at.provider.key_variables
     names = {
         "provider": at.provider.name,
         "model": at.model,
-        "url": at.shown,
+        "url": at.display_url,
         "server": at.server,
         "variable": f" or {variables[0]}" if variables else "",
     }
@@ -194,10 +196,10 @@ def failure(error: Exception, at: Endpoint) -> ProtolinkError:
     advice = row.advice.format(**names)
     if retry_after_s and advice:
         advice = f"it asks to wait {retry_after_s:g} s; {advice}"
-    return row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **facts)
+    return row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **metadata)
 
 
-def _row(error: Exception, at: Endpoint) -> _Row:
+def _find_row(error: Exception, at: Endpoint) -> _Row:
     status = _status(error)
     if status in (_REQUEST_TIMEOUT, _TOO_EARLY):
         return _NOT_READY
@@ -209,7 +211,7 @@ def _row(error: Exception, at: Endpoint) -> _Row:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and everything that led to it, latest first."""
+    """The error and its causes, latest first."""
     each: BaseException | None = error
     for _ in range(_MAX_CAUSES):
         if each is None:
@@ -228,7 +230,7 @@ _CAUSES: tuple[tuple[type[BaseException], str], ...] = (
     (BrokenPipeError, "connection reset"),
     (httpx2.RemoteProtocolError, "connection closed"),
 )
-"""What broke a connection, first match first. Texts of the operating system are not quoted: they differ between systems."""
+"""Causes of a failed connection; the first match is used. Texts of the operating system are not quoted: they differ."""
 
 _MAX_CAUSES = 10
 
@@ -238,15 +240,15 @@ def _cause(error: Exception) -> str:
     return next((text for kind, text in _CAUSES if any(isinstance(each, kind) for each in chain)), "")
 
 
-def _does_not_fit(error: Exception, said: str) -> bool:
+def _is_context_limit(error: Exception, quoted: str) -> bool:
     if isinstance(error, exceptions.ModelContextWindowExceededError):
         return True
     rejected = isinstance(error, exceptions.ModelRequestRejectedError) or _status(error) in _TOO_LARGE
-    return rejected and any(words in said.lower() for words in _TOO_LONG)
+    return rejected and any(words in quoted.lower() for words in _TOO_LONG)
 
 
 def _status(error: Exception) -> int:
-    """The HTTP status, 0 where there is none. A redirect has no error of its own: the SDK's error below has its status."""
+    """The HTTP status, or 0. pydantic-ai has no error for a redirect; its status is in the SDK's error."""
     for each in (error, error.__cause__):
         status = getattr(each, "status_code", None) or getattr(each, "code", None)
         if isinstance(status, int):
@@ -254,31 +256,31 @@ def _status(error: Exception) -> int:
     return 0
 
 
-def _facts(error: Exception, at: Endpoint) -> dict[str, str]:
-    facts = {"provider": at.provider.name, "model": at.model, "url": at.shown}
+def _error_metadata(error: Exception, at: Endpoint) -> dict[str, str]:
+    metadata = {"provider": at.provider.name, "model": at.model, "url": at.display_url}
     if status := _status(error):
-        facts["status"] = str(status)
+        metadata["status"] = str(status)
     if code := getattr(error, "provider_error_code", None) or getattr(error, "provider_error_type", None):
-        facts["code"] = _clean(str(code), at.key)
-    return facts
+        metadata["code"] = _clean(str(code), at.key)
+    return metadata
 
 
-def _said(error: Exception, key: str) -> str:
-    """The provider's own sentence, in one line, without the key."""
-    text = str(error) if isinstance(error, exceptions.UserError) else _message_in(getattr(error, "body", None))
+def _provider_message(error: Exception, key: str) -> str:
+    """The provider's message, on one line, without the key."""
+    text = str(error) if isinstance(error, exceptions.UserError) else _find_message(getattr(error, "body", None))
     return _clean(text, key)
 
 
 def _clean(text: str, key: str) -> str:
-    """Text of others on one line, printable, shortened, without the key and whatever else looks like one."""
+    """Reduce an external text to one printable, bounded line without the key and anything that looks like one."""
     if key:
         text = text.replace(key, "***")
     text = DEFAULT_REDACTION_POLICY.redact_text(text)
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:TEXT_CHARS]
 
 
-def _message_in(body: Any) -> str:
-    """The sentence in an error body: `{"error": {"message"}}`, `{"message"}` or `{"error": "..."}`."""
+def _find_message(body: Any) -> str:
+    """The message in an error body: `{"error": {"message"}}`, `{"message"}` or `{"error": "..."}`."""
     while isinstance(body, dict):
         body = body.get("error") or body.get("message")
     return body if isinstance(body, str) else ""

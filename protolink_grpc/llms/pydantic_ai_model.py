@@ -1,6 +1,7 @@
-"""PydanticAILLM: every provider of the table through pydantic-ai's model layer. Calls, errors and clients are its neighbours'.
+"""PydanticAILLM: the providers of `providers.PROVIDERS`, called with pydantic-ai's model layer.
 
-pydantic-ai and the providers' SDKs are optional and slow to import: they are loaded with the first call, on a thread.
+pydantic-ai and the providers' SDKs are optional and slow to import, so the modules that need them are imported with the first call,
+in a thread.
 """
 
 import asyncio
@@ -20,26 +21,26 @@ _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "goog
 
 
 @dataclass(slots=True)
-class _Place:
-    """What belongs to one event loop: an HTTP client is of no use on another."""
+class _LoopConnection:
+    """The connection of one event loop: HTTP clients cannot be shared between loops."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    connection: Any = None  # a pydantic_ai_connection.Connection, whose module is not imported here
+    connection: Any = None  # a pydantic_ai_connection.Connection; its module is imported later
 
 
 class PydanticAILLM(LLM):
-    """A model of a provider in `providers.PROVIDERS`. Usually made by `create_llm`.
+    """A model of a provider in `providers.PROVIDERS`. Usually created with `create_llm`.
 
     Args:
-        key: The provider's key; empty where its servers need none.
-        temperature: For requests that name none.
-        max_output_tokens: For requests that name none.
-        timeout_s: Bound of a call in seconds for requests that name none; None means none.
-        native_tools: False for a model without native tool calls: it is told how to write actions as JSON.
-        options: Further settings of pydantic-ai's `ModelSettings`, for instance `{"seed": 1}`, sent as they are.
+        key: The provider's API key; empty if its servers need none.
+        temperature: Default for requests without one.
+        max_output_tokens: Default for requests without one.
+        timeout_s: Default timeout of a call in seconds; None means no timeout.
+        native_tools: False for a model without native tool calls: its prompt describes how to write actions as JSON.
+        options: Further settings of pydantic-ai's `ModelSettings`, for example `{"seed": 1}`, passed unchanged.
 
     Raises:
-        ModelError: The extra that the provider needs is not installed.
+        ModelError: The provider's extra is not installed.
     """
 
     def __init__(
@@ -64,15 +65,15 @@ class PydanticAILLM(LLM):
         self._max_output_tokens = max_output_tokens
         self._timeout_s = timeout_s
         self._options = dict(options or {})
-        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
-        _require(provider)
+        self._connections: dict[asyncio.AbstractEventLoop, _LoopConnection] = {}
+        _require_packages(provider)
 
     def __repr__(self) -> str:
         return f"PydanticAILLM({self.provider!r}, {self.model!r}, base_url={self.base_url!r})"
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
-        """As `llms.port.LanguageModel.generate`. Closing the iterator, or canceling who waits for it, closes the connection."""
-        connection = await self._connected()
+        """As `llms.port.LanguageModel.generate`. Closing the iterator or canceling its task closes the connection."""
+        connection = await self._get_connection()
         from protolink_grpc.llms import pydantic_ai_errors as errors
         from protolink_grpc.llms.pydantic_ai_answer import answer
 
@@ -89,22 +90,22 @@ class PydanticAILLM(LLM):
                 f"no answer from {self.provider} at {at.server} {within}; allow more time, or use a faster model",
                 provider=self.provider,
                 model=self.model,
-                url=at.shown,
+                url=at.display_url,
             )
         except ProtolinkError:
             raise
-        except errors.Known as error:
-            failed = errors.failure(error, self._endpoint(connection))
+        except errors.KNOWN_ERRORS as error:
+            failed = errors.to_model_error(error, self._endpoint(connection))
         else:
             return
-        # Outside of the handlers: what the SDKs raise holds requests, headers and keys, and must not hang on to our error.
+        # Raised outside of the handlers: errors of SDKs contain requests, headers and keys, and must not become its context.
         raise failed
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a later call opens new ones."""
-        place = self._places.pop(asyncio.get_running_loop(), None)
-        if place is not None and place.connection is not None:
-            await place.connection.http.aclose()
+        entry = self._connections.pop(asyncio.get_running_loop(), None)
+        if entry is not None and entry.connection is not None:
+            await entry.connection.http.aclose()
 
     def _endpoint(self, connection: Any) -> Any:
         from protolink_grpc.llms.pydantic_ai_errors import Endpoint
@@ -121,29 +122,29 @@ class PydanticAILLM(LLM):
             settings["max_tokens"] = bound
         return settings
 
-    async def _connected(self) -> Any:
+    async def _get_connection(self) -> Any:
         loop = asyncio.get_running_loop()
-        place = self._places.get(loop)
-        if place is None:
-            for other in [each for each in self._places if each.is_closed()]:
-                self._places.pop(other, None)
-            place = self._places.setdefault(loop, _Place())
-        if place.connection is None:
-            async with place.lock:
-                if place.connection is None:
-                    place.connection = await asyncio.to_thread(self._connect)
-        return place.connection
+        entry = self._connections.get(loop)
+        if entry is None:
+            for other in [each for each in self._connections if each.is_closed()]:
+                self._connections.pop(other, None)
+            entry = self._connections.setdefault(loop, _LoopConnection())
+        if entry.connection is None:
+            async with entry.lock:
+                if entry.connection is None:
+                    entry.connection = await asyncio.to_thread(self._connect)
+        return entry.connection
 
     def _connect(self) -> Any:
         # `generate` imports these too, but on the event loop.
-        for neighbour in ("pydantic_ai_answer", "pydantic_ai_errors"):
-            import_module(f"protolink_grpc.llms.{neighbour}")
+        for module in ("pydantic_ai_answer", "pydantic_ai_errors"):
+            import_module(f"protolink_grpc.llms.{module}")
         from protolink_grpc.llms.pydantic_ai_connection import connect
 
         return connect(self._row, self.model, self.base_url, self._key)
 
 
-def _require(provider: Provider) -> None:
+def _require_packages(provider: Provider) -> None:
     for package in ("pydantic_ai", _SDKS[provider.dialect]):
         try:
             found = find_spec(package) is not None

@@ -1,7 +1,7 @@
-"""A ModelRequest in pydantic-ai's values. Loaded with the first call of a model, for it imports pydantic-ai. Nothing is sent here.
+"""Converts a ModelRequest to pydantic-ai's types. Imported with the first call of a model, because it imports pydantic-ai.
 
-The author's instructions are the only system prompt. What users say is a user's part, and what tools say is a tool's return.
-User messages that follow each other become one: chat templates of local servers want the roles to alternate.
+Only the author's instructions are the system prompt. User messages become user parts, and results of tools become tool returns.
+Consecutive user messages are joined, because chat templates of local servers require alternating roles.
 """
 
 import re
@@ -19,27 +19,27 @@ from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.models.conversation import LLMMessage
 
 NAME_CHARS = 64
-"""Bound of a tool's name that every provider takes."""
+"""The length of a tool's name that every provider accepts."""
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+_INVALID_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 UNREADABLE = "INVALID_JSON"
-"""Key under which arguments that are no JSON object go back to a model: providers take objects only."""
+"""The key for arguments that are not a JSON object, when they are sent back to a model: providers accept only objects."""
 
 
 class WireNames:
-    """Our names of tools and those that every provider takes: letters, digits, `_` and `-`, at most 64. One per request."""
+    """Maps tool names of one request to names that every provider accepts: letters, digits, `_` and `-`, at most 64."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._theirs: dict[str, str] = {}
         self._ours: dict[str, str] = {}
-        # Names that are fine keep themselves, whatever the others become.
-        for name in sorted(set(names), key=lambda name: (_plain(name) != name, name)):
-            wire = _plain(name)
+        # Valid names come first, so that they stay unchanged.
+        for name in sorted(set(names), key=lambda name: (_to_wire(name) != name, name)):
+            wire = _to_wire(name)
             number = 2
             while wire in self._ours:
                 suffix = f"_{number}"
-                wire = _plain(name)[: NAME_CHARS - len(suffix)] + suffix
+                wire = _to_wire(name)[: NAME_CHARS - len(suffix)] + suffix
                 number += 1
             self._theirs[name] = wire
             self._ours[wire] = name
@@ -48,43 +48,43 @@ class WireNames:
         return self._theirs[name]
 
     def ours(self, wire: str) -> str:
-        """The tool that a model means; a name that was never offered is left as it is."""
+        """The tool's own name; an unknown name is returned unchanged."""
         return self._ours.get(wire, wire)
 
 
 def wire_names(request: ModelRequest) -> WireNames:
-    """The names in a request: of the tools offered, and of those called before, which may be gone."""
+    """The names of all tools in a request, including tools of earlier calls that no longer exist."""
     said = (call.get("name") for message in request.messages for call in message.tool_calls)
     answered = (message.tool_name for message in request.messages)
     return WireNames([*(tool.name for tool in request.tools), *(str(name) for name in (*said, *answered) if name)])
 
 
-def conversation(request: ModelRequest, names: WireNames) -> list[theirs.ModelMessage]:
-    """The prompt: what stands between two answers of the model is one request."""
+def to_messages(request: ModelRequest, names: WireNames) -> list[theirs.ModelMessage]:
+    """Convert the messages. All messages between two answers of the model are one request."""
     result: list[theirs.ModelMessage] = []
-    asked: list[theirs.ModelRequestPart] = [theirs.SystemPromptPart(request.system)] if request.system else []
+    parts: list[theirs.ModelRequestPart] = [theirs.SystemPromptPart(request.system)] if request.system else []
     for message in request.messages:
         if message.role != "assistant":
-            _append(asked, _said(message, names))
+            _append_part(parts, _to_request_part(message, names))
             continue
-        if answer := _answered(message, names):
-            if asked:
-                result.append(theirs.ModelRequest(asked))
-                asked = []
+        if answer := _to_response_parts(message, names):
+            if parts:
+                result.append(theirs.ModelRequest(parts))
+                parts = []
             result.append(theirs.ModelResponse(answer))
-    if asked:
-        result.append(theirs.ModelRequest(asked))
+    if parts:
+        result.append(theirs.ModelRequest(parts))
     return result
 
 
-def parameters(tools: Sequence[ToolSpec], schema: dict[str, Any] | None, names: WireNames) -> ModelRequestParameters:
-    """The tools, and the schema of the answer where the provider is to enforce one."""
+def to_parameters(tools: Sequence[ToolSpec], schema: dict[str, Any] | None, names: WireNames) -> ModelRequestParameters:
+    """Convert the tools, and the output schema if the provider enforces one."""
     definitions = [
         ToolDefinition(
             name=names.wire(tool.name),
             description=tool.description or None,
             parameters_json_schema=tool.input_schema or {"type": "object", "properties": {}},
-            # Strict modes take less than JSON Schema, and whoever runs the tool checks its arguments anyhow.
+            # Strict modes support only a part of JSON Schema. The arguments are checked before the tool runs.
             strict=False,
         )
         for tool in tools
@@ -95,25 +95,25 @@ def parameters(tools: Sequence[ToolSpec], schema: dict[str, Any] | None, names: 
     return ModelRequestParameters(function_tools=definitions, output_mode="native", output_object=answer)
 
 
-def _said(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:
+def _to_request_part(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:
     if message.role == "tool" and message.tool_call_id:
         tool = names.wire(message.tool_name) if message.tool_name else "tool"
         return theirs.ToolReturnPart(tool, message.content, message.tool_call_id)
     if message.role == "user":
         return theirs.UserPromptPart(message.content)
-    # A result without a call, or a stray system message, is data.
+    # A result without a call, or an unexpected system message, is data.
     return theirs.UserPromptPart(data_block("message", [{"role": message.role, "content": message.content}]))
 
 
-def _append(asked: list[theirs.ModelRequestPart], part: theirs.ModelRequestPart) -> None:
-    last = asked[-1] if asked else None
+def _append_part(parts: list[theirs.ModelRequestPart], part: theirs.ModelRequestPart) -> None:
+    last = parts[-1] if parts else None
     if isinstance(last, theirs.UserPromptPart) and isinstance(part, theirs.UserPromptPart):
         part = theirs.UserPromptPart(f"{last.content}\n\n{part.content}")
-        asked.pop()
-    asked.append(part)
+        parts.pop()
+    parts.append(part)
 
 
-def _answered(message: LLMMessage, names: WireNames) -> list[theirs.ModelResponsePart]:
+def _to_response_parts(message: LLMMessage, names: WireNames) -> list[theirs.ModelResponsePart]:
     parts: list[theirs.ModelResponsePart] = [theirs.TextPart(message.content)] if message.content else []
     for call in message.tool_calls:
         name, call_id = str(call.get("name") or "tool"), str(call.get("id") or "")
@@ -133,5 +133,5 @@ def _arguments(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {UNREADABLE: value}
 
 
-def _plain(name: str) -> str:
-    return _FOREIGN.sub("_", name)[:NAME_CHARS]
+def _to_wire(name: str) -> str:
+    return _INVALID_CHARS.sub("_", name)[:NAME_CHARS]

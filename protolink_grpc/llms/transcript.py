@@ -1,8 +1,8 @@
-"""The conversation of one inference, twice: as the model reads it, and as it is kept for later turns. Nothing here is decided.
+"""The conversation of one inference in two forms: the prompt for the model, and the turn that is stored for later turns.
 
-What is kept has one form, whatever the model: calls as `tool_calls`, their results in the role `tool`. A model without native
-tool calls reads the same as the JSON of its contract, and results as data blocks in the role of the user. Neither form ever gives
-the words of a caller, a tool or a peer the role of the system, and none of these words can imitate the marks of a data block.
+The stored form is the same for all models: calls are `tool_calls`, and results have the role `tool`. In the prompt of a model
+without native tool calls, calls are JSON of its contract, and results are data blocks in the user role. In both forms, text of
+callers, tools and peers never has the system role and cannot contain the marks of a data block.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
 
 RUNTIME_KEY = "runtime"
-"""In the metadata of messages that the loop writes in the user's role: `data`, `observation`, `correction` or `note`."""
+"""Metadata key of messages that the loop writes in the user role: `data`, `observation`, `correction` or `note`."""
 
 _MAX_REPEATED_CHARS = 4000
-"""How much of an answer that could not be read the model sees again; a model that ran away must not fill its own prompt."""
+"""The length to which an invalid answer is cut when it is sent back to the model, so that long answers do not fill the prompt."""
 
 
 class Transcript:
-    """Grows with the inference; each message is rendered once.
+    """Collects the messages of an inference. Each message is rendered once.
 
     Args:
-        history: The conversation before; its system messages are left out, for instructions travel apart from it.
-        data: Data blocks that go before the question; not kept.
+        history: The conversation before. System messages are left out, because instructions are passed separately.
+        data: Data blocks before the query; not stored.
     """
 
     __slots__ = ("_meter", "_native", "prompt", "turn")
@@ -39,78 +39,78 @@ class Transcript:
     ) -> None:
         self._native = native
         self._meter = meter
-        asked = LLMMessage("user", query)
-        self.turn = [asked]
+        query_message = LLMMessage("user", query)
+        self.turn = [query_message]
         before = [message for message in history if message.role != "system"]
-        self.prompt = [self._shown(message) for message in before]
+        self.prompt = [self._render(message) for message in before]
         if data:
             self.prompt.append(LLMMessage("user", data, metadata={RUNTIME_KEY: "data"}))
-        self.prompt.append(self._shown(asked))
+        self.prompt.append(self._render(query_message))
 
-    def asked(self, calls: Sequence[ModelToolCall], thought: str) -> None:
-        """The model wants these."""
-        wanted = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in calls]
-        self._keep(LLMMessage("assistant", thought, tool_calls=wanted))
+    def add_calls(self, calls: Sequence[ModelToolCall], thought: str) -> None:
+        """Add an answer of the model that requests calls."""
+        tool_calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in calls]
+        self._store(LLMMessage("assistant", thought, tool_calls=tool_calls))
 
-    def observed(self, call: ModelToolCall, observation: Observation) -> str:
-        """What came of one of them; the text that is kept."""
+    def add_result(self, call: ModelToolCall, observation: Observation) -> str:
+        """Add the result of a call and return its text."""
         if observation.status == "ok":
             text = to_json(observation.content)
         else:
             text = to_json({"status": observation.status, **(observation.error or {})})
-        self._keep(LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id))
+        self._store(LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id))
         return text
 
-    def corrected(self, said: str, feedback: str) -> None:
-        """The model's answer could not be used; the turn that is kept does not mention it."""
+    def add_correction(self, answer: str, feedback: str) -> None:
+        """Add an invalid answer and the feedback to the prompt. Neither is stored."""
         # Providers refuse an empty message.
-        self._show(LLMMessage("assistant", said[:_MAX_REPEATED_CHARS] or "(no answer)"))
-        # It may quote names and values of others.
-        self._show(self._shown(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"})))
+        self._add_to_prompt(LLMMessage("assistant", answer[:_MAX_REPEATED_CHARS] or "(no answer)"))
+        # The feedback may quote names and values from callers and peers.
+        self._add_to_prompt(self._render(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"})))
 
-    def noted(self, text: str) -> None:
-        """Something that the model should know of how it goes on."""
-        self._show(LLMMessage("user", text, metadata={RUNTIME_KEY: "note"}))
+    def add_note(self, text: str) -> None:
+        """Add a note of the loop to the prompt. It is not stored."""
+        self._add_to_prompt(LLMMessage("user", text, metadata={RUNTIME_KEY: "note"}))
 
-    def finished(self, text: str) -> list[LLMMessage]:
-        """The turn, now that `text` is the answer."""
+    def finish(self, text: str) -> list[LLMMessage]:
+        """Add the final answer and return the turn."""
         self.turn.append(LLMMessage("assistant", text))
         return self.turn
 
-    def _keep(self, message: LLMMessage) -> None:
+    def _store(self, message: LLMMessage) -> None:
         self.turn.append(message)
-        self._show(self._shown(message))
+        self._add_to_prompt(self._render(message))
 
-    def _shown(self, message: LLMMessage) -> LLMMessage:
-        """A message as the model reads it."""
+    def _render(self, message: LLMMessage) -> LLMMessage:
+        """Render a message for the model."""
         if not self._native and message.role != "user":
-            return _contract_form(message)
+            return _render_for_contract(message)
         text = escape_marks(message.content)
         return message if text == message.content else replace(message, content=text)
 
-    def _show(self, message: LLMMessage) -> None:
+    def _add_to_prompt(self, message: LLMMessage) -> None:
         self.prompt.append(message)
         self._meter.add(message)
 
 
-def _contract_form(message: LLMMessage) -> LLMMessage:
-    """A message of a native conversation as a model under the JSON contract reads it."""
+def _render_for_contract(message: LLMMessage) -> LLMMessage:
+    """Render a message for a model under the JSON contract."""
     if message.role == "tool":
-        result = {"tool": message.tool_name, "result": _value(message.content)}
+        result = {"tool": message.tool_name, "result": _parse_or_text(message.content)}
         text = f"Result of your action:\n{data_block('result', [result])}"
         return LLMMessage("user", text, metadata={RUNTIME_KEY: "observation"})
     if not message.tool_calls:
         return LLMMessage("assistant", to_json({"type": "final", "content": message.content}))
-    return LLMMessage("assistant", "\n".join(action_text(_call(each)) for each in message.tool_calls))
+    return LLMMessage("assistant", "\n".join(action_text(_to_call(each)) for each in message.tool_calls))
 
 
-def _call(kept: dict[str, object]) -> ModelToolCall:
-    name, arguments = kept.get("name"), kept.get("arguments")
+def _to_call(stored: dict[str, object]) -> ModelToolCall:
+    name, arguments = stored.get("name"), stored.get("arguments")
     return ModelToolCall(str(name), arguments if isinstance(arguments, dict) else {})
 
 
-def _value(content: str) -> JsonValue:
+def _parse_or_text(content: str) -> JsonValue:
     try:
         return from_json(content)
-    except InvalidArgumentError:  # a tool's message that the application wrote
+    except InvalidArgumentError:  # a tool message that the application wrote itself
         return content

@@ -227,7 +227,7 @@ class RunLoopHost:
     def budget(self) -> BudgetEnforcer:
         return self._run.budget
 
-    def check(self) -> None:
+    def check_canceled(self) -> None:
         self._run.token.raise_if_cancelled()
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:

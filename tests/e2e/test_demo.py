@@ -274,7 +274,7 @@ def test_a_budget_that_is_too_small_is_an_answer_and_not_a_booking(tmp_path: Pat
         ),
         (
             ["--model", "openai-compatible:x"],
-            "argument --model: 'openai-compatible:x': base_url: say where the server is",
+            "argument --model: 'openai-compatible:x': base_url: is required",
         ),
     ],
 )

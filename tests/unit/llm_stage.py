@@ -1,4 +1,4 @@
-"""A stage for inferences: surroundings that remember everything, tools and agents to call, and models that play scripts."""
+"""Test doubles for inferences: a loop host that records all calls, tools and agents, and scripted models."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ Act = Callable[[ActionCall], Outcome]
 
 @dataclass
 class Stage:
-    """LoopHost without a runtime: what is reported is a list, what is done is a function."""
+    """A LoopHost without a runtime: it collects reports in a list and runs actions with a function."""
 
     act_with: Act = lambda call: Observation("ok", f"did {call.name}")
     budget: BudgetEnforcer = field(default_factory=lambda: BudgetEnforcer(RunBudget(max_steps=30)))
@@ -72,7 +72,7 @@ class Stage:
     answers: dict[str, LlmCallCompleted] = field(default_factory=dict)
     canceled: bool = False
 
-    def check(self) -> None:
+    def check_canceled(self) -> None:
         if self.canceled:
             raise asyncio.CancelledError
 

@@ -1,4 +1,4 @@
-"""Answers read as actions, whole and while they are being written."""
+"""Parsing of complete and streamed answers."""
 
 import contextlib
 import json
@@ -13,10 +13,10 @@ from protolink_grpc.llms.answers import (
     AGENT_TOOL,
     DELEGATE_TOOL,
     ActionParseError,
-    Calls,
-    Final,
+    FinalAnswer,
+    RequestedActions,
     action_text,
-    json_in,
+    parse_json,
     read_action,
     read_native,
 )
@@ -30,13 +30,13 @@ ASK = ModelToolCall(DELEGATE_TOOL, {"agent": "hotel", "prompt": "book"}, "c")
 AGENT = ModelToolCall(AGENT_TOOL, {"agent": "hotel", "tool": "book", "args": {"n": 1}}, "c")
 
 
-def read(text: str) -> Final | Calls:
+def read(text: str) -> FinalAnswer | RequestedActions:
     return read_action(text, "c", ("weather",), ("hotel",))
 
 
 def call_in(text: str) -> ModelToolCall:
     found = read(text)
-    assert isinstance(found, Calls)
+    assert isinstance(found, RequestedActions)
     return found.calls[0]
 
 
@@ -70,22 +70,22 @@ def test_an_action_of_the_contract_is_read(text: str, call: ModelToolCall) -> No
         "weather( city = 'Rome' )",
     ],
 )
-def test_a_repair_does_not_change_what_is_meant(text: str) -> None:
+def test_common_mistakes_are_repaired_to_the_same_call(text: str) -> None:
     assert call_in(text) == WEATHER
 
 
-def test_a_missing_agent_is_the_only_one_there_is() -> None:
+def test_a_missing_agent_is_filled_in_if_there_is_only_one() -> None:
     assert call_in('{"type":"agent_call","prompt":"book"}') == ASK
     with pytest.raises(ActionParseError, match="agent: required"):
         read_action('{"type":"agent_call","prompt":"book"}', "c", (), ("hotel", "weather"))
 
 
-def test_an_object_that_is_no_action_is_the_answer() -> None:
-    assert read('{"city": "Rome", "days": 3}') == Final({"city": "Rome", "days": 3})
+def test_an_object_that_is_not_an_action_is_the_final_answer() -> None:
+    assert read('{"city": "Rome", "days": 3}') == FinalAnswer({"city": "Rome", "days": 3})
 
 
-def test_line_ends_in_strings_are_read_as_they_are_written() -> None:
-    assert read('{"type":"final","content":"one\ntwo"}') == Final("one\ntwo")
+def test_unescaped_line_ends_in_strings_are_accepted() -> None:
+    assert read('{"type":"final","content":"one\ntwo"}') == FinalAnswer("one\ntwo")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_line_ends_in_strings_are_read_as_they_are_written() -> None:
         ("<think>for ever", "No JSON object"),
     ],
 )
-def test_feedback_names_what_is_wrong(text: str, field: str) -> None:
+def test_feedback_names_the_problem(text: str, field: str) -> None:
     with pytest.raises(ActionParseError) as caught:
         read(text)
     assert field in caught.value.feedback
@@ -123,20 +123,22 @@ def test_native_calls_keep_their_order_and_raw_arguments() -> None:
         tool_calls=(ToolCall("weather", {"city": "Rome"}, "c"), ToolCall("weather", {}, "d")),
         metrics={"raw_arguments": {"d": "{city"}},
     )
-    assert read_native(completed) == Calls((WEATHER, ModelToolCall("weather", {}, "d", "{city")), "let me see")
+    assert read_native(completed) == RequestedActions(
+        (WEATHER, ModelToolCall("weather", {}, "d", "{city")), "let me see"
+    )
 
 
-def test_native_text_is_final_and_an_empty_answer_is_none() -> None:
-    assert read_native(LlmCallCompleted("k/1", text='{"type":"x"}')) == Final('{"type":"x"}')
+def test_native_text_is_final_and_an_empty_answer_is_an_error() -> None:
+    assert read_native(LlmCallCompleted("k/1", text='{"type":"x"}')) == FinalAnswer('{"type":"x"}')
     with pytest.raises(ActionParseError):
         read_native(LlmCallCompleted("k/1", text=" \n"))
 
 
-def test_json_in_forgives_fences_and_commas_only() -> None:
-    assert json_in("```json\n[1, 2,]\n```") == [1, 2]
-    assert json_in("null") is None
+def test_parse_json_accepts_code_fences_and_trailing_commas_only() -> None:
+    assert parse_json("```json\n[1, 2,]\n```") == [1, 2]
+    assert parse_json("null") is None
     with pytest.raises(ActionParseError):
-        json_in("it is 3")
+        parse_json("it is 3")
 
 
 names = st.text("abcxyz_", min_size=1, max_size=8)
@@ -182,15 +184,15 @@ hostile = st.text() | st.lists(pieces, max_size=30).map("".join) | values.map(js
 @example(",\t" * 50_000)
 @example('{"' * 50_000)
 @example("{}" * 20_000)
-def test_nothing_that_a_model_writes_breaks_the_reader(text: str) -> None:
-    for reader in (read, json_in):
+def test_no_text_raises_another_error_than_action_parse_error(text: str) -> None:
+    for reader in (read, parse_json):
         with contextlib.suppress(ActionParseError):
             reader(text)
     FinalText().feed(text)
 
 
 @pytest.mark.parametrize("unit", ["{", "}", '"', '\\"', "[{", ",   ", "{'", '{"a":', "<think>", "```", "a(b='"])
-def test_reading_takes_time_that_grows_with_the_length_only(unit: str) -> None:
+def test_parsing_time_is_linear_in_the_length(unit: str) -> None:
     text = unit * (400_000 // len(unit))
     started = time.process_time()
     with pytest.raises(ActionParseError):
@@ -211,7 +213,7 @@ def shown(text: str, cuts: list[int]) -> str:
     st.booleans(),
     st.sampled_from(["", "```json\n", "<think>a{</think> "]),
 )
-def test_the_text_of_a_final_answer_is_shown_whatever_the_pieces(
+def test_the_text_of_a_final_answer_is_streamed_for_all_splits_into_pieces(
     content: str, cuts: list[int], escape: bool, lead: str
 ) -> None:
     text = lead + json.dumps({"type": "final", "thought": 'so "it" is', "content": content}, ensure_ascii=escape)
@@ -220,11 +222,11 @@ def test_the_text_of_a_final_answer_is_shown_whatever_the_pieces(
 
 @settings(deadline=None)
 @given(hostile, st.lists(st.integers(0, 100)))
-def test_what_is_shown_begins_what_is_read(text: str, cuts: list[int]) -> None:
+def test_streamed_text_is_a_prefix_of_the_parsed_content(text: str, cuts: list[int]) -> None:
     whole: Any = None
     try:
         found = read(text)
-        whole = found.content if isinstance(found, Final) else ""
+        whole = found.content if isinstance(found, FinalAnswer) else ""
     except ActionParseError:
         return
     assert (whole if isinstance(whole, str) else "").startswith(shown(text, cuts))
@@ -239,7 +241,7 @@ def test_what_is_shown_begins_what_is_read(text: str, cuts: list[int]) -> None:
         '{"type":"final","content":{"a":"x"}}',
     ],
 )
-def test_nothing_but_a_final_text_is_shown(text: str) -> None:
+def test_only_the_text_of_final_answers_is_streamed(text: str) -> None:
     assert shown(text, list(range(len(text)))) == ""
 
 

@@ -1,4 +1,4 @@
-"""A model used without an agent: inference, events, conversation, compaction."""
+"""A model without an agent: inference, events, conversation, compaction."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ class Capture:
         return [event for event in self.events if event["type"] == kind]
 
 
-async def test_the_second_event_of_an_inference_brings_its_manifest() -> None:
+async def test_the_second_event_of_an_inference_contains_its_manifest() -> None:
     llm = MockLLM(default_response="done")
     llm.configure_metrics(LLMModelProfile(context_window=8192))
     capture = Capture()
@@ -77,12 +77,12 @@ async def test_functions_and_tools_are_called_with_checked_arguments(native: boo
     assert [event["result"] for event in capture.of("tool_result")] == ["sunny in Rome", "sunny in Oslo"]
 
 
-async def test_a_tool_under_a_name_that_is_not_its_own_is_refused() -> None:
+async def test_a_tool_under_another_name_than_its_own_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match=r"tools\.sky"):
         await MockLLM().infer("q", {"sky": Tool.from_callable(weather)})
 
 
-async def test_a_tool_that_breaks_is_told_to_the_model() -> None:
+async def test_the_model_gets_the_error_of_a_failed_tool() -> None:
     llm = ScriptedLLM([tool("broken"), "sorry"])
     capture = Capture()
     assert await llm.infer("q", {"broken": broken}, event_callback=capture) == "sorry"
@@ -116,7 +116,7 @@ async def test_pieces_of_the_answer_come_before_its_end_and_in_order() -> None:
     assert capture.types[-2:] == ["llm_call_completed", "llm_final"]
 
 
-async def test_what_a_callback_raises_reaches_the_caller() -> None:
+async def test_an_exception_of_a_callback_reaches_the_caller() -> None:
     async def refuse(event: dict[str, Any]) -> None:
         if event["type"] == "llm_chunk":
             raise KeyError("full")
@@ -125,7 +125,7 @@ async def test_what_a_callback_raises_reaches_the_caller() -> None:
         await MockLLM().infer("q", event_callback=refuse, streaming=True)
 
 
-async def test_steps_are_bounded_where_nobody_bounds_them() -> None:
+async def test_steps_have_a_default_limit() -> None:
     counter = iter(range(100))
     llm = ScriptedLLM([tool("count")] * 20)
     capture = Capture()
@@ -151,7 +151,7 @@ async def test_a_canceled_context_ends_the_inference() -> None:
 # The conversation
 
 
-async def test_turns_add_up_and_a_failed_one_leaves_no_trace() -> None:
+async def test_successful_turns_are_added_to_the_history_and_failed_ones_are_not() -> None:
     llm = ScriptedLLM(["one"])
     await llm.infer("first")
     with pytest.raises(BudgetExceededError):
@@ -161,7 +161,7 @@ async def test_turns_add_up_and_a_failed_one_leaves_no_trace() -> None:
     assert [message.content for message in llm.requests[1].messages] == ["first", "one", "third"]
 
 
-async def test_a_history_of_its_own_leaves_that_of_the_model_alone() -> None:
+async def test_a_given_history_is_used_instead_of_the_models_own() -> None:
     llm, history = ScriptedLLM(["one"]), ConversationHistory("Be kind.")
     await llm.infer("first", history=history, instructions="Be brief.")
     assert len(llm.history) == 0
@@ -175,7 +175,7 @@ def filled(llm: MockLLM | ScriptedLLM, turns: int = 10) -> None:
         llm.history.add_user(f"question {number}")
 
 
-async def test_recent_and_tokens_need_no_model() -> None:
+async def test_compaction_by_recent_or_tokens_makes_no_model_call() -> None:
     llm = ScriptedLLM([])
     filled(llm)
     result = await llm.compact_history(max_messages=4)
@@ -198,7 +198,7 @@ async def test_a_summary_is_one_call_that_gets_the_conversation_as_data() -> Non
     assert "They asked ten things." in llm.history.messages[0].content
 
 
-async def test_a_summary_that_fails_changes_nothing() -> None:
+async def test_a_failed_summary_does_not_change_the_history() -> None:
     llm = ScriptedLLM([ModelResponse(" ")])
     filled(llm)
     with pytest.raises(ModelError):
@@ -206,14 +206,14 @@ async def test_a_summary_that_fails_changes_nothing() -> None:
     assert len(llm.history) == 10
 
 
-async def test_nothing_old_enough_needs_no_summary() -> None:
+async def test_a_short_history_is_not_summarized() -> None:
     llm = ScriptedLLM([])
     filled(llm, 3)
     assert not (await llm.compact_history(strategy="summary", preserve_recent=3)).changed
 
 
 class Meanwhile(ScriptedLLM):
-    """Something happens to the conversation while the model writes its summary."""
+    """A model that calls a function while it writes a summary."""
 
     def __init__(self, what: str) -> None:
         super().__init__(["summary"])
@@ -228,21 +228,21 @@ class Meanwhile(ScriptedLLM):
             yield item
 
 
-async def test_what_is_said_during_a_summary_stays() -> None:
+async def test_messages_added_during_a_summary_are_kept() -> None:
     llm = Meanwhile("said")
     filled(llm)
     await llm.compact_history(strategy="summary", preserve_recent=1)
     assert [message.content for message in llm.history][1:] == ["question 9", "news"]
 
 
-async def test_a_reset_during_a_summary_stands() -> None:
+async def test_a_reset_during_a_summary_is_kept() -> None:
     llm = Meanwhile("reset")
     filled(llm)
     assert not (await llm.compact_history(strategy="summary", preserve_recent=1)).changed
     assert [message.content for message in llm.history] == ["new"]
 
 
-def test_sync_waits_for_the_same_verbs() -> None:
+def test_sync_has_blocking_forms_of_the_same_methods() -> None:
     assert MockLLM(default_response="done").sync.infer("q") == "done"
     with pytest.raises(AttributeError, match="sync has no history"):
         _ = MockLLM().sync.history

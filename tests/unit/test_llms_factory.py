@@ -1,4 +1,4 @@
-"""create_llm: names, keys, settings. What a provider answers is in tests/e2e/test_llm_providers.py."""
+"""create_llm: names, keys, settings. tests/e2e/test_llm_providers.py tests the calls of providers."""
 
 import socket
 import tomllib
@@ -37,20 +37,20 @@ def test_a_mock_takes_its_settings():
     assert create_llm("mock:small", native_tools=False).model == "small"
 
 
-def test_a_script_takes_its_steps_and_is_refused_without():
+def test_a_script_requires_steps():
     assert isinstance(create_llm("scripted", steps=["a"]), ScriptedLLM)
     with pytest.raises(InvalidArgumentError, match="steps"):
         create_llm("scripted")
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_every_provider_of_the_table_can_be_made_without_a_network(name: str):
+def test_every_provider_is_created_without_network_access(name: str):
     llm = create_llm(f"{name}:a-model", base_url="http://127.0.0.1:1", api_key="k")
     assert isinstance(llm, PydanticAILLM)
     assert (llm.provider, llm.model, llm.base_url) == (name, "a-model", "http://127.0.0.1:1")
 
 
-def test_every_alias_names_a_row_and_hides_none():
+def test_every_alias_names_a_provider_and_is_not_one_itself():
     assert set(ALIASES.values()) <= set(PROVIDERS)
     assert not set(ALIASES) & set(PROVIDERS)
     assert create_llm("XAI", "grok-4", api_key="k").provider == "grok"
@@ -69,13 +69,13 @@ def test_only_the_first_colon_separates_and_the_model_keeps_its_spelling():
         ("vllm", "http://localhost:8000/v1"),
     ],
 )
-def test_local_servers_need_no_key_and_have_their_usual_place(name: str, url: str):
+def test_local_servers_need_no_key_and_have_default_urls(name: str, url: str):
     llm = create_llm(name, "m")
     assert isinstance(llm, PydanticAILLM)
     assert llm.base_url == url
 
 
-def test_a_server_that_serves_one_model_needs_no_name_of_it():
+def test_a_server_with_a_single_model_needs_no_model_name():
     assert create_llm("llama.cpp").model == "default"
 
 
@@ -89,7 +89,7 @@ def test_a_missing_key_names_the_variable(name: str, monkeypatch: pytest.MonkeyP
     assert create_llm(name, "m").model == "m"
 
 
-def test_a_model_does_not_show_its_key(monkeypatch: pytest.MonkeyPatch):
+def test_the_repr_does_not_contain_the_key(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-hidden")
     llm = create_llm("openai", "m")
     assert "sk-hidden" not in repr(llm) + str(llm)
@@ -101,16 +101,16 @@ def test_a_model_does_not_show_its_key(monkeypatch: pytest.MonkeyPatch):
         (("opneai",), {}, "provider", "did you mean 'openai'"),
         (("",), {}, "provider", "unknown provider"),
         (("openai:",), {}, "provider", "must follow the colon"),
-        (("openai:a", "b"), {}, "model", "say it once"),
+        (("openai:a", "b"), {}, "model", "pass it only once"),
         (("openai",), {"api_key": "k"}, "model", "needs a model"),
-        (("openai-compatible", "m"), {}, "base_url", "where the server is"),
+        (("openai-compatible", "m"), {}, "base_url", "is required"),
         (("ollama", "m"), {"temprature": 1}, "temprature", "did you mean 'temperature'"),
         (("mock",), {"default_respose": "x"}, "default_respose", "did you mean 'default_response'"),
         (("mock",), {"api_key": "k"}, "api_key", "unknown setting of mock"),
         (("ollama", "m"), {"key": "k"}, "key", "unknown setting of ollama"),
     ],
 )
-def test_what_is_wrong_is_named_with_the_nearest_right(
+def test_errors_name_the_invalid_value_and_suggest_the_closest_valid_one(
     arguments: tuple[str, ...], settings: dict[str, Any], field: str, said: str
 ):
     with pytest.raises(InvalidArgumentError, match=said) as caught:
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_named_with_the_nearest_right(
     assert caught.value.field == field
 
 
-def test_what_is_known_about_a_model_is_given_with_it():
+def test_the_metrics_profile_is_set_and_completed():
     llm = create_llm("ollama:small", metrics_profile=LLMModelProfile(context_window=8192))
     assert (llm.profile.context_window, llm.profile.provider, llm.profile.model) == (8192, "ollama", "small")
 

@@ -1,4 +1,4 @@
-"""How many tokens enter a model, who wrote them, and in which role."""
+"""Context manifests: tokens of a prompt by author and role."""
 
 from protolink_grpc.llms.loop_host import InferenceRequest
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
@@ -30,7 +30,7 @@ def test_the_tool_prompt_is_part_of_the_system_and_counts_once() -> None:
     assert manifest.total_estimated_tokens == 14 + 6
 
 
-def test_history_and_the_turn_count_as_history_and_are_told_apart() -> None:
+def test_history_and_turn_count_as_history_and_are_separate_items() -> None:
     counted = meter([LLMMessage("user", "12345")])
     counted.add(LLMMessage("assistant", "123"))
     counted.add(LLMMessage("tool", "12"))
@@ -45,7 +45,7 @@ def test_history_and_the_turn_count_as_history_and_are_told_apart() -> None:
     ]
 
 
-def test_each_item_says_who_wrote_it_and_in_which_role() -> None:
+def test_each_item_names_its_author_and_role() -> None:
     tool, peer = ToolSpec("weather", "How it is"), AgentCard("hotel", "Rooms", "grpc://hotel")
     request = InferenceRequest(
         "k",
@@ -111,4 +111,4 @@ def test_a_manifest_survives_its_json() -> None:
 
 
 def test_a_model_without_a_profile_is_unknown_in_everything() -> None:
-    assert profile_of(object()) == LLMModelProfile()  # type: ignore[arg-type]  # less than the port is enough here
+    assert profile_of(object()) == LLMModelProfile()  # type: ignore[arg-type]  # any object will do here

@@ -1,4 +1,4 @@
-"""MockLLM and ScriptedLLM: rules, scripts, and that the place in a conversation alone decides what a script answers."""
+"""MockLLM and ScriptedLLM: rules, and scripts whose answers depend only on the position in the conversation."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def answer(llm: LanguageModel, *messages: LLMMessage | str) -> ModelRespon
 
 
 def called(response: ModelResponse) -> list[LLMMessage]:
-    """What a loop adds to the conversation after an answer with tool calls."""
+    """The messages that the loop adds after an answer with tool calls."""
     calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in response.tool_calls]
     results = [LLMMessage("tool", "{}", tool_name=call.name, tool_call_id=call.call_id) for call in response.tool_calls]
     return [LLMMessage("assistant", response.text, tool_calls=calls), *results]
@@ -52,21 +52,21 @@ def called(response: ModelResponse) -> list[LLMMessage]:
 # MockLLM
 
 
-async def test_a_mock_without_rules_gives_its_default_answer_in_pieces_and_says_what_it_used():
+async def test_a_mock_without_rules_streams_its_default_answer_with_usage():
     *chunks, response = await items(MockLLM(default_response="x" * 50), asking("hello, you", system="be kind"))
     assert [len(chunk.text) for chunk in chunks if isinstance(chunk, TextChunk)] == [24, 24, 2]
-    # 17 characters asked and 50 answered, at four a token, rounded up.
+    # 17 characters of prompt and 50 of answer, four per token, rounded up.
     assert response == ModelResponse("x" * 50, (), ModelUsage(5, 13), "stop", "mock")
 
 
-async def test_the_first_part_of_a_prompt_that_fits_decides():
+async def test_the_first_matching_key_selects_the_answer():
     llm = MockLLM({"weather": "sunny", "hotel": "booked", "weather in Rome": "never reached"}, default_response="what?")
     assert (await answer(llm, "the weather in Rome")).text == "sunny"
     assert (await answer(llm, "a hotel")).text == "booked"
     assert (await answer(llm, "neither")).text == "what?"
 
 
-async def test_a_rule_looks_at_what_was_said_last_so_that_a_tool_call_is_not_repeated_for_ever():
+async def test_a_rule_matches_only_the_last_text_so_that_tool_calls_are_not_repeated_forever():
     llm = MockLLM({"weather": LOOKUP, "22 degrees": "warm"})
     first = await answer(llm, "the weather")
     assert first.tool_calls == (ModelToolCall("lookup", {"key": "a"}, "call_1_0"),)
@@ -74,7 +74,7 @@ async def test_a_rule_looks_at_what_was_said_last_so_that_a_tool_call_is_not_rep
     assert (await answer(llm, "the weather", *called(first)[:1], LLMMessage("tool", "22 degrees"))).text == "warm"
 
 
-async def test_answers_in_a_row_come_before_the_rules_and_after_the_callback():
+async def test_sequential_responses_come_before_the_rules_and_after_the_callback():
     def callback(prompt: str) -> str | None:
         return "from the callback" if prompt == "call back" else None
 
@@ -102,7 +102,7 @@ async def test_answers_in_a_row_come_before_the_rules_and_after_the_callback():
         ({"type": "tool_call", "tool": "lookup", "args": [1]}, ModelToolCall("lookup", {}, "call_1_0", raw="[1]")),
     ],
 )
-async def test_an_action_is_a_native_call_or_the_json_of_itself(action: dict[str, Any], call: ModelToolCall):
+async def test_an_action_is_a_native_call_or_json_text(action: dict[str, Any], call: ModelToolCall):
     assert (await answer(MockLLM(default_response=action), "go")).tool_calls == (call,)
     contract = await answer(MockLLM(default_response=action, native_tools=False), "go")
     assert (json.loads(contract.text), contract.tool_calls, contract.finish_reason) == (action, (), "stop")
@@ -124,7 +124,7 @@ async def test_a_thought_is_the_text_beside_a_call():
 
 
 @pytest.mark.parametrize("wrong", [{"type": "dance"}, {}, [], [1], 7, None])
-def test_what_is_no_answer_is_refused_when_the_model_is_made(wrong: Any):
+def test_an_invalid_answer_is_refused_when_the_model_is_created(wrong: Any):
     with pytest.raises(InvalidArgumentError):
         MockLLM({"x": wrong})
     with pytest.raises(InvalidArgumentError):
@@ -145,7 +145,7 @@ async def test_a_script_is_played_by_position():
     assert len(set(ids)) == 3
 
 
-async def test_another_object_goes_on_where_the_first_one_stopped():
+async def test_another_object_continues_the_script_at_the_same_position():
     steps: Sequence[Any] = [LOOKUP, LOOKUP | {"tool": "other"}, "done"]
     asked = LLMMessage("user", "go")
     first = await answer(ScriptedLLM(steps), asked)
@@ -160,7 +160,7 @@ async def test_each_turn_plays_the_script_from_its_beginning():
 
 
 @pytest.mark.parametrize("kind", ["observation", "correction", "note"])
-async def test_what_the_loop_says_in_the_users_role_opens_no_turn(kind: str):
+async def test_messages_of_the_loop_in_the_user_role_do_not_start_a_turn(kind: str):
     llm = ScriptedLLM(["{broken", "second"], native_tools=False)
     told = LLMMessage("user", "that was no JSON", metadata={RUNTIME_KEY: kind})
     assert (await answer(llm, "go")).text == "{broken"
@@ -177,20 +177,20 @@ async def test_failures_before_an_answer_are_raised_once_each_in_every_turn():
         assert (await answer(llm, turn)).text == "at last"
 
 
-async def test_a_failure_without_an_answer_after_it_stays():
+async def test_an_error_without_a_following_answer_is_always_raised():
     llm, turn = ScriptedLLM([ModelUnavailableError("gone")]), LLMMessage("user", "a")
     for _ in range(3):
         with pytest.raises(ModelUnavailableError, match="gone"):
             await answer(llm, turn)
 
 
-async def test_a_script_that_is_over_says_so():
+async def test_a_call_after_the_end_of_the_script_is_an_error():
     with pytest.raises(ModelError, match="over after 1 answers") as caught:
         await answer(ScriptedLLM(["only"]), "go", LLMMessage("assistant", "only"))
-    assert type(caught.value) is ModelError  # nothing that is worth another try
+    assert type(caught.value) is ModelError  # not a retryable type
 
 
-async def test_a_step_may_be_computed_from_the_request_also_later():
+async def test_a_step_may_be_a_function_or_coroutine_of_the_request():
     async def later(request: ModelRequest) -> ModelResponse:
         return ModelResponse(f"{len(request.messages)} messages", model="own")
 
@@ -201,7 +201,7 @@ async def test_a_step_may_be_computed_from_the_request_also_later():
         await answer(llm, "shout", LLMMessage("assistant", "SHOUT"), LLMMessage("assistant", "2 messages"))
 
 
-async def test_a_step_that_does_not_come_in_time_is_a_timeout_and_its_own_timeout_stays_its_own():
+async def test_a_slow_step_is_a_model_timeout_and_its_own_timeout_error_is_raised_unchanged():
     async def never(_: ModelRequest) -> str:
         await asyncio.get_running_loop().create_future()
         return ""
@@ -216,7 +216,7 @@ async def test_a_step_that_does_not_come_in_time_is_a_timeout_and_its_own_timeou
     assert not isinstance(caught.value, ModelTimeoutError)
 
 
-async def test_requests_are_kept_as_they_were_when_they_were_asked():
+async def test_recorded_requests_do_not_change_later():
     llm, messages = ScriptedLLM(["one", "two"]), [LLMMessage("user", "go")]
     await items(llm, ModelRequest("be kind", messages))
     messages.append(LLMMessage("assistant", "one"))
@@ -224,7 +224,7 @@ async def test_requests_are_kept_as_they_were_when_they_were_asked():
     assert [[message.content for message in request.messages] for request in llm.requests] == [["go"], ["go", "one"]]
 
 
-async def test_a_text_of_a_script_is_given_as_it_is_even_under_the_json_contract():
+async def test_a_text_of_a_script_is_unchanged_even_under_the_json_contract():
     assert (await answer(ScriptedLLM(["no json"], native_tools=False), "go")).text == "no json"
 
 
@@ -232,7 +232,7 @@ roles = st.sampled_from(["user", "assistant", "tool", "told"])
 
 
 @given(st.lists(roles, max_size=30))
-def test_the_place_is_the_number_of_answers_since_the_user_spoke(said: list[str]):
+def test_the_position_is_the_number_of_answers_since_the_last_user_message(said: list[str]):
     messages = [
         LLMMessage("user", metadata={RUNTIME_KEY: "note"}) if role == "told" else LLMMessage(role) for role in said
     ]
@@ -244,7 +244,7 @@ def test_the_place_is_the_number_of_answers_since_the_user_spoke(said: list[str]
 
 
 @given(st.text(max_size=200), st.booleans())
-def test_chunks_put_together_are_the_text(text: str, native: bool):
+def test_the_chunks_add_up_to_the_text(text: str, native: bool):
     async def check() -> None:
         await answer(MockLLM(default_response=text, native_tools=native), "go")
 

@@ -1,4 +1,4 @@
-"""Calls of a model within an inference: budget, cost, retries, streaming, cancellation."""
+"""Model calls of an inference: budget, cost, retries, streaming, cancellation."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ from protolink_grpc.policy.budget import BudgetEnforcer
 # Budget
 
 
-async def test_steps_are_bounded_by_the_budget_which_says_so() -> None:
+async def test_the_budget_limits_steps_and_its_decision_is_reported() -> None:
     stage = Stage(lambda call: Observation("ok", call.position), BudgetEnforcer(RunBudget(max_steps=2)))
     with pytest.raises(BudgetExceededError):
         await run([tool(city="Rome")] * 9, stage)
@@ -56,7 +56,7 @@ async def test_steps_are_bounded_by_the_budget_which_says_so() -> None:
     assert stage.of(BudgetReported)[-1].decision.limit_name == "max_steps"
 
 
-async def test_a_call_that_the_budget_forbids_is_not_begun() -> None:
+async def test_a_call_that_exceeds_the_budget_is_not_started() -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(max_input_tokens=3)))
     model = ScriptedLLM([final()])
     with pytest.raises(BudgetExceededError):
@@ -66,7 +66,7 @@ async def test_a_call_that_the_budget_forbids_is_not_begun() -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_llm_calls", "max_steps"])
-async def test_warnings_come_before_the_call_that_they_are_about(limit: str) -> None:
+async def test_a_budget_warning_is_reported_before_its_call(limit: str) -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(**{limit: 1})))
     await run([final()], stage)
     assert stage.names[:4] == ["llm_step", "context.prepared", "budget.warning", "llm.call.started"]
@@ -79,7 +79,7 @@ async def test_an_answer_that_is_too_long_is_recorded_before_it_ends_the_run() -
     assert stage.names[-2:] == ["llm.call.completed", "budget.exceeded"]
 
 
-async def test_the_providers_count_takes_the_place_of_the_estimate() -> None:
+async def test_the_providers_token_count_replaces_the_estimate() -> None:
     stage = Stage()
     await run([ModelResponse("x", usage=ModelUsage(1234, 5))], stage)
     assert (stage.budget.usage.input_tokens, stage.budget.usage.output_tokens) == (1234, 5)
@@ -98,7 +98,7 @@ async def test_unknown_usage_stays_unknown_and_the_budget_takes_an_estimate() ->
     assert completed.metrics["estimated_output_tokens"] == stage.budget.usage.output_tokens == 2
 
 
-async def test_the_cost_follows_from_the_profile() -> None:
+async def test_the_cost_is_computed_from_the_profile() -> None:
     stage = Stage()
     model = ScriptedLLM([ModelResponse("x", usage=ModelUsage(1000, 100, {"cached": 3}))])
     model.profile = LLMModelProfile(input_cost_per_million=2.0, output_cost_per_million=10.0, currency="EUR")
@@ -129,13 +129,13 @@ async def test_a_reached_cost_denies_the_next_call_of_the_model() -> None:
     assert stage.budget.usage.costs == (Cost(3000, "EUR"),)
 
 
-async def test_an_answer_that_goes_over_the_cost_is_given_all_the_same() -> None:
+async def test_an_answer_that_exceeds_the_cost_limit_is_still_returned() -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(max_cost=Cost(2999, "EUR"))))
     assert (await infer(priced(ModelResponse("done")), stage)).content == "done"
     assert stage.budget.usage.costs == (Cost(3000, "EUR"),)
 
 
-async def test_an_answer_that_is_too_long_is_paid_for() -> None:
+async def test_an_answer_that_is_too_long_is_charged() -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(max_output_tokens=99)))
     with pytest.raises(BudgetExceededError):
         await infer(priced(ModelResponse("done")), stage)
@@ -155,7 +155,7 @@ async def test_cached_and_reasoning_tokens_are_in_the_event_and_in_the_usage() -
 
 
 @both_modes
-async def test_a_provider_that_recovers_is_asked_again_and_each_time_is_charged(native: bool) -> None:
+async def test_an_unavailable_provider_is_retried_and_each_attempt_is_charged(native: bool) -> None:
     stage = Stage()
     await run([ModelUnavailableError("busy"), ModelTimeoutError("slow"), final("ok")], stage, native=native)
     assert stage.budget.usage.llm_calls == 3
@@ -170,7 +170,7 @@ async def test_a_provider_that_recovers_is_asked_again_and_each_time_is_charged(
     assert all(each.failure.retryable and each.failure.retry_delay_s for each in failed)
 
 
-async def test_an_error_that_no_retry_helps_is_a_failed_call_without_another_attempt() -> None:
+async def test_an_error_that_is_not_retryable_ends_the_call_after_one_attempt() -> None:
     stage = Stage()
     with pytest.raises(ModelError) as raised:
         await run([ModelError("no such model")], stage)
@@ -179,14 +179,14 @@ async def test_an_error_that_no_retry_helps_is_a_failed_call_without_another_att
     assert failed.failure.origin == raised.value.origin == failed.provider
 
 
-async def test_retries_have_an_end() -> None:
+async def test_the_number_of_retries_is_limited() -> None:
     stage = Stage()
     with pytest.raises(ModelUnavailableError):
         await run([ModelUnavailableError("busy")] * 9, stage)
     assert len(stage.of(LlmCallStarted)) == 4
 
 
-async def test_a_refusal_is_not_repeated() -> None:
+async def test_a_refusal_is_not_retried() -> None:
     stage = Stage()
     with pytest.raises(ModelError):
         await run([ModelError("wrong key"), final()], stage)
@@ -194,7 +194,7 @@ async def test_a_refusal_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize(("after", "waits"), [(None, [0.5, 1.0]), (7.5, [7.5, 7.5])])
-async def test_waits_grow_and_respect_the_provider(after: float | None, waits: list[float]) -> None:
+async def test_delays_grow_and_respect_retry_after(after: float | None, waits: list[float]) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -206,14 +206,14 @@ async def test_waits_grow_and_respect_the_provider(after: float | None, waits: l
 
 
 @pytest.mark.parametrize(("after", "seconds"), [(3600.0, None), (30.0, 10.0)])
-async def test_a_wait_that_is_too_long_is_not_begun(after: float, seconds: float | None) -> None:
+async def test_a_call_fails_at_once_if_the_delay_would_be_too_long(after: float, seconds: float | None) -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(max_runtime_seconds=seconds), clock=lambda: 0.0))
     with pytest.raises(ModelUnavailableError):
         await run([ModelUnavailableError("busy", retry_after_s=after), final()], stage)
     assert len(stage.of(LlmCallStarted)) == 1
 
 
-async def test_a_call_that_the_runs_time_ends_ends_by_the_budget_whichever_clock_is_ahead() -> None:
+async def test_a_call_that_exceeds_the_time_of_the_run_ends_with_a_budget_error_for_both_orders_of_clocks() -> None:
     slow = BudgetEnforcer(RunBudget(max_runtime_seconds=0.05), clock=lambda: time.monotonic() * 0.9)
     stage = Stage(budget=slow)
     with pytest.raises(BudgetExceededError) as raised:
@@ -223,7 +223,7 @@ async def test_a_call_that_the_runs_time_ends_ends_by_the_budget_whichever_clock
 
 
 class Streaming:
-    """A model that plays attempts: chunks, then a response or an error."""
+    """A model with one script per attempt: chunks, then a response or an error."""
 
     provider, model = "fake", "fake-1"
 
@@ -245,13 +245,13 @@ class Streaming:
             self.closed += 1
 
 
-async def test_native_text_is_shown_as_it_comes() -> None:
+async def test_native_text_is_streamed_unchanged() -> None:
     stage = Stage()
     await infer(Streaming(["It ", "räins", ModelResponse("It räins")]), stage)
     assert stage.deltas == [("msg/0/1", 0, "It "), ("msg/0/1", 3, "räins")]
 
 
-async def test_of_the_contract_only_the_text_of_a_final_answer_is_shown() -> None:
+async def test_under_the_json_contract_only_the_text_of_a_final_answer_is_streamed() -> None:
     texts = [json.dumps(tool(city="Rome")), json.dumps(final('a "quoted"\nline 🌍'))]
     attempts = [[*text, ModelResponse(text)] for text in texts]
     stage = Stage()
@@ -261,19 +261,19 @@ async def test_of_the_contract_only_the_text_of_a_final_answer_is_shown() -> Non
     assert [offset for _, offset, _ in stage.deltas] == list(range(len(result.content)))
 
 
-async def test_an_attempt_after_shown_text_begins_at_offset_zero_behind_a_new_start() -> None:
+async def test_a_retry_after_streamed_text_starts_again_at_offset_zero() -> None:
     stage = Stage()
     await infer(Streaming(["It r", ModelUnavailableError("cut")], ["No", ModelResponse("No")]), stage)
     assert stage.deltas == [("msg/0/1", 0, "It r"), ("msg/0/1", 0, "No")]
     assert [each.attempt for each in stage.of(LlmCallStarted)] == [1, 2]
 
 
-async def test_an_answer_without_its_end_is_an_error() -> None:
+async def test_an_incomplete_answer_is_an_error() -> None:
     with pytest.raises(ModelError, match="without completing"):
         await infer(Streaming(["It r"]), Stage())
 
 
-async def test_a_model_that_ignores_its_limit_is_ended() -> None:
+async def test_a_model_that_ignores_its_timeout_is_canceled() -> None:
     model = Streaming(*[[asyncio.Event()]] * 4)
     chosen = InferSettings(call_timeout_s=0.001, max_transport_retries=1)
     with pytest.raises(ModelTimeoutError):
@@ -295,13 +295,13 @@ async def test_canceling_closes_the_models_iterator_at_once() -> None:
     assert model.closed == 1
 
 
-async def test_a_run_that_is_canceled_between_two_pieces_closes_the_iterator_too() -> None:
+async def test_canceling_a_run_between_two_pieces_closes_the_iterator_too() -> None:
     model, stage = Streaming(["It ", "rains", ModelResponse("It rains")]), Stage()
 
     def cancel(call_id: str, offset: int, text: str) -> None:
         stage.canceled = True
 
-    stage.delta = cancel  # type: ignore[method-assign]  # one canceled by its first reader
+    stage.delta = cancel  # type: ignore[method-assign]  # cancels with the first delta
     with pytest.raises(asyncio.CancelledError):
         await infer(model, stage)
     assert model.closed == 1
@@ -321,6 +321,6 @@ async def test_a_canceled_run_begins_no_further_step() -> None:
 
 
 @both_modes
-async def test_what_the_surroundings_raise_ends_the_inference(native: bool) -> None:
+async def test_an_exception_of_the_host_ends_the_inference(native: bool) -> None:
     with pytest.raises(ActionDeniedError):
         await run([tool(city="Rome"), final()], Stage(lambda call: ActionDeniedError("no")), native=native)

@@ -1,4 +1,4 @@
-"""LLMModelProfile: what a call cost, and how long a text is."""
+"""LLMModelProfile: costs of calls and token counts."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_a_tokenizer_counts_instead_of_the_estimate_and_stays_out_of_the_json():
         {"output_cost_per_million": math.inf},
     ],
 )
-def test_impossible_facts_are_refused_by_name(wrong: dict[str, float]):
+def test_invalid_facts_are_refused_and_named(wrong: dict[str, float]):
     with pytest.raises(InvalidArgumentError) as caught:
         LLMModelProfile(**wrong)
     assert caught.value.field == next(iter(wrong))

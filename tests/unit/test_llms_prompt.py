@@ -1,4 +1,4 @@
-"""The prompt around a question: who writes in which role."""
+"""The prompt of an inference: sections, roles and data blocks."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,7 @@ def quoted(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_authors_words_come_first_and_everything_is_there() -> None:
+def test_the_instructions_come_first_and_all_sections_are_present() -> None:
     text = prompt(flow_prompt="Next comes the booking.", settings=InferSettings(reasoning_level="low"))
     assert text.startswith("Be kind.")
     for each in (
@@ -71,13 +71,13 @@ def test_a_native_model_gets_neither_tools_nor_contract_in_its_instructions() ->
     assert "guide" in data(native=True)
 
 
-def test_the_contract_offers_only_what_there_is() -> None:
+def test_the_contract_describes_only_possible_actions() -> None:
     assert "agent_call" not in prompt(peers=())
     assert '"tool_call","tool":"<name>"' not in prompt(tools=(), peers=())
     assert '"type":"final"' in prompt(tools=(), peers=())
 
 
-def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
+def test_empty_sections_are_left_out() -> None:
     assert build_prompt(InferenceRequest("k", "q"), native_tools=True).sections == ()
 
 
@@ -94,7 +94,7 @@ def test_an_agent_is_not_offered_to_itself() -> None:
     ]
 
 
-def test_who_answers_no_prompts_is_not_offered_for_questions() -> None:
+def test_an_agent_without_inference_is_not_offered_for_prompts() -> None:
     offered = delegation_tools(replace(REQUEST, peers=(TOOLLESS, HOTEL)))
     assert {each.name: each.input_schema["properties"]["agent"]["enum"] for each in offered} == {
         DELEGATE_TOOL: ["hotel"],
@@ -105,13 +105,13 @@ def test_who_answers_no_prompts_is_not_offered_for_questions() -> None:
 
 @settings(deadline=None)
 @given(st.text())
-def test_what_a_peer_says_of_itself_stays_inside_of_one_json_line(text: str) -> None:
+def test_a_peers_description_stays_within_one_json_line(text: str) -> None:
     peer = AgentCard("peer", text, "grpc://peer", skills=[AgentSkill("do", text)])
     plain = AgentCard("peer", "", "grpc://peer", skills=[AgentSkill("do", "")])
     try:
         text.encode()
     except UnicodeEncodeError:
-        return  # no card can carry it
+        return  # not a valid card
     told = data(peers=(peer,), tools=())
     assert len(told.split("\n")) == len(data(peers=(plain,), tools=()).split("\n"))
     assert [each["description"] for each in quoted(told) if each.get("name") == "peer"] == [text]
@@ -133,13 +133,13 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("channel", OTHERS)
-def test_what_others_say_is_never_part_of_the_system_prompt(channel: str, native: bool) -> None:
+def test_external_text_is_never_part_of_the_system_prompt(channel: str, native: bool) -> None:
     assert POISON not in prompt(native, **OTHERS[channel])
     assert (POISON in data(native, **OTHERS[channel])) is (channel not in ("question", "history"))
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_the_system_prompt_says_what_the_data_is_for(native: bool) -> None:
+def test_the_system_prompt_explains_the_data_blocks(native: bool) -> None:
     text = prompt(native, output_schema=SCHEMA)
     assert "the block `output_schema`" in text
     assert "the block `agents`" in text
@@ -158,7 +158,7 @@ def test_nothing_in_a_block_or_a_message_can_imitate_its_marks(mark: str) -> Non
     assert json.loads(escape_marks(json.dumps(mark))) == mark
 
 
-def test_text_that_imitates_no_mark_stays_as_it_is() -> None:
+def test_text_without_marks_is_unchanged() -> None:
     text = "if a < b: <b>plgrpc-data</b> </data>"
     assert escape_marks(text) == text
 

@@ -1,4 +1,4 @@
-"""What stands between our values and pydantic-ai's: names of tools, roles, arguments, and a model's thinking aloud."""
+"""Conversions to and from pydantic-ai: tool names, roles, arguments, leading thoughts, errors."""
 
 import re
 from typing import Any
@@ -13,8 +13,8 @@ from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.llms.providers import PROVIDERS
-from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, Endpoint, failure
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, conversation, parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, Endpoint, to_model_error
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, to_messages, to_parameters, wire_names
 from protolink_grpc.models.conversation import LLMMessage
 
 ON_THE_WIRE = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -22,7 +22,7 @@ tool_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}", fullmatch=True)
 
 
 @given(st.sets(st.one_of(tool_names, st.sampled_from(["a.b", "a_b", "a-b", "a.b_2", "a_b_2", "x" * 70, "x" * 71]))))
-def test_every_tool_has_a_name_of_its_own_that_providers_take_and_gets_its_own_back(names: set[str]):
+def test_tool_names_are_mapped_to_unique_valid_names_and_back(names: set[str]):
     wire = WireNames(names)
     sent = {name: wire.wire(name) for name in names}
     assert len(set(sent.values())) == len(names)
@@ -32,7 +32,7 @@ def test_every_tool_has_a_name_of_its_own_that_providers_take_and_gets_its_own_b
         assert on_the_wire == name or not ON_THE_WIRE.fullmatch(name)
 
 
-def test_a_tool_that_a_model_made_up_keeps_its_name():
+def test_an_unknown_tool_name_is_unchanged():
     assert WireNames(["files.read"]).ours("files_write") == "files_write"
 
 
@@ -68,17 +68,17 @@ def as_sent(message: LLMMessage) -> str:
     return "" if message.role == "assistant" else data_block("message", data)
 
 
-def test_user_messages_that_follow_each_other_are_sent_as_one():
+def test_consecutive_user_messages_are_joined():
     said = [LLMMessage("user", "a"), LLMMessage("user", "b"), LLMMessage("assistant", "c"), LLMMessage("user", "d")]
     request = ModelRequest("", said)
-    parts = [part for message in conversation(request, wire_names(request)) for part in message.parts]
+    parts = [part for message in to_messages(request, wire_names(request)) for part in message.parts]
     assert [part.content for part in parts] == ["a\n\nb", "c", "d"]
 
 
 @given(st.text(max_size=20), st.lists(said, max_size=8))
 def test_only_the_authors_instructions_are_ever_system(system: str, conversed: list[LLMMessage]):
     request = ModelRequest(system, conversed)
-    parts = [part for message in conversation(request, wire_names(request)) for part in message.parts]
+    parts = [part for message in to_messages(request, wire_names(request)) for part in message.parts]
     systems = [part.content for part in parts if isinstance(part, messages.SystemPromptPart)]
     assert systems == ([system] if system else [])
     spoken = [part for part in parts if isinstance(part, messages.UserPromptPart | messages.ToolReturnPart)]
@@ -103,17 +103,17 @@ def test_only_the_authors_instructions_are_ever_system(system: str, conversed: l
 def test_arguments_go_back_to_the_model_as_an_object(arguments: Any, sent: dict[str, Any]):
     called = LLMMessage("assistant", tool_calls=[{"id": "c", "name": "t", "arguments": arguments}])
     request = ModelRequest("", [called])
-    part = conversation(request, wire_names(request))[0].parts[0]
+    part = to_messages(request, wire_names(request))[0].parts[0]
     assert isinstance(part, messages.ToolCallPart)
     assert part.args == sent
 
 
 def test_a_tool_without_a_schema_takes_an_empty_object():
-    (tool,) = parameters([ToolSpec("now")], None, WireNames(["now"])).function_tools
+    (tool,) = to_parameters([ToolSpec("now")], None, WireNames(["now"])).function_tools
     assert tool.parameters_json_schema == {"type": "object", "properties": {}}
 
 
-# A model that thinks aloud
+# Leading thoughts
 
 
 def through(*pieces: str) -> str:
@@ -135,7 +135,7 @@ def through(*pieces: str) -> str:
         ("<think>a </thin </think>b", "b"),
     ],
 )
-def test_a_thought_at_the_beginning_is_not_text_wherever_it_is_cut(text: str, answer: str):
+def test_a_leading_thought_is_removed_for_all_splits_into_pieces(text: str, answer: str):
     assert through(text) == answer
     assert through(*text) == answer
     for cut in range(len(text)):
@@ -143,7 +143,7 @@ def test_a_thought_at_the_beginning_is_not_text_wherever_it_is_cut(text: str, an
 
 
 @given(st.lists(st.text(alphabet="<think/> a", max_size=9), max_size=9))
-def test_cutting_a_text_elsewhere_changes_nothing(pieces: list[str]):
+def test_text_without_a_leading_thought_is_unchanged_for_all_splits_into_pieces(pieces: list[str]):
     assert through(*pieces) == through("".join(pieces))
 
 
@@ -151,12 +151,12 @@ def test_cutting_a_text_elsewhere_changes_nothing(pieces: list[str]):
 
 
 @given(st.text(min_size=8, max_size=40), st.text(max_size=400), st.sampled_from([400, 404, 418, 429, 500, 503]))
-def test_no_message_holds_the_key_or_runs_on(key: str, around: str, status: int):
+def test_no_error_message_contains_the_key_or_exceeds_its_length(key: str, around: str, status: int):
     key = "sk-" + key.replace("*", "x")
     error = exceptions.ModelHTTPError(
         status, "m", {"error": {"message": f"{around}{key}{around}"}}, headers={"authorization": key}
     )
-    ours = failure(error, Endpoint(PROVIDERS["openai"], "m", "https://host/v1", key))
+    ours = to_model_error(error, Endpoint(PROVIDERS["openai"], "m", "https://host/v1", key))
     assert key not in str(ours)
     assert key not in repr(ours.metadata)
     assert str(ours).isprintable()
@@ -175,5 +175,5 @@ def test_no_message_holds_the_key_or_runs_on(key: str, around: str, status: int)
         (ValueError("no JSON"), ModelUnavailableError),
     ],
 )
-def test_what_a_failure_means_is_decided_by_a_table(error: Exception, expected: type[Exception]):
-    assert type(failure(error, Endpoint(PROVIDERS["ollama"], "m", "http://host"))) is expected
+def test_the_table_decides_the_type_of_an_error(error: Exception, expected: type[Exception]):
+    assert type(to_model_error(error, Endpoint(PROVIDERS["ollama"], "m", "http://host"))) is expected
