@@ -73,7 +73,7 @@ class World:
             *Health(self.drain).routes(),
             self.metrics.route(),
         ]
-        app = self.metrics.metered(with_middleware(Router(routes), options))
+        app = self.metrics.count_requests(with_middleware(Router(routes), options))
         self.server = HttpServer(app, options, drain=self.drain, rejected=self.metrics.rejected)
 
     @property

@@ -266,7 +266,7 @@ async def test_stopping_leaves_behind_what_does_not_want_to_end(world: World, ca
     await world.held.wait()
     async with asyncio.timeout(PATIENCE_S):
         await world.server.stop(0.05)
-    assert "1 requests go on" in caplog.text
+    assert "1 requests are still running" in caplog.text
     world.go.set()
     peer.close()
 
@@ -450,7 +450,7 @@ async def _nothing(scope: Any, receive: Any, send: Any) -> None:
 def test_an_accepted_connection_is_known_as_tcp_so_that_answers_are_not_held_back() -> None:
     # asyncio sets TCP_NODELAY on sockets that say their protocol, and on no others.
     with (
-        http_server._bound(socket.AF_INET, ("127.0.0.1", 0)) as listening,
+        http_server._listen_at(socket.AF_INET, ("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()),
     ):
         listening.setblocking(True)

@@ -322,7 +322,7 @@ async def test_a_server_that_goes_away_says_so_in_the_stream(held: Held) -> None
         reading = asyncio.create_task(events_of(client, world.url, Task.create_tool_call("hold", {})))
         await held.begun.wait()
         streams.drain()
-        with pytest.raises(TransportRemoteError, match="going away"):
+        with pytest.raises(TransportRemoteError, match="shutting down"):
             await reading
         held.release.set()
 

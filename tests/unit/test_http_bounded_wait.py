@@ -31,7 +31,7 @@ class Line:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has to be patient here."""
-    monkeypatch.setattr(waiting_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(waiting_module, "CHECK_S", 0.0)
 
 
 async def waits_on(line: Line, work: "asyncio.Future[str]", max_wait_s: float | None = None) -> str:

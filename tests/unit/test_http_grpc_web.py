@@ -10,7 +10,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protolink_grpc.edges.http.grpc_web import Deadline, frame, message_of, seconds_of, trailers
+from protolink_grpc.edges.http.grpc_web import Deadline, frame, message_of, parse_timeout, trailers
 from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
 
 HEAD = 5
@@ -56,7 +56,7 @@ def test_a_frame_that_lacks_its_end_is_no_frame(message: bytes, data: st.DataObj
 
 
 def test_a_request_has_one_message() -> None:
-    with pytest.raises(InvalidArgumentError, match="one gRPC-Web frame"):
+    with pytest.raises(InvalidArgumentError, match="one complete gRPC-Web frame"):
         message_of(frame(b"one") + frame(b"two"))
 
 
@@ -89,7 +89,7 @@ def test_flags_that_no_request_has_are_named(flags: int) -> None:
     ],
 )
 def test_each_unit_of_a_timeout_is_its_number_of_seconds(timeout: str, seconds: float) -> None:
-    assert seconds_of(timeout) == pytest.approx(seconds)
+    assert parse_timeout(timeout) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_each_unit_of_a_timeout_is_its_number_of_seconds(timeout: str, seconds: 
 )
 def test_what_is_no_timeout_is_refused_and_names_its_header(timeout: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        seconds_of(timeout)
+        parse_timeout(timeout)
     assert caught.value.field == "grpc-timeout"
 
 
 @given(st.one_of(st.text(max_size=12), st.from_regex(r"[0-9]{1,10}[HMSmunx]", fullmatch=True)))
 def test_any_text_is_a_timeout_within_bounds_or_the_callers_mistake(timeout: str) -> None:
     try:
-        seconds = seconds_of(timeout)
+        seconds = parse_timeout(timeout)
     except InvalidArgumentError:
         assert not (timeout[:-1].isascii() and timeout[:-1].isdigit() and timeout[-1] in "HMSmun" and len(timeout) <= 9)
     else:

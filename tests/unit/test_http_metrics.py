@@ -61,7 +61,7 @@ def samples(metrics: Metrics) -> dict[Series, float]:
 
 async def test_requests_are_counted_by_the_template_of_their_route() -> None:
     metrics = Metrics()
-    app = metrics.metered(Router([Route("/tasks/{id}", task)]))
+    app = metrics.count_requests(Router([Route("/tasks/{id}", task)]))
     for path in ("/tasks/1", "/tasks/2", "/nowhere", "/elsewhere"):
         await get(app, path)
     found = samples(metrics)
@@ -72,7 +72,7 @@ async def test_requests_are_counted_by_the_template_of_their_route() -> None:
 
 async def test_a_route_with_many_methods_says_which_one_it_was() -> None:
     metrics = Metrics()
-    await get(metrics.metered(Router([Route("/", rpc, methods=["POST"])])), "/", "POST")
+    await get(metrics.count_requests(Router([Route("/", rpc, methods=["POST"])])), "/", "POST")
     found = samples(metrics)
     assert found[series("plgrpc_http_requests_total", route="SendMessage", method="POST", status="200")] == 1
     assert found[series("plgrpc_http_sent_bytes_total")] == 5
@@ -80,7 +80,7 @@ async def test_a_route_with_many_methods_says_which_one_it_was() -> None:
 
 async def test_a_method_of_a_callers_own_making_is_no_label() -> None:
     metrics = Metrics()
-    await get(metrics.metered(Router([])), "/", "BREW")
+    await get(metrics.count_requests(Router([])), "/", "BREW")
     assert b'method="OTHER"' in metrics.text()
     assert b"BREW" not in metrics.text()
 
@@ -109,7 +109,7 @@ async def test_a_stream_is_open_while_it_is_sent_and_has_no_duration() -> None:
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    await get(metrics.metered(Router([Route("/s", stream)])), "/s")
+    await get(metrics.count_requests(Router([Route("/s", stream)])), "/s")
     assert seen == [1]
     assert samples(metrics)[series("plgrpc_http_event_streams")] == 0
     assert b"duration_seconds_count" not in metrics.text()
@@ -130,7 +130,7 @@ async def test_a_stream_of_any_media_type_is_one_and_what_says_its_length_or_has
     async def nothing(request: Request) -> Response:
         return Response(status_code=204)
 
-    app = metrics.metered(Router([Route("/stream", stream), Route("/whole", whole), Route("/nothing", nothing)]))
+    app = metrics.count_requests(Router([Route("/stream", stream), Route("/whole", whole), Route("/nothing", nothing)]))
     for path in ("/stream", "/whole", "/nothing"):
         await get(app, path)
     found = samples(metrics)
@@ -148,7 +148,7 @@ async def test_a_websocket_is_open_until_its_route_returns() -> None:
         await websocket.accept()
         seen.append(samples(metrics)[series("plgrpc_http_websockets")])
 
-    await get(metrics.metered(Router([WebSocketRoute("/ws", socket)])), "/ws", kind="websocket")
+    await get(metrics.count_requests(Router([WebSocketRoute("/ws", socket)])), "/ws", kind="websocket")
     assert (seen, samples(metrics)[series("plgrpc_http_websockets")]) == ([1], 0)
 
 
@@ -159,7 +159,7 @@ async def test_a_route_that_raises_is_not_in_flight_any_more() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await get(metrics.metered(broken), "/")
+        await get(metrics.count_requests(broken), "/")
     assert samples(metrics)[series("plgrpc_http_requests_in_flight")] == 0
 
 

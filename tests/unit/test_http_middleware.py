@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from protolink_grpc.edges.grpc.interceptors.status import answer as grpc_answer
-from protolink_grpc.edges.http.middleware import Hosts, Origins, status_of, with_middleware
+from protolink_grpc.edges.grpc.interceptors.status import abort_with_error
+from protolink_grpc.edges.http.middleware import Hosts, Origins, error_response, with_middleware
 from protolink_grpc.edges.http.options import HttpOptions, Listen
 from protolink_grpc.errors import RULES, InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, classes
 from protolink_grpc.net.tls import TLSConfig
@@ -224,7 +224,7 @@ async def test_an_error_answers_with_the_row_of_the_table() -> None:
 
 def test_every_reason_has_an_answer() -> None:
     for reason, cls in classes().items():
-        status, body, _ = status_of(cls("no"))
+        status, body, _ = error_response(cls("no"))
         # About the body as a whole, as here, it is a status that HTTP has a word for.
         expected = 415 if reason == "CONTENT_TYPE_NOT_SUPPORTED" else RULES[reason].http
         assert (status, body["error"]["details"][0]["reason"]) == (expected, reason)
@@ -246,8 +246,8 @@ async def test_an_incident_is_told_in_the_same_words_on_both_ports(caplog: pytes
 
     context: Any = Context()
     with caplog.at_level(logging.ERROR):
-        await grpc_answer(RuntimeError("secret"), "a call", context, to_status)
-        _, body, _ = status_of(RuntimeError("secret"))
+        await abort_with_error(RuntimeError("secret"), "a call", context, to_status)
+        _, body, _ = error_response(RuntimeError("secret"))
     one, other = (record.name for record in caplog.records)
     assert one == other
     number = body["error"]["details"][0]["metadata"]["incident"]

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from protolink_grpc.auth import AccessRules, RateLimit, admission
 from protolink_grpc.auth.principal import NOBODY, Principal
-from protolink_grpc.edges.http.app import _routed
+from protolink_grpc.edges.http.app import _build_router
 from protolink_grpc.edges.http.json_body import check_json
 from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import SMALL_BYTES, RequestGuard
@@ -74,8 +74,8 @@ def test_a_body_that_does_not_say_that_it_is_json_is_refused(headers: list[tuple
     ],
 )
 def test_only_a_small_body_is_read_of_a_stranger(headers: list[tuple[str, str]], first: bool) -> None:
-    assert RequestGuard(by_name).reads_first(request(*headers)) is first
-    assert RequestGuard().reads_first(request(*headers))
+    assert RequestGuard(by_name).reads_body_first(request(*headers)) is first
+    assert RequestGuard().reads_body_first(request(*headers))
 
 
 async def test_what_is_no_call_costs_its_sender_what_a_call_costs() -> None:
@@ -123,7 +123,7 @@ def saying(text: str) -> Any:
 
 
 async def test_a_path_of_another_method_may_be_somebodys_name() -> None:
-    app = _routed(
+    app = _build_router(
         [
             Route("/tasks/stream", saying("stream"), methods=["POST"]),
             Route("/tasks/", saying("send"), methods=["POST"]),

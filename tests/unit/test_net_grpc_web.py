@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2, status_pb2
 
-from protolink_grpc.edges.http.grpc_web import seconds_of
+from protolink_grpc.edges.http.grpc_web import parse_timeout
 from protolink_grpc.errors import InvalidAgentResponseError
 from protolink_grpc.net.grpc_web import (
     HEAD_BYTES,
@@ -78,4 +78,4 @@ def test_trailers_without_a_status_are_refused(lines: bytes) -> None:
 )
 def test_a_timeout_is_written_as_servers_read_it(timeout_s: float, value: str) -> None:
     assert timeout_value(timeout_s) == value
-    assert seconds_of(value) == pytest.approx(min(max(timeout_s, 0.001), 99999999), rel=0.01)
+    assert parse_timeout(value) == pytest.approx(min(max(timeout_s, 0.001), 99999999), rel=0.01)

@@ -22,11 +22,11 @@ from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
 from protolink_grpc.a2a.v03.terms import error_json
 from protolink_grpc.a2a.values import V1, Asked, Update
-from protolink_grpc.edges.http.json_body import JsonAnswer, check_json, http_status, read_json, write_json
+from protolink_grpc.edges.http.json_body import JsonResponse, check_json, http_status, read_json, write_json
 from protolink_grpc.edges.http.metrics import OPERATION
-from protolink_grpc.edges.http.middleware import retry_after
+from protolink_grpc.edges.http.middleware import retry_after_headers
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, frame, opened
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, open_stream
 from protolink_grpc.errors import (
     InvalidArgumentError,
     MessageTooLargeError,
@@ -107,7 +107,7 @@ class JsonRpc:
         """
         asked: Asked | None = None
         try:
-            if not self._guard.reads_first(request):
+            if not self._guard.reads_body_first(request):
                 asked = await identify_caller(self._guard, request)
         except ProtolinkError as error:
             return _refused(error)
@@ -155,7 +155,7 @@ class JsonRpc:
         if isinstance(error, UnauthenticatedError):
             return _answer(failure, 401)
         if method in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
-            return Response(frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
+            return Response(event_frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
         return _answer(failure)
 
     async def _dispatch(self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params) -> Response:
@@ -191,7 +191,7 @@ class JsonRpc:
         self, request: Request, asked: Asked, call_id: bytes, unary: Unary, params: Params, *, waits: bool
     ) -> Response:
         if waits:
-            with self._guard.waiting(request):
+            with self._guard.bounded_wait(request):
                 result = await unary(asked, params)
         else:
             result = await unary(asked, params)
@@ -201,9 +201,11 @@ class JsonRpc:
         self, request: Request, asked: Asked, call_id: bytes, batches: Batches, words: Words
     ) -> Response:
         def failed(error: Exception) -> bytes:
-            return frame(_failure(call_id, public_error(error, "stream"), words))
+            return event_frame(_failure(call_id, public_error(error, "stream"), words))
 
-        return await opened(request, batches, self._streams, failed, self._guard.stream_quota.take(asked.principal))
+        return await open_stream(
+            request, batches, self._streams, failed, self._guard.stream_quota.take(asked.principal)
+        )
 
     # -- the methods: read, call, write ----------------------------------------------------------------------------------
 
@@ -301,13 +303,13 @@ def _malformed(call_id: bytes, code: int, message: str) -> bytes:
 
 
 def _answer(body: bytes, status: int = 200) -> Response:
-    return JsonAnswer(body, status)
+    return JsonResponse(body, status)
 
 
 def _refused(error: ProtolinkError) -> Response:
     """Return the response to a request that was refused before its call was read; it has the error's HTTP status."""
-    response = JsonAnswer(_failure(b"null", error), http_status(error))
-    response.raw_headers += retry_after(error)
+    response = JsonResponse(_failure(b"null", error), http_status(error))
+    response.raw_headers += retry_after_headers(error)
     return response
 
 
@@ -326,4 +328,4 @@ async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -
 async def _frames_of(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
     async with aclosing(events) as batches:
         async for batch in batches:
-            yield b"".join([frame(_success(call_id, write_json(event)), sequence) for sequence, event in batch])
+            yield b"".join([event_frame(_success(call_id, write_json(event)), sequence) for sequence, event in batch])

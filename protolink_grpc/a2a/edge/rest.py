@@ -21,16 +21,16 @@ from protolink_grpc.a2a.values import V1, Asked, Update
 from protolink_grpc.edges.http.json_body import (
     A2A_JSON,
     JSON,
-    JsonAnswer,
+    JsonResponse,
     check_json,
     http_status,
     media_type,
     read_object,
     write_json,
 )
-from protolink_grpc.edges.http.middleware import retry_after
+from protolink_grpc.edges.http.middleware import retry_after_headers
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, opened
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, open_stream
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
@@ -65,7 +65,7 @@ class Rest:
                 answer = await handler(self, request, asked)
                 if isinstance(answer, Response):
                     return answer
-                return JsonAnswer(write_json(answer), 200, answer_type(request))
+                return JsonResponse(write_json(answer), 200, answer_type(request))
             except ProtolinkError as error:
                 return error_response(request, error)
             except ClientDisconnect:
@@ -89,7 +89,7 @@ class Rest:
 
     async def _send(self, request: Request, asked: Asked) -> Any:
         params = codec.send_params(await self._body(request))
-        with self._guard.waiting(request):
+        with self._guard.bounded_wait(request):
             return codec.update_json(await self._operations.send(asked, params))
 
     async def _stream(self, request: Request, asked: Asked) -> Any:
@@ -145,7 +145,7 @@ class Rest:
             return b"event: error\ndata: %b\n\n" % write_json(rest_json(public_error(error, "stream")))
 
         slot = self._guard.stream_quota.take(asked.principal)
-        return await opened(request, _frames(updates), self._streams, failed, slot)
+        return await open_stream(request, _frames(updates), self._streams, failed, slot)
 
 
 _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
@@ -226,7 +226,7 @@ def error_response(
     if words is rest_json:
         body["error"]["code"] = status
     response = Response(write_json(body), status, media_type=answer_type(request))
-    response.raw_headers += retry_after(error)
+    response.raw_headers += retry_after_headers(error)
     return response
 
 

@@ -16,7 +16,7 @@ from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.edges.http.json_body import JSON, check_json, read_object, write_json
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, frame, opened
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, open_stream
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.net.internal_errors import public_error
 
@@ -63,12 +63,12 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
             elif route.stream is not None:
                 events = route.stream(asked, request.path_params, query, body)
             if events is not None:
-                return await opened(
+                return await open_stream(
                     request, _frames(events), streams, _failed, guard.stream_quota.take(asked.principal)
                 )
             if route.answer is None:
                 raise LookupError(route.path)
-            with guard.waiting(request) if waits else nullcontext():
+            with guard.bounded_wait(request) if waits else nullcontext():
                 answer = await route.answer(asked, request.path_params, query, body)
             return Response(write_json(answer), 200, None, JSON)
         except ProtolinkError as error:
@@ -82,10 +82,10 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
 
 
 def _failed(error: Exception) -> bytes:
-    return b"event: error\n" + frame(write_json(rest_error_json(public_error(error, "stream"))))
+    return b"event: error\n" + event_frame(write_json(rest_error_json(public_error(error, "stream"))))
 
 
 async def _frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:
     async with aclosing(events) as batches:
         async for batch in batches:
-            yield b"".join([frame(write_json(event), sequence) for sequence, event in batch])
+            yield b"".join([event_frame(write_json(event), sequence) for sequence, event in batch])

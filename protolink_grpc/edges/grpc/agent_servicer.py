@@ -65,7 +65,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         self, request: pb.SubscribeTaskRequest, context: Context
     ) -> AsyncIterator[bytes]:
         watch = self._service.watch(
-            convert.required_id(request.task_id, "task_id"),
+            convert.require_id(request.task_id, "task_id"),
             caller(),
             after=request.after_sequence,
             stop_at=convert.stop_from_pb(request.stop_at),
@@ -78,19 +78,19 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.GetTaskResponse:
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_FULL)
-        task_id, window = convert.required_id(request.task_id, "task_id"), convert.window_from_pb(request)
+        task_id, window = convert.require_id(request.task_id, "task_id"), convert.window_from_pb(request)
         return pb.GetTaskResponse(task=await self._read(task_id, view, window))
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_HEADER)
         page = await self._service.find(convert.query_from_pb(request, caller(), self._service.agent_name))
-        tasks, following = await self._shown(page, view)
+        tasks, following = await self._fill_page(page, view)
         return pb.ListTasksResponse(
             tasks=tasks, next_page_token=token_from_cursor(following), total_size=min(page.total or 0, MAX_INT32)
         )
 
-    async def _shown(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
-        """The tasks of a page up to `PAGE_BYTES`, at least one, and the cursor of the next page."""
+    async def _fill_page(self, page: TaskPage, view: Any) -> tuple[list[task_pb2.Task], tuple[int, str] | None]:
+        """Return the tasks of a page up to `PAGE_BYTES`, at least one, and the cursor of the next page."""
         tasks: list[task_pb2.Task] = []
         size, last = 0, None
         for head in page.heads:
@@ -110,7 +110,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:
         fold = await self._service.cancel(
-            convert.required_id(request.task_id, "task_id"),
+            convert.require_id(request.task_id, "task_id"),
             caller(),
             reason=request.reason,
             metadata=json_object_from_pb(request.metadata_json, "metadata_json"),

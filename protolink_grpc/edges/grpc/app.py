@@ -82,7 +82,7 @@ class ServerOptions:
 
 
 def tracers() -> list[Interceptor]:
-    """The interceptors that join calls to their callers' traces; none if the process has no tracing."""
+    """Return the interceptor that joins calls to their callers' traces, or an empty list if the process has no tracing."""
     return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
 
 
@@ -117,7 +117,7 @@ class GrpcServer:
         self._health: Any = None
 
     def _interceptors(self) -> list[Interceptor]:
-        """The interceptors, outermost first. The status boundary (`binding`) surrounds all of them.
+        """Return the interceptors, outermost first. The status boundary (`binding`) surrounds all of them.
 
         They are not called for health and reflection, because probes have no credentials.
         """
@@ -160,7 +160,7 @@ class GrpcServer:
     def _build(self) -> grpc.aio.Server:
         options = self._options
         keepalive_ms = int(options.keepalive_s * 1000)
-        answer_ms = min(keepalive_ms, 20_000)
+        pong_ms = min(keepalive_ms, 20_000)
         streams = options.max_concurrent_streams
         server = grpc.aio.server(
             options=[
@@ -174,9 +174,9 @@ class GrpcServer:
                 ("grpc.server.max_pending_requests", MAX_PENDING_RPCS),
                 ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_RPCS),
                 ("grpc.keepalive_time_ms", keepalive_ms),
-                ("grpc.keepalive_timeout_ms", answer_ms),
+                ("grpc.keepalive_timeout_ms", pong_ms),
                 # Without this, gRPC waits a minute for the answer to a ping, regardless of the keepalive timeout.
-                ("grpc.http2.ping_timeout_ms", answer_ms),
+                ("grpc.http2.ping_timeout_ms", pong_ms),
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
                 ("grpc.http2.min_ping_interval_without_data_ms", 5_000),

@@ -16,9 +16,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.auth.stream_quota import StreamQuota
-from protolink_grpc.edges.grpc.call import Call, Context, enter
+from protolink_grpc.edges.grpc.call import Call, Context, set_current_call
 from protolink_grpc.edges.grpc.interceptors import Interceptor
-from protolink_grpc.edges.grpc.interceptors.status import ToStatus, answer
+from protolink_grpc.edges.grpc.interceptors.status import ToStatus, abort_with_error
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.json_value import check_complexity
 from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_complexity, run_in_thread
@@ -55,19 +55,18 @@ def bind(
     """Create the handler of one service.
 
     Args:
-        service: Its descriptor. The servicer has a method with the name of each of its methods, and optionally `to_status`, which
-            converts errors.
+        service: The descriptor of the service.
+        servicer: Has a method for each method of the service, and optionally `to_status`, which converts errors.
         interceptors: Outermost first.
-        quota: The open streams of each caller, for all services of the port.
+        quota: The open streams of each caller, shared by all services of the port.
     """
-    words: ToStatus = getattr(servicer, "to_status", to_status)
-    around = _Surroundings(interceptors, words, quota)
+    settings = _ServiceSettings(interceptors, getattr(servicer, "to_status", to_status), quota)
     handlers = {
-        method.name: _method(
+        method.name: _method_handler(
             f"/{service.full_name}/{method.name}",
-            _reader(method, bounds),
+            _request_reader(method, bounds),
             getattr(servicer, method.name),
-            around,
+            settings,
             streams=method.server_streaming,
         )
         for method in service.methods
@@ -82,17 +81,17 @@ class Procedure:
     Attributes:
         name: Full name, such as `/plgrpc.v1.AgentService/SendTask`.
         streams: Whether it returns a stream of messages.
-        status: Converts an error to a status.
+        to_status: Converts an error to a status.
     """
 
     name: str
     streams: bool
-    status: ToStatus
+    to_status: ToStatus
     _read: Read
     _behavior: Behavior
     _interceptors: Sequence[Interceptor]
 
-    async def answers(
+    async def responses(
         self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield the encoded responses to an encoded request of `principal`. Each call needs its own asyncio task.
@@ -101,13 +100,13 @@ class Procedure:
             ProtolinkError: From the servicer or an interceptor, or the request is too large or invalid.
         """
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
-        async with AsyncExitStack() as around:
-            await _entered(call, self._interceptors, around)
+        async with AsyncExitStack() as stack:
+            await _enter_call(call, self._interceptors, stack)
             request = await self._read(data)
             if not self.streams:
                 yield _serialize(await self._behavior(request, None))
                 return
-            async for response in await around.enter_async_context(aclosing(self._behavior(request, None))):
+            async for response in await stack.enter_async_context(aclosing(self._behavior(request, None))):
                 yield _serialize(response)
 
 
@@ -117,15 +116,14 @@ def procedures(
     """Create the procedures of one service, whose servicer must not use gRPC's context.
 
     Args:
-        interceptors: Outermost first, without authentication and access, which the edge checks before.
+        interceptors: Outermost first, without those for authentication and access, which the edge checks itself.
     """
-    words: ToStatus = getattr(servicer, "to_status", to_status)
     return [
         Procedure(
             f"/{service.full_name}/{method.name}",
             method.server_streaming,
-            words,
-            _reader(method, bounds),
+            getattr(servicer, "to_status", to_status),
+            _request_reader(method, bounds),
             getattr(servicer, method.name),
             interceptors,
         )
@@ -133,30 +131,30 @@ def procedures(
     ]
 
 
-class _Surroundings(NamedTuple):
-    """What is around every method of a service: interceptors, how errors are worded, and the open streams of each caller."""
+class _ServiceSettings(NamedTuple):
+    """The settings that the methods of a service share. `quota` counts the open streams of each caller."""
 
     interceptors: Sequence[Interceptor]
-    words: ToStatus
+    to_status: ToStatus
     quota: StreamQuota
 
 
-async def _entered(call: Call, interceptors: Sequence[Interceptor], around: AsyncExitStack) -> None:
+async def _enter_call(call: Call, interceptors: Sequence[Interceptor], stack: AsyncExitStack) -> None:
     """Set the current call of the asyncio task and enter its interceptors."""
-    enter(call)
+    set_current_call(call)
     for each in interceptors:
-        await around.enter_async_context(each(call))
+        await stack.enter_async_context(each(call))
 
 
-def _method(
-    name: str, read: Read, behavior: Behavior, around: _Surroundings, *, streams: bool
+def _method_handler(
+    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings, *, streams: bool
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     if streams:
-        return grpc.unary_stream_rpc_method_handler(_stream(name, read, behavior, around), None, _serialize)
-    return grpc.unary_unary_rpc_method_handler(_unary(name, read, behavior, around), None, _serialize)
+        return grpc.unary_stream_rpc_method_handler(_stream_handler(name, read, behavior, settings), None, _serialize)
+    return grpc.unary_unary_rpc_method_handler(_unary_handler(name, read, behavior, settings), None, _serialize)
 
 
-def _reader(method: MethodDescriptor, bounds: RequestBounds) -> Read:
+def _request_reader(method: MethodDescriptor, bounds: RequestBounds) -> Read:
     kind, descriptor = GetMessageClass(method.input_type), method.input_type
     max_bytes, max_complexity = bounds.max_bytes, bounds.max_complexity
 
@@ -185,42 +183,44 @@ def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-def _unary(name: str, read: Read, behavior: Behavior, around_all: _Surroundings) -> Callable[[bytes, Context], Any]:
-    interceptors, words, _ = around_all
+def _unary_handler(
+    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings
+) -> Callable[[bytes, Context], Any]:
+    interceptors, to_status, _ = settings
 
-    async def plain(data: bytes, context: Context) -> Any:
+    async def handle(data: bytes, context: Context) -> Any:
         try:
             return await behavior(await read(data), context)
         except Exception as error:
-            await answer(error, name, context, words)
+            await abort_with_error(error, name, context, to_status)
 
-    async def guarded(data: bytes, context: Context) -> Any:
+    async def handle_with_interceptors(data: bytes, context: Context) -> Any:
         try:
-            async with AsyncExitStack() as around:
-                await _entered(Call(name, context), interceptors, around)
+            async with AsyncExitStack() as stack:
+                await _enter_call(Call(name, context), interceptors, stack)
                 return await behavior(await read(data), context)
         except Exception as error:
-            await answer(error, name, context, words)
+            await abort_with_error(error, name, context, to_status)
 
-    return guarded if interceptors else plain
+    return handle_with_interceptors if interceptors else handle
 
 
-def _stream(
-    name: str, read: Read, behavior: Behavior, around_all: _Surroundings
+def _stream_handler(
+    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings
 ) -> Callable[[bytes, Context], AsyncIterator[Any]]:
-    interceptors, words, quota = around_all
+    interceptors, to_status, quota = settings
 
     async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
         try:
-            async with AsyncExitStack() as around:
+            async with AsyncExitStack() as stack:
                 call = Call(name, context)
-                await _entered(call, interceptors, around)
-                around.callback(quota.take(Principal(call.principal, call.scopes)).release)
+                await _enter_call(call, interceptors, stack)
+                stack.callback(quota.take(Principal(call.principal, call.scopes)).release)
                 # Closed now and not by the garbage collector, because its `finally` releases the log.
-                responses = await around.enter_async_context(aclosing(behavior(await read(data), context)))
+                responses = await stack.enter_async_context(aclosing(behavior(await read(data), context)))
                 async for response in responses:
                     yield response
         except Exception as error:
-            await answer(error, name, context, words)
+            await abort_with_error(error, name, context, to_status)
 
     return handle

@@ -1,4 +1,4 @@
-"""The current call: its metadata, its principal, and what interceptors add."""
+"""The current call: its metadata and its principal."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -17,7 +17,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class Call:
     """A running RPC. `principal` is its caller; `authenticated` says whether an authenticator has checked it.
 
-    `context` is None for a call that did not come from gRPC's server; then its metadata is in `headers`.
+    `context` is None for a call that was not received by gRPC's server; then its metadata is in `headers`.
     """
 
     method: str
@@ -39,18 +39,18 @@ class Call:
 _call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)
 
 
-def enter(call: Call) -> None:
+def set_current_call(call: Call) -> None:
     """Set the current call. It is never reset, because each RPC and HTTP request has its own asyncio task."""
     _call.set(call)
 
 
 def current_call() -> Call | None:
-    """The current call of the asyncio task, or None."""
+    """Return the current call of the asyncio task, or None."""
     return _call.get()
 
 
 def caller_scopes() -> frozenset[str]:
-    """The scopes of the caller's credentials."""
+    """Return the scopes of the current caller's credentials."""
     call = _call.get()
     return NO_SCOPES if call is None else call.scopes
 
@@ -59,7 +59,7 @@ NO_SCOPES: frozenset[str] = frozenset()
 
 
 def caller() -> str:
-    """The principal of the current call, or anonymous."""
+    """Return the name of the current call's principal, or the anonymous one."""
     call = _call.get()
     return ANONYMOUS if call is None else call.principal
 

@@ -1,4 +1,4 @@
-"""ControlService over gRPC."""
+"""ControlService over gRPC: converts requests, calls the runtime, converts results."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from plgrpc.v1 import control_service_pb2_grpc
 from plgrpc.v1.tool_pb2 import Tool
 
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_waiting_runs
-from protolink_grpc.edges.grpc.convert import required_id
+from protolink_grpc.edges.grpc.convert import require_id
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.watch import StopAt
@@ -118,7 +118,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
     async def GetRunReport(
         self, request: pb.GetRunReportRequest, context: Context
     ) -> AsyncIterator[pb.GetRunReportResponse]:
-        task_id = required_id(request.task_id, "task_id")
+        task_id = require_id(request.task_id, "task_id")
         head = await self._service.head(task_id, caller())
         builder = ReportBuilder(request.run_id or head.run_id)
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
@@ -131,7 +131,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             yield pb.GetRunReportResponse(piece=text[start : start + PIECE_CHARS])
 
     async def ExportTask(self, request: pb.ExportTaskRequest, context: Context) -> AsyncIterator[pb.ExportTaskResponse]:
-        task_id = required_id(request.task_id, "task_id")
+        task_id = require_id(request.task_id, "task_id")
         export = RunExport(export_format_from_pb(request.format), self._redaction)
         async with aclosing(self._service.watch(task_id, caller(), stop_at=StopAt.CURRENT)) as batches:
             async for frames in batches:
@@ -153,8 +153,8 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             task_id=check_id(request.task_id, "task_id"),
             scopes=caller_scopes(),
         )
-        shown = tool_output_to_pb(output)
-        return pb.CallToolResponse(output=shown if shown.ByteSize() <= BODY_BYTES else None, task_id=task_id)
+        converted = tool_output_to_pb(output)
+        return pb.CallToolResponse(output=converted if converted.ByteSize() <= BODY_BYTES else None, task_id=task_id)
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:

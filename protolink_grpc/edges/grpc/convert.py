@@ -69,7 +69,7 @@ def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
 
 
 def waits_from_pb(value: int) -> bool:
-    """Whether a SendTask waits for the end of the turn."""
+    """Return whether a SendTask waits for the end of the turn."""
     waits = _WAITS.get(value)
     if waits is None:
         raise InvalidArgumentError(f"{value} is not known", field="wait_for")
@@ -77,7 +77,7 @@ def waits_from_pb(value: int) -> bool:
 
 
 def deltas_from_pb(value: int) -> bool:
-    """Whether a stream carries deltas."""
+    """Return whether a stream includes deltas."""
     deltas = _DELTAS.get(value)
     if deltas is None:
         raise InvalidArgumentError(f"{value} is not known", field="deltas")
@@ -87,7 +87,8 @@ def deltas_from_pb(value: int) -> bool:
 _VIEWS = frozenset(task_pb2.TaskView.values())
 
 
-def required_id(value: str, field: str) -> str:
+def require_id(value: str, field: str) -> str:
+    """Return a valid id. Raises InvalidArgumentError if it is empty or invalid."""
     if not value:
         raise InvalidArgumentError("must not be empty", field=field)
     return check_id(value, field)
@@ -96,14 +97,14 @@ def required_id(value: str, field: str) -> str:
 def view_from_pb(
     view: "task_pb2.TaskView.ValueType", default: "task_pb2.TaskView.ValueType"
 ) -> "task_pb2.TaskView.ValueType":
-    """The view, or the method's default."""
+    """Return the requested view, or the method's default."""
     if view not in _VIEWS:
         raise InvalidArgumentError(f"{view} is not a task view", field="view")
     return view or default
 
 
 def window_from_pb(request: pb.GetTaskRequest) -> Window:
-    """The messages and artifacts that a GetTask requests."""
+    """Return which messages and artifacts a GetTask requests."""
     for name in ("max_messages", "before_message", "before_artifact"):
         if getattr(request, name) < 0:
             raise InvalidArgumentError("must be at least 0", field=name)
@@ -117,7 +118,7 @@ def window_from_pb(request: pb.GetTaskRequest) -> Window:
 def stop_from_pb(value: int) -> StopAt:
     stop = _STOPS.get(value)
     if stop is None:
-        raise InvalidArgumentError(f"{value} is not a place to stop at", field="stop_at")
+        raise InvalidArgumentError(f"{value} is not known", field="stop_at")
     return stop
 
 
@@ -137,7 +138,7 @@ def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str)
 
 
 def head_to_pb(head: TaskHead) -> task_pb2.Task:
-    """The header view."""
+    """Return a task in the header view."""
     out = task_pb2.Task(
         id=head.task_id,
         state=STATES[head.state],
@@ -154,6 +155,6 @@ def head_to_pb(head: TaskHead) -> task_pb2.Task:
         out.cancel_reason = head.reason
     elif head.reason:
         out.failure.message = head.reason
-    if len(head.reason) > HEADER_BYTES // 4:  # of 4 bytes at most
+    if len(head.reason) > HEADER_BYTES // 4:  # a character has at most 4 bytes
         return reduced(out)
     return out

@@ -8,7 +8,7 @@ from plgrpc.v1 import registry_service_pb2_grpc
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
-from protolink_grpc.edges.grpc.convert import required_id
+from protolink_grpc.edges.grpc.convert import require_id
 from protolink_grpc.registry.service import Registrant, RegistryService
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.registry import (
@@ -49,12 +49,12 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:
         who = self._registrant()
-        lease_id, status = required_id(request.lease_id, "lease_id"), status_from_pb(request)
+        lease_id, status = require_id(request.lease_id, "lease_id"), status_from_pb(request)
         ttl_s = await self._service.renew(lease_id, principal=who.owner, status=status)
         return pb.RenewLeaseResponse(lease_ttl=lease_ttl_to_pb(ttl_s))
 
     async def DeregisterAgent(self, request: pb.DeregisterAgentRequest, context: Context) -> pb.DeregisterAgentResponse:
-        who, lease_id = self._registrant(), required_id(request.lease_id, "lease_id")
+        who, lease_id = self._registrant(), require_id(request.lease_id, "lease_id")
         removed = await self._service.deregister(lease_id, principal=who.owner, is_admin=who.is_admin)
         return pb.DeregisterAgentResponse(removed=removed)
 

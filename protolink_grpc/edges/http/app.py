@@ -24,12 +24,12 @@ METRICS_METHOD = "/plgrpc.v1.Metrics/GetMetrics"
 
 
 class Gateway:
-    """One HTTP port: made first, because its guard and its streams belong to the routes, then started with them, once.
+    """One HTTP port. The routes need its guard and its streams, so it is created first and then started with them, once.
 
     Args:
-        about: What health checks tell besides the state: name, URL and the like; everybody can read it.
-        obstacle: Why it should get no work now; empty where it should.
-        hosted: The application that another server runs; None listens on a port of its own.
+        about: Further fields of health checks, such as name and URL. They are public.
+        obstacle: Returns why the server should get no work now, or an empty text.
+        hosted: The application that another server runs; None means a port of its own.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Where callers reach it."""
+        """The URL for callers."""
         if self.options.public_url:
             return self.options.public_url.rstrip("/")
         if self._hosted is not None:
@@ -67,10 +67,10 @@ class Gateway:
         """Listen, or open the hosted application. Returns the URL.
 
         Raises:
-            AddressInUseError: A port is taken, or not ours to take.
-            InvalidArgumentError: The certificates are not usable.
+            AddressInUseError: A port is in use, or not permitted.
+            InvalidArgumentError: The certificates are invalid.
         """
-        app = self._application(routes)
+        app = self._build_app(routes)
         if self._hosted is not None:
             self.drain.clear()
         else:
@@ -92,12 +92,12 @@ class Gateway:
         self.metrics.observe(server)
         return server
 
-    def _application(self, routes: Sequence[BaseRoute]) -> ASGIApp:
-        """The routes with everything around them."""
+    def _build_app(self, routes: Sequence[BaseRoute]) -> ASGIApp:
+        """Build the application: the given routes and those for health and metrics, with all middleware."""
         own = [*self._health.routes(), *routes]
         if self.options.metrics_listen is None:
             own.append(self.metrics.route(admit=None if self.guard.is_open else self._admit_to_metrics))
-        app = with_middleware(_routed(own), self.options, challenges=self._challenges)
+        app = with_middleware(_build_router(own), self.options, challenges=self._challenges)
         self.streams.reopen()
         self.metrics.gauge(
             "log_records_left_out_total",
@@ -105,17 +105,17 @@ class Gateway:
             records_left_out,
             kind="counter",
         )
-        return self.metrics.metered(app)
+        return self.metrics.count_requests(app)
 
     async def _admit_to_metrics(self, request: Request) -> None:
         await self.guard.principal(request, METRICS_METHOD)
 
     async def begin_drain(self) -> None:
-        """Say that it goes down: readiness fails, and event streams end where they are."""
+        """Announce the shutdown: readiness fails, and event streams end after their current batch."""
         self.drain.begin()
 
     async def stop(self, grace_s: float) -> None:
-        """Accept nothing more, let answers under way finish, cut the rest."""
+        """Refuse new requests, wait up to `grace_s` seconds for running ones, then cut the rest."""
         server, self._server = self._server, None
         metrics, self._metrics_server = self._metrics_server, None
         if self._hosted is not None:
@@ -127,23 +127,23 @@ class Gateway:
             await metrics.stop(0.2)
 
 
-def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
-    """The routes; what has none is an exception like any other, and so an answer in JSON."""
+def _build_router(routes: Sequence[BaseRoute]) -> ASGIApp:
+    """Build the application of the routes. For a request without a route it raises HTTPException."""
     router = Router(routes, redirect_slashes=False)
-    # Most requests are for a path without parameters; trying two dozen patterns costs as much as answering.
+    # Most requests are for a path without parameters. Trying two dozen patterns costs as much as the response.
     plain: dict[tuple[str, str], Route] = {}
-    ways: dict[str, set[str]] = {}
+    allowed_methods: dict[str, set[str]] = {}
     patterns: list[BaseRoute] = []
     for route in routes:
         if isinstance(route, Route) and not route.param_convertors:
             for method in route.methods or ():
                 plain.setdefault((method, route.path), route)
-                ways.setdefault(route.path, set()).add(method)
+                allowed_methods.setdefault(route.path, set()).add(method)
         else:
             patterns.append(route)
 
-    def takes(scope: Scope) -> bool:
-        """Whether a pattern stands for it: somebody's task may be called `stream`, as ProtoLink's path is."""
+    def has_pattern(scope: Scope) -> bool:
+        """Return whether a route with parameters matches: the id of a task may be `stream`, which is a path of ProtoLink."""
         return any(route.matches(scope)[0] is Match.FULL for route in patterns)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,9 +152,10 @@ def _routed(routes: Sequence[BaseRoute]) -> ASGIApp:
             response = await route.endpoint(Request(scope, receive, send))
             await response(scope, receive, send)
             return
-        if scope["type"] == "http" and (allowed := ways.get(scope["path"])) is not None and not takes(scope):
+        if scope["type"] == "http" and (allowed := allowed_methods.get(scope["path"])) and not has_pattern(scope):
             raise HTTPException(405, "Method Not Allowed", {"Allow": ", ".join(sorted(allowed))})
-        scope["app"] = router  # starlette answers by itself, in plain text, where it thinks that nobody is around it
+        # With an application in the scope, starlette raises HTTPException. Without one it responds in plain text.
+        scope["app"] = router
         await router(scope, receive, send)
 
     return app

@@ -1,7 +1,7 @@
-"""Ends the wait of an HTTP call for its task when the client disconnects or the server's time limit is reached. The run goes on.
+"""Ends the wait of an HTTP call for its task when the client disconnects or the server's time limit is reached. The run continues.
 
-Most calls are answered before a client can disconnect, so their connections are not watched: one timer for all looks for calls that
-still wait, and only these get a watcher.
+Most calls end before a client can disconnect, so their connections are not watched. One shared timer finds calls that still wait,
+and only these get a watcher.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from starlette.types import Receive
 
 from protolink_grpc.errors import DeadlineExceededError
 
-LOOK_S = 0.05
+CHECK_S = 0.05
 """Interval between two checks, in seconds: a call is watched after it has waited for one to two intervals."""
 
 
@@ -28,17 +28,17 @@ class BoundedWaits:
     def add(self, waiting: "BoundedWait") -> None:
         self._young.add(waiting)
         if self._clock is None:
-            self._clock = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            self._clock = asyncio.get_running_loop().call_later(CHECK_S, self._check)
 
     def remove(self, waiting: "BoundedWait") -> None:
         self._young.discard(waiting)
         self._old.discard(waiting)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         for each in self._old:
             each.watch()
         self._young, self._old = set(), self._young
-        self._clock = asyncio.get_running_loop().call_later(LOOK_S, self._look) if self._old else None
+        self._clock = asyncio.get_running_loop().call_later(CHECK_S, self._check) if self._old else None
 
 
 class BoundedWait:
@@ -84,21 +84,21 @@ class BoundedWait:
             self._watcher.cancel()
         if self._ending is None or self._task is None:
             return
-        # As asyncio.timeout does: a request to cancel that is left besides ours is somebody else's.
+        # Like asyncio.timeout: if a request to cancel remains after ours is removed, it comes from other code.
         is_ours = self._task.uncancel() <= self._cancelling
         if is_ours and isinstance(error, asyncio.CancelledError):
             raise self._ending from None
 
     def watch(self) -> None:
         """Start to watch whether the client is still connected."""
-        gone = until_gone(self._receive, lambda: self._end(ClientDisconnect()))
-        self._watcher = asyncio.get_running_loop().create_task(gone)
+        disconnect = watch_disconnect(self._receive, lambda: self._end(ClientDisconnect()))
+        self._watcher = asyncio.get_running_loop().create_task(disconnect)
 
     def _expire(self) -> None:
         limit = f"{self._max_wait_s:g}"
         self._end(
             DeadlineExceededError(
-                f"the server waits at most {limit} s; the task goes on, get or subscribe to it", max_wait_s=limit
+                f"the server waits at most {limit} s; the task continues, get or subscribe to it", max_wait_s=limit
             )
         )
 
@@ -108,8 +108,8 @@ class BoundedWait:
             self._task.cancel()
 
 
-async def until_gone(receive: Receive, then: Callable[[], None]) -> None:
-    """Call `then` when the connection has ended. Further data of the client is ignored."""
+async def watch_disconnect(receive: Receive, then: Callable[[], None]) -> None:
+    """Call `then` when the client has disconnected. Further data of the client is ignored."""
     while (await receive())["type"] != "http.disconnect":
         pass
     then()

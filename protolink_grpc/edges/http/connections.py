@@ -10,18 +10,18 @@ from protolink_grpc.edges.http.options import ConnectionLimits
 from protolink_grpc.logs import get_logger
 
 log = get_logger("protolink_grpc.edges.http.connection")
-# What a peer does wrong is counted by its reason and not logged, which would be a way to fill a disk; and below this level uvicorn
-# tells of each WebSocket, with its query.
+# Errors of peers are counted by their reason and not logged, because logging them would let a peer fill the disk. Below this level
+# uvicorn logs each WebSocket with its query, too.
 log.setLevel(logging.CRITICAL)
 
 
 PEER_CERTIFICATE = "peer_certificate"
-"""Key of `scope["state"]`: the client's certificate as `ssl.SSLSocket.getpeercert` shows it; absent without one."""
+"""Key of `scope["state"]`: the client's certificate in the form of `ssl.SSLSocket.getpeercert`; absent without one."""
 
 
 TEXTS = "plgrpc.texts"
 """An extension of ASGI: a `websocket.send` may have a list of encoded texts under this key. Each is a message, and all are written
-at once, which costs a third of sending them one by one. `scope["extensions"]` has the key where the server supports it."""
+at once, which costs a third of sending them one by one. `scope["extensions"]` has the key if the server supports it."""
 
 
 class Connections(ServerState):
@@ -31,7 +31,7 @@ class Connections(ServerState):
         rejected: Called with the reason when a connection or request is dropped because of its peer.
 
     Attributes:
-        is_stopping: What was accepted and not made yet has come too late.
+        is_stopping: Accepted connections that are not initialized yet are closed.
     """
 
     def __init__(self, limits: ConnectionLimits, rejected: Callable[[str], None]) -> None:

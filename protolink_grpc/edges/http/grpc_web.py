@@ -1,28 +1,27 @@
 """gRPC-Web: the services of the gRPC port for web pages, over HTTP/1.1, with server streaming.
 
-The HTTP status is always 200, and the last frame contains the status of the call. Errors of the HTTP request itself are answered as
-everywhere on this port. The frames are those of `net.grpc_web`.
+The HTTP status is always 200, and the last frame contains the status of the call. Errors of the HTTP request itself have the form
+that all routes of this port use. The frames are those of `net.grpc_web`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable
 from contextlib import aclosing
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from google.rpc import status_pb2
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from protolink_grpc.auth.principal import Principal
+from protolink_grpc.edges.grpc.binding import Procedure
 from protolink_grpc.edges.http.json_body import media_type
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, Form, OpenStreams, opened
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, StreamFormat, open_stream
 from protolink_grpc.errors import (
     ContentTypeNotSupportedError,
     DeadlineExceededError,
     InvalidArgumentError,
-    ProtolinkError,
     UnavailableError,
     UnimplementedError,
 )
@@ -44,73 +43,55 @@ UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1
 T = TypeVar("T")
 
 
-class Procedure(Protocol):
-    """One method of a service, from bytes to bytes."""
-
-    @property
-    def name(self) -> str:
-        """The full name, such as `/plgrpc.v1.AgentService/SendTask`."""
-
-    @property
-    def streams(self) -> bool:
-        """Whether it returns a stream of messages."""
-
-    def answers(
-        self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
-    ) -> AsyncGenerator[bytes, None]:
-        """The encoded answers to an encoded request. Raises the errors of `errors`."""
-
-    def status(self, error: ProtolinkError) -> status_pb2.Status:
-        """Convert an error to a status."""
-
-
 def grpc_web_routes(guard: RequestGuard, streams: OpenStreams, procedures: Iterable[Procedure]) -> list[BaseRoute]:
     """Create a route for each method."""
-    return [Route(each.name, _Calls(guard, streams, each).answer, methods=["POST"]) for each in procedures]
+    return [Route(each.name, _MethodRoute(guard, streams, each).respond, methods=["POST"]) for each in procedures]
 
 
-class _Calls:
-    """Answers the calls of one method."""
+class _MethodRoute:
+    """The route of one method."""
 
     def __init__(self, guard: RequestGuard, streams: OpenStreams, procedure: Procedure) -> None:
         self._guard = guard
         self._streams = streams
         self._procedure = procedure
-        going = UnavailableError("the server is going away; come back and go on")
-        self._form = Form(MEDIA_TYPE, b"", self._failed(going), is_last=has_trailers)
+        shutdown = UnavailableError("the server is shutting down: reconnect and resume")
+        self._format = StreamFormat(MEDIA_TYPE, b"", self._error_frame(shutdown), is_last=has_trailers)
 
-    async def answer(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         given = media_type(request.headers.get("content-type"))
         if given not in MEDIA_TYPES:
-            raise ContentTypeNotSupportedError(f"this path speaks {MEDIA_TYPE}", media_type=given[:100])
+            raise ContentTypeNotSupportedError(f"the content type must be {MEDIA_TYPE}", media_type=given[:100])
         try:
             principal = await self._guard.principal(request, self._procedure.name)
             deadline = Deadline(request.headers.get("grpc-timeout"))
             message = message_of(await self._guard.body(request))
-            known = not self._guard.is_open
-            answers = self._procedure.answers(message, principal, request.headers, authenticated=known)
-            frames = self._frames(answers, deadline)
+            authenticated = not self._guard.is_open
+            responses = self._procedure.responses(message, principal, request.headers, authenticated=authenticated)
+            frames = self._frames(responses, deadline)
             if self._procedure.streams:
                 slot = self._guard.stream_quota.take(principal)
-                return await opened(request, frames, self._streams, self._failed, slot, form=self._form)
-            with self._guard.waiting(request):
-                return _whole(b"".join([each async for each in frames]))
+                return await open_stream(
+                    request, frames, self._streams, self._error_frame, slot, stream_format=self._format
+                )
+            with self._guard.bounded_wait(request):
+                return _complete_response(b"".join([each async for each in frames]))
         except ClientDisconnect:
-            raise  # the client has disconnected
+            raise
         except Exception as error:
-            return _whole(self._failed(error))
+            return _complete_response(self._error_frame(error))
 
-    async def _frames(self, answers: Batches, deadline: "Deadline") -> Batches:
-        async with aclosing(answers):
-            while (message := await deadline.before(anext(answers, None))) is not None:
+    async def _frames(self, responses: Batches, deadline: "Deadline") -> Batches:
+        async with aclosing(responses):
+            while (message := await deadline.before(anext(responses, None))) is not None:
                 yield frame(message)
         yield trailers(status_pb2.Status())
 
-    def _failed(self, error: Exception) -> bytes:
-        return trailers(self._procedure.status(public_error(error, self._procedure.name)))
+    def _error_frame(self, error: Exception) -> bytes:
+        return trailers(self._procedure.to_status(public_error(error, self._procedure.name)))
 
 
-def _whole(body: bytes) -> Response:
+def _complete_response(body: bytes) -> Response:
     return Response(body, 200, media_type=MEDIA_TYPE)
 
 
@@ -128,7 +109,7 @@ class Deadline:
         self._at: float | None = None
         self._timeout = timeout
         if timeout is not None:
-            self._at = asyncio.get_running_loop().time() + seconds_of(timeout)
+            self._at = asyncio.get_running_loop().time() + parse_timeout(timeout)
 
     async def before(self, result: Awaitable[T]) -> T:
         """Await a result. Raises DeadlineExceededError at the deadline and cancels the awaited operation."""
@@ -139,10 +120,10 @@ class Deadline:
         except TimeoutError:
             if not bound.expired():
                 raise
-            raise DeadlineExceededError(f"the deadline of {self._timeout} has passed; what was begun goes on") from None
+            raise DeadlineExceededError(f"the deadline of {self._timeout} has passed; the task continues") from None
 
 
-def seconds_of(timeout: str) -> float:
+def parse_timeout(timeout: str) -> float:
     """Parse a `grpc-timeout` (at most eight digits and a unit) to seconds.
 
     Raises:
@@ -150,7 +131,7 @@ def seconds_of(timeout: str) -> float:
     """
     digits, unit = timeout[:-1], timeout[-1:]
     if unit not in UNITS_S or not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_TIMEOUT_DIGITS:
-        raise InvalidArgumentError(f"{timeout[:20]!r} is no timeout like 300m or 5S", field="grpc-timeout")
+        raise InvalidArgumentError(f"{timeout[:20]!r} is not a timeout like 300m or 5S", field="grpc-timeout")
     return int(digits) * UNITS_S[unit]
 
 
@@ -162,9 +143,9 @@ def message_of(body: bytes) -> bytes:
         UnimplementedError: The message is compressed.
     """
     if len(body) < HEAD_BYTES or len(body) != HEAD_BYTES + int.from_bytes(body[1:HEAD_BYTES], "big"):
-        raise InvalidArgumentError("must be one gRPC-Web frame, whole", field="body")
+        raise InvalidArgumentError("must be one complete gRPC-Web frame", field="body")
     if body[0] == COMPRESSED:
-        raise UnimplementedError("compressed messages are not read; send them as they are")
+        raise UnimplementedError("compressed messages are not supported: send them uncompressed")
     if body[0]:
-        raise InvalidArgumentError(f"a request has no frame with the flags {body[0]:#04x}", field="body")
+        raise InvalidArgumentError(f"the frame of a request must not have the flags {body[0]:#04x}", field="body")
     return body[HEAD_BYTES:]

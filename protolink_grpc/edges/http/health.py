@@ -15,12 +15,12 @@ RETRY_AFTER_S = 5
 
 
 class Health:
-    """What `/healthz` and `/readyz` say: the shape that ProtoLink's own health routes have, without its counts.
+    """The routes `/healthz` and `/readyz`, in the form of ProtoLink's health routes without their counts.
 
     Args:
-        drain: A server that goes down is alive, and gets no more work.
-        about: What else there is to say: `transport`, `url`, `capabilities` and the like. Everybody can read it.
-        obstacle: Why it should get no work now, in a word; empty where it should.
+        drain: A server that shuts down is alive but not ready.
+        about: Returns further fields, such as `transport`, `url` and `capabilities`. They are public.
+        obstacle: Returns in one word why the server should get no work now, or an empty text.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Health:
         return [Route("/healthz", self._alive), Route("/readyz", self._ready)]
 
     async def _alive(self, request: Request) -> Response:
-        return self._answer(200)
+        return self._respond(200)
 
     async def _ready(self, request: Request) -> Response:
-        return self._answer(503 if self._state() else 200)
+        return self._respond(503 if self._state() else 200)
 
     def _state(self) -> str:
         if self._drain.has_begun:
             return "draining"
         return self._obstacle() if self._obstacle is not None else ""
 
-    def _answer(self, status: int) -> Response:
+    def _respond(self, status: int) -> Response:
         state = self._state()
         body = {**(self._about() if self._about is not None else {}), "status": state or "ready", "ready": not state}
         headers = {"retry-after": str(RETRY_AFTER_S)} if status != 200 else None

@@ -1,7 +1,7 @@
 """The HTTP port of an agent or a registry as an ASGI application that another server runs, alone or mounted in a host application.
 
-That server is responsible for connections, TLS and HTTP/2, and for the bounds of heads, slow peers and pipelined requests. The
-bounds of requests are checked here: Host and Origin, authentication, bodies, JSON, waits, streams, and the messages of WebSockets.
+That server is responsible for connections, TLS and HTTP/2, and for the limits of headers, slow peers and pipelined requests. The
+limits of requests apply here, too: Host and Origin, authentication, bodies, JSON, waits, streams, and WebSocket messages.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ POLICY_VIOLATION, TOO_BIG = 1008, 1009
 
 
 class HostedApp:
-    """An ASGI application whose routes are there while its owner runs; other requests are answered with 503.
+    """An ASGI application with routes while its owner runs. At other times, requests are answered with 503.
 
     The owner starts with the lifespan of the server that runs the application. A host application that mounts it must start the
     owner in its own lifespan (`async with agent: yield`), because mounted applications get no lifespan events.
 
     Args:
-        owner: For errors and logs, like `agent greeter`.
-        start, stop: Start and stop the owner on the running loop; starting it twice does nothing.
+        owner: The owner in errors and logs, such as `agent greeter`.
+        start, stop: Start and stop the owner on the running loop. Starting a running owner does nothing.
     """
 
     def __init__(
@@ -52,20 +52,20 @@ class HostedApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._handle_lifespan(receive, send)
             return
         if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
-            send = _without_answers(send)
+            send = _close_instead_of_response(send)
         app = self._app
         if app is None or asyncio.get_running_loop() is not self._loop:
             await self._refuse(scope, send)
             return
         if scope["type"] == "websocket":
-            receive = _bounded(receive, send, self._max_message_bytes)
+            receive = _limit_messages(receive, send, self._max_message_bytes)
         await app(_without_prefix(scope), receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """Start the owner, unless it runs already; stop it where it was started here."""
+    async def _handle_lifespan(self, receive: Receive, send: Send) -> None:
+        """Start the owner, and stop it at the end if it was not running before."""
         await receive()
         is_ours = self._app is None
         try:
@@ -81,39 +81,39 @@ class HostedApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _refuse(self, scope: Scope, send: Send) -> None:
-        from protolink_grpc.edges.http.middleware import answer, status_of  # here: it loads an HTTP server
+        from protolink_grpc.edges.http.middleware import error_response, send_json  # here: it loads an HTTP server
 
         reason = "does not run" if self._app is None else "runs on another event loop"
         error = UnavailableError(
             f"{self._owner} {reason}; start it in the lifespan of the host application, for instance with 'async with'"
         )
-        await answer(scope, send, *status_of(error))
+        await send_json(scope, send, *error_response(error))
 
 
 def _without_prefix(scope: Scope) -> Scope:
-    """The scope as its routes know it: without the path under which the application is mounted."""
+    """Return the scope with a path relative to the mount point of the application."""
     prefix: str = scope.get("root_path", "")
     path: str = scope["path"]
     own = path[len(prefix) :] if prefix and path.startswith(prefix) else path
     return {**scope, "path": own or "/", "root_path": ""}
 
 
-def _without_answers(send: Send) -> Send:
-    """Send to a server that can refuse the handshake of a WebSocket, and cannot say why."""
+def _close_instead_of_response(send: Send) -> Send:
+    """Wrap `send` for a server that cannot send a response to the handshake of a WebSocket: it is refused without a reason."""
 
-    async def plain(message: Message) -> None:
+    async def send_close(message: Message) -> None:
         if message["type"] == "websocket.http.response.start":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         elif message["type"] != "websocket.http.response.body":
             await send(message)
 
-    return plain
+    return send_close
 
 
-def _bounded(receive: Receive, send: Send, max_bytes: int) -> Receive:
-    """Receive the messages of a WebSocket up to a size."""
+def _limit_messages(receive: Receive, send: Send, max_bytes: int) -> Receive:
+    """Wrap `receive` of a WebSocket: a larger message closes the connection."""
 
-    async def bounded() -> Message:
+    async def receive_limited() -> Message:
         message = await receive()
         if message["type"] == "websocket.receive":
             text, data = message.get("text"), message.get("bytes")
@@ -122,9 +122,9 @@ def _bounded(receive: Receive, send: Send, max_bytes: int) -> Receive:
                 return {"type": "websocket.disconnect", "code": TOO_BIG}
         return message
 
-    return bounded
+    return receive_limited
 
 
 def _is_longer(text: str, max_bytes: int) -> bool:
-    """Whether a text has more bytes than that in UTF-8."""
+    """Return whether a text has more than `max_bytes` bytes in UTF-8."""
     return len(text) > max_bytes or (4 * len(text) > max_bytes and len(text.encode(errors="replace")) > max_bytes)

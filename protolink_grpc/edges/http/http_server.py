@@ -1,7 +1,7 @@
-"""The HTTP server: an ASGI application on one port of the loop that runs us. What the application does is none of its business.
+"""The HTTP server: it serves an ASGI application on one port, on the running event loop.
 
-It is made of uvicorn's protocols without uvicorn's `Server`, which is made to be a process: it takes the signals, exits where it
-cannot listen, and looks ten times a second whether it should end.
+It uses uvicorn's protocols without uvicorn's `Server`, which is written for a process of its own: that class installs signal
+handlers, exits the process if it cannot listen, and checks ten times a second whether it should stop.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from protolink_grpc.edges.http.drain import Drain
 from protolink_grpc.edges.http.options import HttpOptions, Listen
 from protolink_grpc.edges.http.protocol import HttpConnection
 from protolink_grpc.edges.http.websocket_protocol import WebSocketConnection
-from protolink_grpc.errors import AddressInUseError, InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.net.address import listen_error
 from protolink_grpc.net.tls import TLSConfig, require_server_files
@@ -29,21 +29,21 @@ from protolink_grpc.net.tls import TLSConfig, require_server_files
 log = get_logger(__name__)
 
 BACKLOG = 2048
-"""Connections that the kernel keeps for us while the loop is busy; the system may allow fewer."""
+"""Length of the kernel's queue of new connections; the system may have a lower limit."""
 
 CUT_S = 1.0
-"""How long cut requests may take to notice it before their tasks are canceled, and canceled tasks to end."""
+"""Seconds until the asyncio tasks of requests on aborted connections are canceled, and until canceled ones are abandoned."""
 
 PROBE_S = 60
-"""Idle seconds after which the kernel asks whether the peer is still there; it gives up after four unanswered questions."""
+"""Idle seconds after which TCP keepalive probes the peer. Four unanswered probes close the connection."""
 
 
 class HttpServer:
-    """An application on one port. Can be started again after a stop.
+    """Serves an application on one port. It can be started again after a stop.
 
     Args:
-        drain: Told when the server goes down; the application's streams watch it.
-        rejected: Called with a reason when a connection or request is given up because of its peer.
+        drain: Begins when the server shuts down; the application's streams watch it.
+        rejected: Called with a reason when a connection or request is dropped because of its peer.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL of the listening address."""
         return self.listen.url
 
     @property
@@ -74,20 +74,20 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """How many are open, WebSockets included."""
+        """The number of open connections, including WebSockets."""
         return len(self._connections.connections) if self._connections is not None else 0
 
     @property
     def bytes_received(self) -> int:
-        """Since its last start, WebSockets not counted."""
+        """The bytes received since the last start, without those of WebSockets."""
         return self._connections.bytes_received if self._connections is not None else 0
 
     async def start(self) -> str:
-        """Listen. Returns the URL with the port that was taken.
+        """Listen. Returns the URL with the actual port.
 
         Raises:
-            AddressInUseError: The port is taken, or not ours to take.
-            InvalidArgumentError: The certificates are not usable.
+            AddressInUseError: The port is in use, or not permitted.
+            InvalidArgumentError: The certificates are invalid.
         """
         loop = asyncio.get_running_loop()
         context = _tls_context(self._options.tls) if self._options.tls is not None else None
@@ -95,7 +95,7 @@ class HttpServer:
         state = Connections(self._options.limits, self._rejected)
         app_state: dict[str, Any] = {}
         self.drained.clear()
-        sockets = await _sockets(self.listen)
+        sockets = await _listen(self.listen)
         handshake_s = self._options.header_timeout_s if context is not None else None
         for each in sockets:
             self._servers.append(
@@ -109,7 +109,7 @@ class HttpServer:
             )
         self._connections = state
         self.listen = Listen(self.listen.host, sockets[0].getsockname()[1], self.listen.secure)
-        self._tick(loop, state)
+        self._update_date(loop, state)
         return self.url
 
     def _config(self) -> Config:
@@ -121,33 +121,33 @@ class HttpServer:
             ws_max_size=options.max_websocket_message_bytes,
             ws_ping_interval=options.ping_interval_s,
             ws_ping_timeout=options.ping_timeout_s,
-            # It costs each connection a window, and each message more than the local network does.
+            # Compression needs memory for each connection, and costs more per message than a local network saves.
             ws_per_message_deflate=False,
             lifespan="off",
             interface="asgi3",
             log_config=None,
-            workers=1,  # else read from the environment
+            workers=1,  # the default is read from the environment
             proxy_headers=bool(options.trusted_proxies),
             forwarded_allow_ips=list(options.trusted_proxies),
             server_header=False,
             root_path=options.root_path,
-            # Declared as int, and only ever handed to call_later.
+            # uvicorn declares it as int, but only passes it to `call_later`.
             timeout_keep_alive=options.idle_timeout_s,  # type: ignore[arg-type]
         )
         config.load()
         return config
 
-    def _tick(self, loop: asyncio.AbstractEventLoop, state: Connections) -> None:
-        """Set the date of the answers, once a second."""
+    def _update_date(self, loop: asyncio.AbstractEventLoop, state: Connections) -> None:
+        """Set the Date header of responses, once a second."""
         state.default_headers = [(b"date", formatdate(time(), usegmt=True).encode())]
-        self._clock = loop.call_later(1.0, self._tick, loop, state)
+        self._clock = loop.call_later(1.0, self._update_date, loop, state)
 
     async def drain(self) -> None:
-        """Tell everybody who watches that the server goes down. Nothing is refused yet; streams end after what they are at."""
+        """Announce the shutdown. Requests are still accepted; streams end after their current batch."""
         self.drained.begin()
 
     async def stop(self, grace_s: float = 5.0) -> None:
-        """Accept no more, let answers under way finish for `grace_s` seconds, cut the rest."""
+        """Refuse new connections, wait up to `grace_s` seconds for running requests, then abort the rest."""
         servers, self._servers = self._servers, []
         state, self._connections = self._connections, None
         if state is None:
@@ -160,16 +160,16 @@ class HttpServer:
             connection.shutdown()
         try:
             async with asyncio.timeout(grace_s):
-                await _emptied(state)
+                await _wait_until_idle(state)
         except TimeoutError:
-            await _cut(state)
+            await _abort(state)
         if self._clock is not None:
             self._clock.cancel()
         await asyncio.gather(*(server.wait_closed() for server in servers))
 
 
-async def _emptied(state: Connections) -> None:
-    """Return when all connections are gone, and what answered them has ended."""
+async def _wait_until_idle(state: Connections) -> None:
+    """Return when all connections are closed and the asyncio tasks of their requests have ended."""
     if state.connections:
         state.emptied = asyncio.Event()
         await state.emptied.wait()
@@ -177,8 +177,8 @@ async def _emptied(state: Connections) -> None:
         await asyncio.wait(set(state.tasks))
 
 
-async def _cut(state: Connections) -> None:
-    """End what did not end by itself. A task that ignores this too is left behind."""
+async def _abort(state: Connections) -> None:
+    """Close all connections and cancel the asyncio tasks of their requests. Tasks that ignore this are logged and abandoned."""
     for connection in list(state.connections):
         connection.transport.abort()
     if state.tasks:
@@ -188,53 +188,53 @@ async def _cut(state: Connections) -> None:
         if pending:
             _, pending = await asyncio.wait(pending, timeout=CUT_S)
         if pending:
-            log.error("%d requests go on although their server has stopped", len(pending))
+            log.error("%d requests are still running although their server has stopped", len(pending))
 
 
-async def _sockets(listen: Listen) -> list[socket.socket]:
-    """Bound sockets on every address of a host, all on one port.
+async def _listen(listen: Listen) -> list[socket.socket]:
+    """Open listening sockets on every address of a host, all on the same port.
 
     Raises:
-        AddressInUseError: None could be had, or the port is taken on one of them.
+        AddressInUseError: The port is in use on one of the addresses, or no address can be used.
     """
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(listen.host, listen.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        raise _unavailable(listen, error) from None
+        raise listen_error(listen.url, listen.host, listen.port, error) from None
     sockets: list[socket.socket] = []
     last: OSError | None = None
     for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
         host, port = address[:2]
-        # The first one may have let the system choose; the others follow it.
+        # If the system chose the port of the first socket, the others use the same one.
         at = (host, sockets[0].getsockname()[1] if sockets else port, *address[2:])
         try:
-            sockets.append(_bound(family, at))
+            sockets.append(_listen_at(family, at))
         except OSError as error:
             last = error
             if error.errno in (errno.EADDRINUSE, errno.EACCES):
                 _close(sockets)
-                raise _unavailable(listen, error) from None
+                raise listen_error(listen.url, listen.host, listen.port, error) from None
     if not sockets:
-        raise _unavailable(listen, last)
+        raise listen_error(listen.url, listen.host, listen.port, last)
     return sockets
 
 
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    # Said to be TCP: only then asyncio turns Nagle's algorithm off, with which an answer waits 40 ms for an acknowledgement.
+def _listen_at(family: int, address: tuple[Any, ...]) -> socket.socket:
+    # With the protocol given, asyncio turns Nagle's algorithm off, which delays a response by 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # A port whose last connections still wait for late packets is free; one that somebody listens on is not. Never
-        # SO_REUSEPORT: two servers would share its calls by chance.
+        # SO_REUSEADDR allows a port in TIME_WAIT, but not one in use. SO_REUSEPORT is not set: two servers would share the calls
+        # of a port at random.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", PROBE_S), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
-            if hasattr(socket, name):  # where it is absent the system's own times count
+            if hasattr(socket, name):  # otherwise the system's times apply
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if address[0] == "::" else 1)
         sock.bind(address)
-        # Now, not when the server takes it over: two sockets may be bound to one port as long as nobody listens.
+        # Before the socket is passed to asyncio: until one of them listens, several sockets may be bound to one port.
         sock.listen(BACKLOG)
         sock.setblocking(False)
     except BaseException:
@@ -246,10 +246,6 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
 def _close(sockets: Iterable[socket.socket]) -> None:
     for sock in sockets:
         sock.close()
-
-
-def _unavailable(listen: Listen, error: OSError | None) -> AddressInUseError:
-    return listen_error(listen.url, listen.host, listen.port, error)
 
 
 def _tls_context(tls: TLSConfig) -> ssl.SSLContext:

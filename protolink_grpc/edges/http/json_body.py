@@ -23,7 +23,7 @@ async def read_object(
     """Parse the JSON object of a body. An empty body is an empty object.
 
     Args:
-        may_be_null: Whether `null` is an empty object: some clients write it for a request without fields.
+        may_be_null: Whether `null` counts as an empty object, because some clients send it for a request without fields.
 
     Raises:
         InvalidArgumentError: It is not JSON, nested too deeply, has a repeated key, or is not an object; names `field`.
@@ -50,7 +50,7 @@ async def read_json(body: bytes, *, max_complexity: int, field: str = "body") ->
 
 
 def is_complex(body: bytes) -> bool:
-    """Whether the value of a body should be converted in a thread too."""
+    """Return whether the conversion of the body's value should also run in a thread."""
     return len(body) > SMALL_BYTES and json_complexity(body, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY
 
 
@@ -58,13 +58,13 @@ def _parse(body: bytes, field: str, max_complexity: int) -> Any:
     value = from_json(body, field=field, max_complexity=max_complexity)
     try:
         if orjson.dumps(value) == body:
-            return value  # nothing was lost in reading it, so no key either
+            return value  # encoding gives the same bytes, so no key was repeated
     except TypeError:
         pass  # an integer of more than 64 bits
     try:
-        _WATCHFUL.decode(body.decode())
-    except _DuplicateError as twice:
-        raise InvalidArgumentError(f"has the key {twice} twice in one object", field=field) from None
+        _DUPLICATE_CHECK.decode(body.decode())
+    except _DuplicateError as duplicate:
+        raise InvalidArgumentError(f"has the key {duplicate} twice in one object", field=field) from None
     return value
 
 
@@ -72,7 +72,7 @@ class _DuplicateError(Exception):
     """An object has a repeated key."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> None:
+def _check_keys(pairs: list[tuple[str, Any]]) -> None:
     if len(pairs) > 1:
         keys = {key for key, _ in pairs}
         if len(keys) != len(pairs):
@@ -80,12 +80,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
             raise _DuplicateError(next(repr(key) for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]  # adding in passing
 
 
-_WATCHFUL = json.JSONDecoder(object_pairs_hook=_unique)
+_DUPLICATE_CHECK = json.JSONDecoder(object_pairs_hook=_check_keys)
 """Parses valid JSON again, only to find repeated keys."""
 
 
-class JsonAnswer(Response):
-    """A small JSON response. Starlette's own takes three times as long to create its headers."""
+class JsonResponse(Response):
+    """A small JSON response. Starlette's class takes three times as long to create its headers."""
 
     def __init__(self, body: bytes, status: int = 200, kind: str = JSON) -> None:
         self.body = body
@@ -115,17 +115,15 @@ def check_json(request: Request) -> None:
             has_body = True
     if given in (JSON, A2A_JSON) or given.endswith("+json") or not (given or has_body):
         return
-    raise ContentTypeNotSupportedError(
-        f"the body must be {JSON}, and its content type must say so", media_type=given[:100]
-    )
+    raise ContentTypeNotSupportedError(f"the body must have the content type {JSON}", media_type=given[:100])
 
 
 def http_status(error: ProtolinkError) -> int:
-    """The HTTP status of an error: that of its rule, or 415 if it is about the body's content type."""
+    """Return the HTTP status of an error: the one of its rule, or 415 if it is about the body's content type."""
     about_body = isinstance(error, ContentTypeNotSupportedError) and "field" not in error.metadata
     return 415 if about_body else error.rule.http
 
 
 def media_type(header: str | None) -> str:
-    """The media type of a Content-Type header, without parameters, in lower case."""
+    """Return the media type of a Content-Type header, without parameters, in lower case."""
     return (header or "").partition(";")[0].strip().lower()

@@ -74,10 +74,10 @@ class Metrics:
         if also is not None:
             self._registry.register(also)
 
-    def metered(self, app: ASGIApp) -> ASGIApp:
+    def count_requests(self, app: ASGIApp) -> ASGIApp:
         """Wrap the application to count its requests. It is the outermost layer, so that refused requests are counted too."""
 
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        async def counting_app(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan":
                 await app(scope, receive, send)
                 return
@@ -89,7 +89,7 @@ class Metrics:
                 self.in_flight -= 1
                 exchange.end(scope)
 
-        return counted
+        return counting_app
 
     def rejected(self, reason: str) -> None:
         """Count a connection or request that was dropped because of its peer."""
@@ -130,7 +130,7 @@ class Metrics:
             latency.sum_s += elapsed_s
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format 0.0.4."""
+        """Return all metrics in Prometheus' text format 0.0.4."""
         return generate_latest(self._registry)
 
     def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
@@ -155,7 +155,7 @@ class Metrics:
         yield requests
         latencies = HistogramMetricFamily(
             "plgrpc_http_request_duration_seconds",
-            "Time to the end of the answer; streams and WebSockets not counted.",
+            "Time to the end of the response, without streams and WebSockets.",
             labels=("route", "method"),
         )
         for labels, latency in sorted(self._latencies.items()):
@@ -163,7 +163,7 @@ class Metrics:
             latencies.add_metric(labels, list(buckets), latency.sum_s)
         yield latencies
         rejected = CounterMetricFamily(
-            "plgrpc_http_rejected", "Peers given up by the connection, by reason.", labels=("reason",)
+            "plgrpc_http_rejected", "Dropped connections and requests, by reason.", labels=("reason",)
         )
         for reason, count in sorted(self._rejected.items()):
             rejected.add_metric((reason,), count)

@@ -67,7 +67,7 @@ MAX_REQUEST_ID_BYTES = 128
 MAX_KNOWN_HOSTS = 256
 """Maximum number of `Host` values whose check is cached."""
 
-_BEGUN = "plgrpc.begun"
+_STARTED = "plgrpc.response_started"
 """Key of an ASGI scope: the response has started and cannot be replaced. A key is cheaper than another wrapper of `send`."""
 
 _ECHOED = frozenset({b"x-request-id", b"x-protolink-request-id"})
@@ -79,7 +79,7 @@ def with_middleware(app: ASGIApp, options: HttpOptions, *, challenges: Sequence[
     Args:
         challenges: Values of `WWW-Authenticate` for responses with status 401.
     """
-    app = Boundary(app)
+    app = ErrorBoundary(app)
     if options.cors_origins:
         app = CORSMiddleware(
             app,
@@ -88,7 +88,7 @@ def with_middleware(app: ASGIApp, options: HttpOptions, *, challenges: Sequence[
             allow_headers=(*READ_HEADERS, *options.cors_headers),
             expose_headers=SHOWN_HEADERS,
         )
-    return Guard(app, Hosts(options), Origins(options), challenges)
+    return HeaderGuard(app, Hosts(options), Origins(options), challenges)
 
 
 class Hosts:
@@ -110,15 +110,15 @@ class Hosts:
         self._known: set[bytes] = set()
 
     def allows(self, host: bytes) -> bool:
-        """Whether the value of a `Host` header is accepted."""
+        """Return whether the value of a `Host` header is accepted."""
         if host in self._known:
             return True
-        found = self._any or self._is_ours(host)
+        found = self._any or self._is_accepted(host)
         if found and len(self._known) < MAX_KNOWN_HOSTS:
             self._known.add(host)
         return found
 
-    def _is_ours(self, host: bytes) -> bool:
+    def _is_accepted(self, host: bytes) -> bool:
         try:
             name = (urlsplit(b"//" + host).hostname or b"").decode("ascii").rstrip(".")
         except ValueError:
@@ -145,14 +145,14 @@ class Origins:
         self._allowed = frozenset(each.lower().rstrip("/").encode() for each in named)
 
     def allows(self, origin: bytes, host: bytes) -> bool:
-        """Whether a page of `origin` may call `host`. A page of the same host may."""
+        """Return whether a page of `origin` may call `host`. A page of the same host may."""
         origin = origin.lower()
         of_this_host = host != b"" and origin.partition(b"://")[2] == host.lower()
         return self._any or origin in self._allowed or of_this_host
 
 
-class Guard:
-    """Refuses requests with other Host headers or from other origins, and adds headers to all responses."""
+class HeaderGuard:
+    """Refuses requests with an unknown Host or Origin header, and adds headers to all responses."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts, origins: Origins, challenges: Sequence[str]) -> None:
         self._app = app
@@ -176,44 +176,49 @@ class Guard:
                 origin = header[1]
             elif name in _ECHOED and _can_be_echoed(header[1]):
                 echo = [*(echo or ()), header]
-        send = self._dressing(scope, send, echo)
-        refusal = self._refusal(scope, host, hosts, origin)
+        send = self._send_with_headers(scope, send, echo)
+        refusal = self._find_refusal(scope, host, hosts, origin)
         if refusal is not None:
-            await answer(scope, send, *refusal)
+            await send_json(scope, send, *refusal)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(
+    def _find_refusal(
         self, scope: Scope, host: bytes | None, hosts: int, origin: bytes | None
     ) -> tuple[int, dict[str, Any]] | None:
+        """Return status and body of the response if the request is refused, otherwise None. `hosts` is the number of Hosts."""
         if hosts != 1:
-            if hosts or scope["http_version"] != "1.0":  # probes of old load balancers have none
-                return _plain(400, "a request must have one Host header")
+            if hosts or scope["http_version"] != "1.0":  # probes of old load balancers have no Host header
+                return _status_and_body(400, "a request must have one Host header")
         elif host is not None and not self._hosts.allows(host):
-            said = host.decode("ascii", "replace")[:100]
-            return _plain(421, f"{said!r} is no name of this server; its option allowed_hosts says which names it has")
+            name = host.decode("ascii", "replace")[:100]
+            return _status_and_body(
+                421, f"the Host header {name!r} does not name this server; the option allowed_hosts adds names"
+            )
         if origin is None or (scope["type"] == "http" and scope["method"] in SAFE_METHODS):
             return None
         if self._origins.allows(origin, host or b""):
             return None
-        said = origin.decode("ascii", "replace")[:100]
-        return _plain(403, f"pages of {said!r} may not call; the option cors_origins says which ones may")
+        name = origin.decode("ascii", "replace")[:100]
+        return _status_and_body(
+            403, f"pages of {name!r} may not call this server; the option cors_origins adds origins"
+        )
 
-    def _dressing(self, scope: Scope, send: Send, echo: Headers | None) -> Send:
+    def _send_with_headers(self, scope: Scope, send: Send, echo: Headers | None) -> Send:
         is_http1 = not scope["http_version"].startswith(("2", "3"))
 
-        async def dressed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             kind = message["type"]
             if kind == "http.response.start":
-                scope[_BEGUN] = True
-                self._dress(message, echo, is_http1=is_http1)
+                scope[_STARTED] = True
+                self._add_headers(message, echo, is_http1=is_http1)
             elif kind == "websocket.accept":
-                scope[_BEGUN] = True
+                scope[_STARTED] = True
             await send(message)
 
-        return dressed
+        return send_with_headers
 
-    def _dress(self, message: Message, echo: Headers | None, *, is_http1: bool) -> None:
+    def _add_headers(self, message: Message, echo: Headers | None, *, is_http1: bool) -> None:
         # A new list, because a response object that is sent repeatedly keeps its own.
         headers = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
         names = {name for name, _ in headers}
@@ -234,7 +239,7 @@ def _can_be_echoed(value: bytes) -> bool:
     return 0 < len(value) <= MAX_REQUEST_ID_BYTES and value.isascii() and value.decode().isprintable()
 
 
-class Boundary:
+class ErrorBoundary:
     """Converts exceptions to responses."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -246,21 +251,21 @@ class Boundary:
         except (ClientDisconnect, ClientDisconnected):
             pass  # the client has disconnected
         except Exception as error:
-            status, body, headers = status_of(error, scope["path"])
-            if not scope.get(_BEGUN):
-                await answer(scope, send, status, body, headers)
+            status, body, headers = error_response(error, scope["path"])
+            if not scope.get(_STARTED):
+                await send_json(scope, send, status, body, headers)
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1011 if status >= 500 else 1008})
             # The response stays incomplete, which closes the connection and shows the error to the peer.
 
 
-def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], Headers]:
-    """The status, body and headers for an exception.
+def error_response(error: Exception, path: str = "") -> tuple[int, dict[str, Any], Headers]:
+    """Return the status, body and headers of the response for an exception.
 
     An unexpected error is logged with its traceback, and sent as an incident id.
     """
     if isinstance(error, HTTPException):
-        status, body = _plain(error.status_code, error.detail)
+        status, body = _status_and_body(error.status_code, error.detail)
         return status, body, [(k.lower().encode(), v.encode()) for k, v in (error.headers or {}).items()]
     error = public_error(error, repr(path))  # text from a caller is quoted, so that it cannot add lines to a log
     status = http_status(error)
@@ -271,17 +276,17 @@ def status_of(error: Exception, path: str = "") -> tuple[int, dict[str, Any], He
         "metadata": error.metadata,
     }
     body = {"error": {"code": status, "status": error.rule.grpc, "message": str(error), "details": [info]}}
-    return status, body, retry_after(error)
+    return status, body, retry_after_headers(error)
 
 
-def retry_after(error: ProtolinkError) -> Headers:
-    """The `Retry-After` header of an error with a retry delay: whole seconds, at least one."""
+def retry_after_headers(error: ProtolinkError) -> Headers:
+    """Return the `Retry-After` header of an error with a retry delay, in whole seconds, at least one."""
     if not isinstance(error, ResourceExhaustedError):
         return []
     return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
 
 
-def _plain(status: int, message: str) -> tuple[int, dict[str, Any]]:
+def _status_and_body(status: int, message: str) -> tuple[int, dict[str, Any]]:
     try:
         name = HTTPStatus(status).name
     except ValueError:
@@ -289,7 +294,7 @@ def _plain(status: int, message: str) -> tuple[int, dict[str, Any]]:
     return status, {"error": {"code": status, "status": name, "message": message}}
 
 
-async def answer(
+async def send_json(
     scope: Scope, send: Send, status: int, body: dict[str, Any], headers: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
     """Send a JSON response to a request or to the handshake of a WebSocket."""

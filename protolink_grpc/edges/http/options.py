@@ -1,4 +1,4 @@
-"""How an HTTP port behaves. Values only: an agent without such a port reads them, and imports none of what serves it."""
+"""The options of an HTTP port. An agent without one imports only this module, and no HTTP server."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,16 +13,17 @@ from protolink_grpc.net.tls import TLSConfig
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one request, and what one caller, may cost.
+    """The limits of one request and of one caller.
 
     Args:
-        max_body_bytes: Larger bodies are refused with 413, before they are read where they say their length.
-        max_complexity: Bodies, and messages of a WebSocket, whose JSON is above it are refused before it is parsed: each object and
+        max_body_bytes: Larger bodies are refused with 413. Bodies with a Content-Length are refused before they are read.
+        max_complexity: Bodies and WebSocket messages with more complex JSON are refused before they are parsed: each object and
             array counts 10, each key 4, each further value 1. `ServerOptions(max_complexity=)` is the same for gRPC and gRPC-Web.
-        body_timeout_s: How long a body may take to arrive.
-        max_wait_s: How long a call may wait for its task; None means as long as its client does. The task goes on.
-        max_streams_per_principal: Event streams, WebSockets and streams on WebSockets that one caller has open, everybody
-            anonymous together; further ones are RESOURCE_EXHAUSTED. None means no bound.
+        body_timeout_s: Maximum time for a body to arrive, in seconds.
+        max_wait_s: Maximum time that a call waits for its task, in seconds; None means until its client disconnects. The task
+            continues.
+        max_streams_per_principal: Maximum number of open streams of one caller: event streams, WebSockets, and streams on
+            WebSockets. All anonymous callers are one. Further ones are RESOURCE_EXHAUSTED. None means no limit.
     """
 
     max_body_bytes: int = (4 << 20) - (64 << 10)
@@ -34,14 +35,15 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one peer may cost.
+    """The limits of one connection, and of their number.
 
     Args:
-        max_header_bytes: Of a request line with its headers, and of the trailers. Counted by pieces of that size, so that up to
-            twice as much may be held.
-        header_timeout_s: For a head to arrive, from the connection or its own first byte on.
-        write_timeout_s: For a peer to take what is written: 64 KiB wait, and it does not read them down to 16 KiB.
-        max_connections: Further ones are answered with 503.
+        max_header_bytes: Maximum size of a request line with its headers, and of the trailers. Data is counted in pieces of this
+            size, so up to twice as much may be in memory.
+        header_timeout_s: Maximum time for the headers to arrive, in seconds, from the start of the connection or of the request.
+        write_timeout_s: Maximum time that a peer may not read, in seconds: 64 KiB are buffered, and the buffer does not shrink to
+            16 KiB.
+        max_connections: Further connections are answered with 503.
     """
 
     max_header_bytes: int
@@ -59,25 +61,26 @@ class MetricsRegistry(Protocol):
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """How an HTTP server behaves.
+    """The options of an HTTP server.
 
     Args:
         listen: `host:port`, or a URL of these; port 0 lets the system choose. `https://` needs `tls`, and `tls` means `https`.
-        public_url: Where callers reach it, if that is not where it listens (behind a proxy, say).
-        allowed_hosts: What `Host` may say besides IP addresses, loopback names, this machine's name and the hosts of `listen` and
-            `public_url`; `*.example.org` means every name below, `*` any name. It is what keeps a web page that points its own
-            name at us (DNS rebinding) from being read here.
-        cors_origins: Web pages that may call from a browser, like `https://app.example.org`; `*` means any. None by default.
-        cors_headers: Request headers that these may send besides the ones that the gateway itself reads.
+        public_url: The URL for callers, if it differs from `listen` (for instance behind a proxy).
+        allowed_hosts: Accepted `Host` headers besides IP addresses, loopback names, this machine's name and the hosts of `listen`
+            and `public_url`; `*.example.org` means every name below, `*` any name. The check protects against web pages whose own
+            name resolves to this server (DNS rebinding).
+        cors_origins: Origins of web pages that may call from a browser, such as `https://app.example.org`; `*` means any. None by
+            default.
+        cors_headers: Request headers that these pages may send besides those that routes read.
         max_body_bytes, body_timeout_s, max_wait_s, max_streams_per_principal, max_complexity: See `Bounds`.
-        max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `connections.ConnectionLimits`.
-        idle_timeout_s: For the next request of a connection to begin.
-        max_websocket_message_bytes: Larger messages end their WebSocket with code 1009.
-        ping_interval_s, ping_timeout_s: A WebSocket's peer is pinged so often, and has so long for its answer.
-        trusted_proxies: Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` count.
-        root_path: Prefix that a proxy cuts off.
-        metrics_listen: Serves `/metrics` here, to everybody, and only here; None leaves it on `listen`, for callers that the agent
-            knows where it knows any.
+        max_header_bytes, header_timeout_s, write_timeout_s, max_connections: See `ConnectionLimits`.
+        idle_timeout_s: Maximum idle time of a connection between two requests, in seconds.
+        max_websocket_message_bytes: Larger messages close their WebSocket with code 1009.
+        ping_interval_s, ping_timeout_s: Interval of pings to the peer of a WebSocket, and maximum time for its answer, in seconds.
+        trusted_proxies: Addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` headers are used.
+        root_path: Path prefix that a proxy removes.
+        metrics_listen: Address of a separate server for `/metrics`, which needs no credentials. None serves it on `listen`, with
+            the agent's authentication if it has one.
         metrics_registry: Further metrics for `/metrics`: a CollectorRegistry of prometheus_client. Its `collect` is called on the
             event loop. Names that begin with `plgrpc_` are reserved.
     """
@@ -108,7 +111,7 @@ class HttpOptions:
 
     @property
     def bounds(self) -> Bounds:
-        """What the request guard needs of this."""
+        """The limits that the request guard applies."""
         return Bounds(
             self.max_body_bytes,
             self.body_timeout_s,
@@ -119,7 +122,7 @@ class HttpOptions:
 
     @property
     def limits(self) -> ConnectionLimits:
-        """What each connection needs of this."""
+        """The limits that connections apply."""
         return ConnectionLimits(
             self.max_header_bytes, self.header_timeout_s, self.write_timeout_s, self.max_connections
         )
@@ -127,7 +130,7 @@ class HttpOptions:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where an HTTP server listens. Port 0 lets the system choose."""
+    """The address that an HTTP server listens on. Port 0 lets the system choose."""
 
     host: str
     port: int
@@ -140,12 +143,16 @@ class Listen:
 
     @classmethod
     def parse(cls, listen: str, tls: TLSConfig | None = None, *, field: str = "listen") -> "Listen":
-        """Raises InvalidArgumentError: it is not a host with a port, or `https://` without certificates; names `field`."""
+        """Parse `host:port` or a URL of these.
+
+        Raises:
+            InvalidArgumentError: The address is invalid, or its scheme does not fit `tls`. Names `field`.
+        """
         try:
             split = urlsplit(listen if "://" in listen else f"//{listen}")
             port = split.port
         except ValueError:
-            raise InvalidArgumentError(f"{listen!r} names no host and port", field=field) from None
+            raise InvalidArgumentError(f"{listen!r} must be host:port, like 127.0.0.1:8080", field=field) from None
         if split.scheme not in ("", "http", "https") or not split.hostname or port is None:
             raise InvalidArgumentError(f"{listen!r} must be host:port, like 127.0.0.1:8080", field=field)
         if split.path not in ("", "/") or split.query or split.fragment or "@" in split.netloc:
@@ -153,5 +160,5 @@ class Listen:
         if split.scheme == "https" and tls is None:
             raise InvalidArgumentError(f"{listen!r} needs certificates", field=field)
         if split.scheme == "http" and tls is not None:
-            raise InvalidArgumentError(f"{listen!r} is in the clear, but certificates are given", field=field)
+            raise InvalidArgumentError(f"{listen!r} is unencrypted, but certificates are given", field=field)
         return cls(split.hostname, port, tls is not None)

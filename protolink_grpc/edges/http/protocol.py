@@ -35,7 +35,7 @@ LINGER_S, LINGER_BYTES = 5.0, 128 << 20
 It is enough for a peer that reads the response only after it has sent a body of 100 MB.
 """
 
-MAX_UNHEARD = 100
+MAX_UNSENT = 100
 """Number of messages to a disconnected peer after which the application gets an exception."""
 
 
@@ -56,7 +56,7 @@ class _Cycle(RequestResponseCycle):
     Dropping a message yields to the event loop, so that a stream with many messages learns of the disconnect; uvicorn's does not.
     """
 
-    unheard = 0
+    unsent = 0
 
     def take_arrived_body(self) -> bytes | None:
         """Return the body if it has arrived completely, otherwise None.
@@ -72,8 +72,8 @@ class _Cycle(RequestResponseCycle):
 
     async def send(self, message: ASGISendEvent) -> None:
         if self.disconnected or self.transport.is_closing():
-            self.unheard += 1
-            if self.unheard > MAX_UNHEARD:
+            self.unsent += 1
+            if self.unsent > MAX_UNSENT:
                 raise ClientDisconnected
             await asyncio.sleep(0)
         await super().send(message)
@@ -164,12 +164,12 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._unclaimed += self._piece
         if self._unclaimed > 0:
-            self._judge_unclaimed()
+            self._check_unclaimed()
         if self._input_timer is not None and not self._in_head:
             # A request that was answered while its body is still arriving.
             self._discard(self._piece)
 
-    def _judge_unclaimed(self) -> None:
+    def _check_unclaimed(self) -> None:
         """Check the size and the age of received bytes that are not yet complete headers or body."""
         if self._unclaimed > self._limits.max_header_bytes:
             what = "the headers" if self._in_head else "the trailers or chunk extensions"
@@ -199,7 +199,7 @@ class HttpConnection(HttpToolsProtocol):
         Args:
             rest: The bytes after its headers.
         """
-        closing = b"connection: close\r\n" if _closes(self.headers) else b""
+        closing = b"connection: close\r\n" if _requests_close(self.headers) else b""
         kept = [each for each in self.headers if each[0] not in _OFFER]
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
@@ -225,7 +225,7 @@ class HttpConnection(HttpToolsProtocol):
         version = parser.get_http_version()
         if version != "1.1":
             scope["http_version"] = version
-        self._target(scope)
+        self._set_target(scope)
         # Trailers would be appended to headers that have been checked already.
         self.headers = []
         self._begin(
@@ -244,7 +244,7 @@ class HttpConnection(HttpToolsProtocol):
             )
         )
 
-    def _target(self, scope: HTTPScope) -> None:
+    def _set_target(self, scope: HTTPScope) -> None:
         url = httptools.parse_url(self.url)
         raw_path = url.path or b"/"
         path = raw_path.decode("ascii")
@@ -279,9 +279,9 @@ class HttpConnection(HttpToolsProtocol):
             # The response was sent before the body arrived; the connection can be reused.
             self._stop_input_timer()
             self._discarded = 0
-            self._stay()
+            self._keep_alive()
 
-    def _stay(self) -> None:
+    def _keep_alive(self) -> None:
         self._unset_keepalive_if_required()
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
@@ -289,9 +289,9 @@ class HttpConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_head(self) -> None:
-        self._input_timer = self.loop.call_later(self._limits.header_timeout_s, self._head_is_late)
+        self._input_timer = self.loop.call_later(self._limits.header_timeout_s, self._handle_late_head)
 
-    def _head_is_late(self) -> None:
+    def _handle_late_head(self) -> None:
         self._input_timer = None
         if self._unclaimed > 0:
             self._refuse(408, "slow_headers", f"the headers did not arrive within {self._limits.header_timeout_s:g} s")
@@ -312,7 +312,7 @@ class HttpConnection(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "malformed", "this is no HTTP/1.1 request")
+        self._refuse(400, "malformed", "this is not a valid HTTP/1.1 request")
 
     # The end of a request, and of the connection
 
@@ -343,7 +343,7 @@ class HttpConnection(HttpToolsProtocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.server_state.rejected(reason)
-        self.transport.write(_refusal(status, message, self.server_state.default_headers))
+        self.transport.write(_encode_refusal(status, message, self.server_state.default_headers))
         self._linger()
 
     def _finish(self) -> None:
@@ -396,11 +396,11 @@ class HttpConnection(HttpToolsProtocol):
 _OFFER = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
-def _closes(headers: list[tuple[bytes, bytes]]) -> bool:
+def _requests_close(headers: list[tuple[bytes, bytes]]) -> bool:
     return any(name == b"connection" and b"close" in value.lower() for name, value in headers)
 
 
-def _refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> bytes:
+def _encode_refusal(status: int, message: str, headers: list[tuple[bytes, bytes]]) -> bytes:
     body = orjson.dumps({"error": {"code": status, "status": HTTPStatus(status).name, "message": message}})
     lines = [STATUS_LINE[status], *(name + b": " + value + b"\r\n" for name, value in headers)]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:

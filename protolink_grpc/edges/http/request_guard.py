@@ -1,6 +1,6 @@
 """Authentication, authorization and body limits of every HTTP and WebSocket request.
 
-Routes ask the guard for the caller and for the body, and raise the errors of `errors`.
+Routes get the caller and the body from the guard, and raise the errors of `errors`.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class RequestGuard:
         """Authenticate the caller before the method is known. Raises UnauthenticatedError."""
         if self._authenticate is None:
             return NOBODY
-        known = await self._authenticate(method, _shown(request))
+        known = await self._authenticate(method, _metadata_of(request))
         if known is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
         unreserved(known.name)
@@ -100,12 +100,12 @@ class RequestGuard:
             raise
         self.charge(sender)
 
-    def waiting(self, request: Request) -> BoundedWait:
-        """A block that waits for a task on behalf of a request whose body has been read."""
+    def bounded_wait(self, request: Request) -> BoundedWait:
+        """Return the `with` block for a request that waits for a task. The request's body has been read."""
         return BoundedWait(self._waits, request.receive, self.bounds.max_wait_s)
 
-    def reads_first(self, request: Request) -> bool:
-        """Whether the body is read before authentication: it is small, or no credentials are needed."""
+    def reads_body_first(self, request: Request) -> bool:
+        """Return whether the body is read before authentication: it is small, or no credentials are needed."""
         if self._authenticate is None:
             return True
         for name, value in request.scope["headers"]:
@@ -127,15 +127,15 @@ class RequestGuard:
                     "the body must not be encoded", media_type=value.decode("latin-1")[:100]
                 )
             if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > limit):
-                raise _too_large(limit)
-        body = _arrived(request.receive)
+                raise _too_large_error(limit)
+        body = _take_arrived_body(request.receive)
         if body is not None:
             if len(body) > limit:
-                raise _too_large(limit)
+                raise _too_large_error(limit)
             return body
         try:
             async with asyncio.timeout(self.bounds.body_timeout_s):
-                return await _read(request.receive, limit)
+                return await _read_body(request.receive, limit)
         except TimeoutError:
             raise RequestTimeoutError(
                 f"the body did not arrive within {self.bounds.body_timeout_s:g} s",
@@ -143,8 +143,8 @@ class RequestGuard:
             ) from None
 
 
-def _shown(request: HTTPConnection) -> Mapping[str, str]:
-    """The headers with the name in the client's certificate, if any, under a key that no header can have."""
+def _metadata_of(request: HTTPConnection) -> Mapping[str, str]:
+    """Return the headers and, under a key that no header can have, the name in the client's certificate."""
     certificate = request.scope.get("state", {}).get(PEER_CERTIFICATE)
     if not certificate:
         return request.headers
@@ -154,13 +154,13 @@ def _shown(request: HTTPConnection) -> Mapping[str, str]:
     return {**request.headers, CERTIFICATE: CertificateName(name)} if name else request.headers
 
 
-def _arrived(receive: Receive) -> bytes | None:
-    """Return the body if it is there already, which only our own server (`protocol`) can tell; else None."""
+def _take_arrived_body(receive: Receive) -> bytes | None:
+    """Return the body if it has arrived completely, otherwise None. Only the server of this package (`protocol`) knows this."""
     take = getattr(getattr(receive, "__self__", None), "take_arrived_body", None)
     return None if take is None else take()
 
 
-async def _read(receive: Receive, limit: int) -> bytes:
+async def _read_body(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -170,11 +170,11 @@ async def _read(receive: Receive, limit: int) -> bytes:
         chunk: bytes = message.get("body", b"")
         size += len(chunk)
         if size > limit:
-            raise _too_large(limit)
+            raise _too_large_error(limit)
         chunks.append(chunk)
         if not message.get("more_body", False):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _too_large(limit: int) -> MessageTooLargeError:
+def _too_large_error(limit: int) -> MessageTooLargeError:
     return MessageTooLargeError(f"has more than {limit} bytes", field="body", max_bytes=str(limit))

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from protolink_grpc.auth.stream_quota import StreamSlot
-from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits, until_gone
+from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits, watch_disconnect
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.logs import get_logger
 
@@ -23,26 +23,26 @@ log = get_logger(__name__)
 KEEPALIVE_S = 15.0
 """Interval of keepalive comments on an idle stream, in seconds: proxies close idle connections after a minute."""
 
-FAREWELL = b"retry: 1000\n: the server is going away; come back with Last-Event-ID\n\n"
+SHUTDOWN_FRAME = b"retry: 1000\n: the server is shutting down: reconnect with Last-Event-ID\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StreamFormat:
     """The format of a stream.
 
     Attributes:
         keepalive: The keepalive frame, or empty if the format has none.
-        farewell: The last frame if the server shuts down before the stream has ended.
-        is_last: Whether a batch is the last one.
+        shutdown: The last frame if the server shuts down before the stream has ended.
+        is_last: Returns whether a batch is the last one.
     """
 
     media_type: str
     keepalive: bytes
-    farewell: bytes
+    shutdown: bytes
     is_last: Callable[[bytes], bool] = lambda batch: False
 
 
-SSE = Form("text/event-stream", b":\n\n", FAREWELL)
+SSE = StreamFormat("text/event-stream", b":\n\n", SHUTDOWN_FRAME)
 
 Batches = AsyncGenerator[bytes, None]
 """Batches of concatenated frames."""
@@ -96,7 +96,7 @@ class EventStream(Response):
     Args:
         first: The first frames. They are read before the response starts, so that their failure is an ordinary error.
         rest: The further batches.
-        failed: Creates the last frame of a stream that fails.
+        error_frame: Creates the last frame of a stream that fails.
         slot: Released when the stream has ended.
     """
 
@@ -105,18 +105,18 @@ class EventStream(Response):
         first: bytes,
         rest: Batches,
         streams: OpenStreams,
-        failed: Callable[[Exception], bytes] | None = None,
+        error_frame: Callable[[Exception], bytes] | None = None,
         *,
-        form: Form = SSE,
+        stream_format: StreamFormat = SSE,
         slot: StreamSlot | None = None,
     ) -> None:
-        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, form.media_type)
+        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, stream_format.media_type)
         del self.headers["content-length"]
         self._first = first
         self._rest = rest
         self._streams = streams
-        self._failed = failed
-        self._form = form
+        self._error_frame = error_frame
+        self._format = stream_format
         self._slot = slot
         self._send: Send | None = None
         self._task: asyncio.Task[object] | None = None
@@ -131,21 +131,21 @@ class EventStream(Response):
 
     def keep_alive(self) -> None:
         """Send a keepalive if nothing was sent since the last one."""
-        sign = self._form.keepalive
-        if sign and self._quiet and not self._busy and not self._ended:
-            ping = asyncio.get_running_loop().create_task(self._write(sign))
+        keepalive = self._format.keepalive
+        if keepalive and self._quiet and not self._busy and not self._ended:
+            ping = asyncio.get_running_loop().create_task(self._write(keepalive))
             self._pings.add(ping)
             ping.add_done_callback(self._pings.discard)
         self._quiet = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._answer(scope, receive, send)
+            await self._respond(scope, receive, send)
         finally:
             if self._slot is not None:
                 self._slot.release()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":  # a HEAD request does not read the stream and would never end it
             await self._rest.aclose()
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -153,11 +153,11 @@ class EventStream(Response):
             return
         self._send = send
         self._task = asyncio.current_task()
-        hung_up = asyncio.get_running_loop().create_task(until_gone(receive, self.end))
+        watcher = asyncio.get_running_loop().create_task(watch_disconnect(receive, self.end))
         self._streams.add(self)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await self._show()
+            await self._send_batches()
         except asyncio.CancelledError:
             if not self._ended or self._task is None:
                 raise
@@ -165,15 +165,15 @@ class EventStream(Response):
         finally:
             self._ended = True
             self._streams.remove(self)
-            for each in (hung_up, *self._pings):
+            for each in (watcher, *self._pings):
                 each.cancel()
             with suppress(RuntimeError):  # the generator is running: its asyncio task was canceled in the middle
                 await self._rest.aclose()
         if self._streams.is_draining and not self._complete:
-            await send({"type": "http.response.body", "body": self._form.farewell, "more_body": True})
+            await send({"type": "http.response.body", "body": self._format.shutdown, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _show(self) -> None:
+    async def _send_batches(self) -> None:
         try:
             # Also at shutdown: without the first batch, a client could not resume the stream.
             await self._write(self._first)
@@ -187,48 +187,48 @@ class EventStream(Response):
         except OSError as error:
             # An OSError means that the client has disconnected; errors of the stream are ProtolinkErrors.
             if isinstance(error, ProtolinkError):
-                await self._fail(error)
+                await self._send_error(error)
         except Exception as error:
-            await self._fail(error)
+            await self._send_error(error)
 
-    async def _fail(self, error: Exception) -> None:
-        if self._failed is None:
+    async def _send_error(self, error: Exception) -> None:
+        if self._error_frame is None:
             raise error
-        await self._write(self._failed(error))
+        await self._write(self._error_frame(error))
         self._complete = True
 
     async def _write(self, frames: bytes) -> None:
         if self._send is None or not frames:
             return
         self._quiet, self._busy = False, True
-        self._complete = self._complete or self._form.is_last(frames)
+        self._complete = self._complete or self._format.is_last(frames)
         try:
             await self._send({"type": "http.response.body", "body": frames, "more_body": True})
         finally:
             self._busy = False
 
 
-async def opened(
+async def open_stream(
     request: Request,
     batches: Batches,
     streams: OpenStreams,
-    failed: Callable[[Exception], bytes],
+    error_frame: Callable[[Exception], bytes],
     slot: StreamSlot,
     *,
-    form: Form = SSE,
+    stream_format: StreamFormat = SSE,
 ) -> EventStream:
     """Open a stream and read its first batch. An error of the first batch is raised and releases the slot."""
     try:
         with BoundedWait(streams.waits, request.receive):
-            first = await first_of(batches)
+            first = await _read_first(batches)
     except BaseException:
         slot.release()
         raise
-    return EventStream(first, batches, streams, failed, form=form, slot=slot)
+    return EventStream(first, batches, streams, error_frame, stream_format=stream_format, slot=slot)
 
 
-async def first_of(batches: Batches) -> bytes:
-    """The first batch, empty when there is none; raises what keeps the stream from beginning."""
+async def _read_first(batches: Batches) -> bytes:
+    """Return the first batch, which is empty for an empty stream. An error closes the stream and is raised."""
     try:
         return await anext(batches)
     except StopAsyncIteration:
@@ -238,8 +238,8 @@ async def first_of(batches: Batches) -> bytes:
         raise
 
 
-def frame(data: bytes, sequence: int = 0) -> bytes:
-    """One event; `data` has no line breaks. A sequence becomes its id, with which a reader can come back."""
+def event_frame(data: bytes, sequence: int = 0) -> bytes:
+    """Encode one event. `data` has no line breaks. A sequence becomes its id, with which a client can resume the stream."""
     if sequence:
         return b"id: %d\ndata: %b\n\n" % (sequence, data)
     return b"data: %b\n\n" % data

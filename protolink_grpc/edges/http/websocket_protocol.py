@@ -1,4 +1,4 @@
-"""How one WebSocket behaves: uvicorn's protocol with the bounds that it lacks on what waits to be read and to be written."""
+"""One WebSocket: uvicorn's protocol with additional limits for received and for unsent data."""
 
 import asyncio
 from typing import Any
@@ -13,14 +13,14 @@ from websockets.frames import Frame
 from protolink_grpc.edges.http.connections import TEXTS, Connections, log
 
 MAX_FRAGMENTS = 4096
-"""Frames of one WebSocket message. Empty ones add nothing to its size, and still something to memory."""
+"""Maximum number of frames of one message. Empty frames do not count for the size of a message but need memory."""
 
 PIECE_BYTES = 4096
-"""Bytes that are parsed before its reader is asked again; a piece of tiny frames makes some hundred messages."""
+"""Bytes that are parsed between two checks whether reading is paused. A piece of tiny frames contains some hundred messages."""
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """One WebSocket, from its handshake on."""
+    """One WebSocket, from the handshake to the end."""
 
     def __init__(self, config: Config, server_state: Connections, app_state: dict[str, Any]) -> None:
         super().__init__(config, server_state, app_state)
@@ -36,7 +36,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._state.lost()
 
     def abort(self, reason: str) -> None:
-        """Cut the connection; what was not written is lost."""
+        """Close the connection without sending buffered data."""
         self._state.rejected(reason)
         self.transport.abort()
 
@@ -62,22 +62,22 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         await super().run_asgi()
 
     async def send(self, message: ASGISendEvent) -> None:
-        texts: list[bytes] | None = message.get(TEXTS)  # type: ignore[assignment]  # ours, see there
+        texts: list[bytes] | None = message.get(TEXTS)  # type: ignore[assignment]  # an extension, see TEXTS
         if texts is not None:
             await self._send_texts(texts)
             return
         await super().send(message)
         if self.close_sent and self.initial_response is not None:
-            # Refused in HTTP, which uvicorn logs as a handshake that was forgotten.
+            # The handshake was refused with an HTTP response, which uvicorn would log as an incomplete handshake.
             self.handshake_complete = True
 
     async def _send_texts(self, texts: list[bytes]) -> None:
-        """Send messages of text in one write, as `send` does for one."""
+        """Send several text messages in one write."""
         await self.writable.wait()
         if self.disconnected:
             raise ClientDisconnected
         if self.close_sent or not self.handshake_complete:
-            raise RuntimeError("a message can be sent between the handshake and the closing frame only")
+            raise RuntimeError("a message can only be sent between the handshake and the close frame")
         try:
             for text in texts:
                 self.conn.send_text(text)
@@ -88,14 +88,14 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def handle_cont(self, event: Frame) -> None:
         if len(self.frames) >= MAX_FRAGMENTS:
             self._state.rejected("too_many_fragments")
-            self.conn.fail(1009, f"a message may have {MAX_FRAGMENTS} frames")
+            self.conn.fail(1009, f"a message may have at most {MAX_FRAGMENTS} frames")
             self.handle_parser_exception()
             return
         super().handle_cont(event)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        # Pings are answered without anybody waiting for room; a peer that takes no answers may not ask either.
+        # Answers to pings are written even if the buffer is full, so a peer that does not read must not send pings either.
         self.transport.pause_reading()
         if self._output_timer is None:
             self._output_timer = self.loop.call_later(self._state.limits.write_timeout_s, self.abort, "slow_reader")

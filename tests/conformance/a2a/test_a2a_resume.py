@@ -12,7 +12,7 @@ from a2a_stage import PATIENCE_S, Stage, World, agent_with, by_token, card, numb
 from a2a_wires import Caller, Frame, Json, JsonRpc, Rest, frames_of, message
 
 from protolink_grpc import HttpOptions, Limits, SQLiteStore
-from protolink_grpc.edges.http.sse import FAREWELL, OpenStreams
+from protolink_grpc.edges.http.sse import SHUTDOWN_FRAME, OpenStreams
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -237,7 +237,7 @@ async def until_cut(stream: AsyncGenerator[Frame, None]) -> list[Frame]:
 async def test_a_server_that_goes_away_ends_its_streams_and_their_readers_go_on_at_the_next(
     binding: str, tmp_path: Path
 ) -> None:
-    farewell = next(line for line in FAREWELL.decode().splitlines() if line.startswith(":"))
+    farewell = next(line for line in SHUTDOWN_FRAME.decode().splitlines() if line.startswith(":"))
     path, name = tmp_path / "tasks.db", "alice"
     comments: list[str] = []
     agent = agent_with(store=SQLiteStore(path))

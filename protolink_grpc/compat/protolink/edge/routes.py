@@ -27,7 +27,7 @@ from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Answer, Ask, 
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
 from protolink_grpc.edges.http.json_body import (
     JSON,
-    JsonAnswer,
+    JsonResponse,
     check_json,
     http_status,
     is_complex,
@@ -35,7 +35,7 @@ from protolink_grpc.edges.http.json_body import (
     write_json,
 )
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import SSE, EventStream, OpenStreams, frame
+from protolink_grpc.edges.http.sse import SSE, EventStream, OpenStreams, event_frame
 from protolink_grpc.errors import (
     ProtolinkError,
     ResourceExhaustedError,
@@ -94,7 +94,7 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
                 slot = guard.stream_quota.take(ask.principal)
                 response: Response = _streamed(verb.stream, ask, request_id, streams, slot)
             elif verb.is_work:
-                with guard.waiting(request):
+                with guard.bounded_wait(request):
                     response = await _answered(verb, ask)
             else:
                 response = await _answered(verb, ask)
@@ -129,7 +129,7 @@ async def _answered(verb: Verb, ask: Ask) -> Response:
         raise TypeError(f"{verb.path} has no answer")
     if verb.media == "html":
         return Response(await answer(ask), media_type="text/html")
-    return JsonAnswer(write_json(await answer(ask)))
+    return JsonResponse(write_json(await answer(ask)))
 
 
 def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, slot: StreamSlot) -> Response:
@@ -139,10 +139,9 @@ def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, s
         reason = error_json(public_error(error, "/tasks/stream"))
         return _framed(request_id, {"ok": False, "error": reason, "final": True})
 
-    farewell = failed(UnavailableError("the server is going away; the task goes on"))
-    return EventStream(
-        b"", _frames(stream(ask), request_id), streams, failed, form=replace(SSE, farewell=farewell), slot=slot
-    )
+    shutdown = failed(UnavailableError("the server is shutting down; the task continues"))
+    stream_format = replace(SSE, shutdown=shutdown)
+    return EventStream(b"", _frames(stream(ask), request_id), streams, failed, stream_format=stream_format, slot=slot)
 
 
 async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) -> AsyncGenerator[bytes, None]:
@@ -152,7 +151,7 @@ async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) 
 
 
 def _framed(request_id: str, rest: Fields) -> bytes:
-    return frame(on_one_line(write_json({"jsonrpc": "2.0", "id": request_id or None, **rest})))
+    return event_frame(on_one_line(write_json({"jsonrpc": "2.0", "id": request_id or None, **rest})))
 
 
 def _refused(error: ProtolinkError) -> Response:

@@ -18,7 +18,7 @@ def authentication(authenticate: Authenticate) -> Interceptor:
     """
 
     @asynccontextmanager
-    async def identified(call: Call) -> AsyncIterator[None]:
+    async def identify(call: Call) -> AsyncIterator[None]:
         principal = await authenticate(call.method, _with_certificate(call))
         if principal is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
@@ -26,13 +26,13 @@ def authentication(authenticate: Authenticate) -> Interceptor:
         call.authenticated = True
         yield
 
-    return identified
+    return identify
 
 
 @asynccontextmanager
 async def certificate_identity(call: Call) -> AsyncIterator[None]:
     """Read the principal from the client certificate: its first subject alternative name, otherwise its common name."""
-    name = _certificate_name(call)
+    name = _read_certificate_name(call)
     if name:
         call.principal, call.authenticated = unreserved(name), True
     else:
@@ -42,11 +42,11 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
 
 def _with_certificate(call: Call) -> Mapping[str, str]:
     """The metadata with the name in the client's certificate, if any, under a key that no caller's header can have."""
-    name = _certificate_name(call)
+    name = _read_certificate_name(call)
     return {**call.metadata, CERTIFICATE: CertificateName(name)} if name else call.metadata
 
 
-def _certificate_name(call: Call) -> str:
+def _read_certificate_name(call: Call) -> str:
     """The first subject alternative name of a verified client certificate, otherwise its common name; empty without one."""
     identity = call.context.auth_context() if call.context is not None else None
     for key in ("x509_subject_alternative_name", "x509_common_name"):

@@ -17,8 +17,8 @@ def authorization(admit: Admission) -> Interceptor:
     """
 
     @asynccontextmanager
-    async def admitted(call: Call) -> AsyncIterator[None]:
+    async def authorize(call: Call) -> AsyncIterator[None]:
         admit(call.method, Principal(call.principal, call.scopes))
         yield
 
-    return admitted
+    return authorize

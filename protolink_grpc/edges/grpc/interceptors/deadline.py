@@ -16,7 +16,7 @@ def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
     """
 
     @asynccontextmanager
-    async def bounded(call: Call) -> AsyncIterator[None]:
+    async def limit_wait(call: Call) -> AsyncIterator[None]:
         if call.method not in methods:
             yield
             return
@@ -28,8 +28,8 @@ def deadline(max_wait_s: float, methods: frozenset[str]) -> Interceptor:
             if not bound.expired():
                 raise  # another timeout, or a TimeoutError of the servicer
             raise DeadlineExceededError(
-                f"the server waits at most {max_wait_s:g} s; the task goes on, get or subscribe to it",
+                f"the server waits at most {max_wait_s:g} s; the task continues, get or subscribe to it",
                 max_wait_s=f"{max_wait_s:g}",
             ) from None
 
-    return bounded
+    return limit_wait

@@ -15,7 +15,7 @@ ToStatus = Callable[[ProtolinkError], status_pb2.Status]
 """Converts an error to the status of a service."""
 
 
-async def answer(error: Exception, method: str, context: Context, to_status: ToStatus) -> NoReturn:
+async def abort_with_error(error: Exception, method: str, context: Context, to_status: ToStatus) -> NoReturn:
     """End the call with the status of `error`. An unexpected error is logged and sent as an incident id."""
     if isinstance(error, grpc.aio.AbortError):
         raise error

@@ -12,10 +12,10 @@ from protolink_grpc.errors import ProtolinkError
 
 
 def telemetry(tracer: trace.Tracer) -> Interceptor:
-    """Spans named `package.Service/Method`, kind SERVER. Source: OpenTelemetry's RPC semantic conventions."""
+    """Record a span for every call, named `package.Service/Method`. Source: OpenTelemetry's RPC semantic conventions."""
 
     @asynccontextmanager
-    async def traced(call: Call) -> AsyncIterator[None]:
+    async def trace_call(call: Call) -> AsyncIterator[None]:
         service, _, method = call.method.removeprefix("/").partition("/")
         attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method}
         parent = propagate.extract(call.metadata)
@@ -39,4 +39,4 @@ def telemetry(tracer: trace.Tracer) -> Interceptor:
                 span.set_status(Status(StatusCode.ERROR))
                 raise
 
-    return traced
+    return trace_call
