@@ -12,9 +12,9 @@ from protolink_grpc.agent.grpc_port import ServedAgent, agent_services
 from protolink_grpc.compat.protolink.edge.routes import agent_routes
 from protolink_grpc.compat.protolink.edge.websocket import behind_guard
 from protolink_grpc.edges.http.app import Gateway
-from protolink_grpc.edges.http.grpc_web import grpc_web_routes
 from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 
 
@@ -58,7 +58,7 @@ class HttpPort:
         gateway, operations = self.gateway, self._operations
         a2a = a2a_routes(gateway, operations) if operations is not None else []
         methods = self._settings.procedures(agent_services(self._served))
-        web = grpc_web_routes(gateway.guard, gateway.streams, methods)
+        web = procedure_routes(gateway.guard, gateway.streams, methods)
         # ProtoLink's paths first, because `/tasks/stream` would match A2A's `/tasks/{id}`.
         return await gateway.start([*self._protolink_routes(), *web, *a2a])
 

@@ -11,9 +11,9 @@ from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.compat.protolink.edge.registry import registry_routes
 from protolink_grpc.compat.protolink.edge.websocket import behind_guard
 from protolink_grpc.edges.http.app import Gateway
-from protolink_grpc.edges.http.grpc_web import grpc_web_routes
 from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
+from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.registry.service import RegistryService
 
@@ -53,7 +53,7 @@ class RegistryHttpPort:
             InvalidArgumentError: The certificates are not usable.
         """
         gateway = self.gateway
-        web = grpc_web_routes(gateway.guard, gateway.streams, self._settings.procedures(self._services))
+        web = procedure_routes(gateway.guard, gateway.streams, self._settings.procedures(self._services))
         own = registry_routes(
             gateway.guard, self._service, lease_ttl_s=self._lease_ttl_s, socket=behind_guard(gateway.options)
         )

@@ -5,7 +5,8 @@ the flag 0x80 and contains gRPC's trailers. Source: the gRPC project's PROTOCOL-
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -16,7 +17,7 @@ from protolink_grpc.errors import InvalidAgentResponseError
 
 MEDIA_TYPE: Final = "application/grpc-web+proto"
 
-MEDIA_TYPES: Final = frozenset({"application/grpc-web", MEDIA_TYPE})
+MEDIA_TYPES: Final = (MEDIA_TYPE, "application/grpc-web")
 """Media types of requests and responses. The base64 form, for browsers that cannot stream a body, is not supported."""
 
 TIMEOUT_HEADER: Final = "grpc-timeout"
@@ -41,13 +42,14 @@ def has_trailers(frames: bytes) -> bool:
     return frames[:1] >= bytes((TRAILERS,))
 
 
-def trailers(status: status_pb2.Status) -> bytes:
-    """Encode the last frame of a response, which contains the status of the call."""
+def trailers(status: status_pb2.Status, metadata: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Encode the last frame of a response, which contains the status of the call and further metadata."""
     lines = [f"grpc-status: {status.code}"]
     if status.message:
         lines.append(f"grpc-message: {quote(status.message, safe=UNQUOTED)}")
     if status.details:
         lines.append(f"grpc-status-details-bin: {b64encode(status.SerializeToString()).decode().rstrip('=')}")
+    lines += [f"{key}: {value}" for key, value in metadata.items()]
     return frame("".join(f"{line}\r\n" for line in lines).encode("ascii"), TRAILERS)
 
 

@@ -4,7 +4,7 @@ Requests are parsed here, within the status boundary, so that invalid bytes are 
 messages or bytes: stored events are sent unchanged.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from protolink_grpc.edges.grpc.interceptors.status import ToStatus, abort_with_e
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.json_value import check_complexity
 from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_complexity, run_in_thread
+from protolink_grpc.wire.codec import Codec
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
@@ -81,33 +82,47 @@ class Procedure:
     Attributes:
         name: Full name, such as `/plgrpc.v1.AgentService/SendTask`.
         streams: Whether it returns a stream of messages.
+        request, response: The types of its messages.
         to_status: Converts an error to a status.
     """
 
     name: str
     streams: bool
+    request: type[Message]
+    response: type[Message]
     to_status: ToStatus
     _read: Read
     _behavior: Behavior
     _interceptors: Sequence[Interceptor]
 
     async def responses(
-        self, data: bytes, principal: Principal, headers: Mapping[str, str], *, authenticated: bool
+        self,
+        data: bytes,
+        principal: Principal,
+        headers: Mapping[str, str],
+        *,
+        authenticated: bool,
+        codec: Codec,
+        response_headers: MutableMapping[str, str],
     ) -> AsyncGenerator[bytes, None]:
         """Yield the encoded responses to an encoded request of `principal`. Each call needs its own asyncio task.
+
+        Args:
+            codec: The encoding of the request and the responses.
+            response_headers: See `Call`.
 
         Raises:
             ProtolinkError: From the servicer or an interceptor, or the request is too large or invalid.
         """
-        call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers)
+        call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers, response_headers)
         async with AsyncExitStack() as stack:
             await _enter_call(call, self._interceptors, stack)
-            request = await self._read(data)
+            request = await self._read(await codec.to_binary(data, self.request))
             if not self.streams:
-                yield _serialize(await self._behavior(request, None))
+                yield await codec.encode(await self._behavior(request, None), self.response)
                 return
             async for response in await stack.enter_async_context(aclosing(self._behavior(request, None))):
-                yield _serialize(response)
+                yield await codec.encode(response, self.response)
 
 
 def procedures(
@@ -122,6 +137,8 @@ def procedures(
         Procedure(
             f"/{service.full_name}/{method.name}",
             method.server_streaming,
+            GetMessageClass(method.input_type),
+            GetMessageClass(method.output_type),
             getattr(servicer, "to_status", to_status),
             _request_reader(method, bounds),
             getattr(servicer, method.name),

@@ -1,13 +1,14 @@
 """The current call: its metadata and its principal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import grpc.aio
 
 from protolink_grpc.auth.principal import ANONYMOUS
+from protolink_grpc.net.response_headers import ResponseHeaders
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -18,6 +19,7 @@ class Call:
     """A running RPC. `principal` is its caller; `authenticated` says whether an authenticator has checked it.
 
     `context` is None for a call that was not received by gRPC's server; then its metadata is in `headers`.
+    `response_headers` are sent as headers of the HTTP response; over gRPC they are not sent.
     """
 
     method: str
@@ -26,6 +28,7 @@ class Call:
     scopes: frozenset[str] = frozenset()
     authenticated: bool = False
     headers: Mapping[str, str] | None = None
+    response_headers: MutableMapping[str, str] = field(default_factory=ResponseHeaders)
 
     @property
     def metadata(self) -> Mapping[str, str]:

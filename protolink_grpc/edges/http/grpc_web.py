@@ -1,126 +1,52 @@
-"""gRPC-Web: the services of the gRPC port for web pages, over HTTP/1.1, with server streaming.
+"""gRPC-Web: calls of web pages over HTTP/1.1, with server streaming.
 
-The HTTP status is always 200, and the last frame contains the status of the call. Errors of the HTTP request itself have the form
-that all routes of this port use. The frames are those of `net.grpc_web`.
+The HTTP status is always 200, and the last frame contains the status of the call. The frames are those of `net.grpc_web`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Iterable
-from contextlib import aclosing
-from typing import Final, TypeVar
+from collections.abc import Mapping
+from typing import Final
 
 from google.rpc import status_pb2
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
-from protolink_grpc.edges.grpc.binding import Procedure
-from protolink_grpc.edges.http.json_body import media_type
-from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, StreamFormat, open_stream
-from protolink_grpc.errors import (
-    ContentTypeNotSupportedError,
-    DeadlineExceededError,
-    InvalidArgumentError,
-    UnavailableError,
-    UnimplementedError,
-)
+from protolink_grpc.edges.http.call_format import CallFormat, Deadline
+from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.net.grpc_web import (
     COMPRESSED,
     HEAD_BYTES,
     MAX_TIMEOUT_DIGITS,
-    MEDIA_TYPE,
     MEDIA_TYPES,
+    TIMEOUT_HEADER,
     frame,
     has_trailers,
     trailers,
 )
-from protolink_grpc.net.internal_errors import public_error
+from protolink_grpc.wire.codec import BinaryCodec
 
 UNITS_S: Final = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 """The units of `grpc-timeout`, in seconds. Source: gRPC's PROTOCOL-HTTP2.md."""
 
-T = TypeVar("T")
 
+class GrpcWeb(CallFormat):
+    """Calls of gRPC-Web with binary messages."""
 
-def grpc_web_routes(guard: RequestGuard, streams: OpenStreams, procedures: Iterable[Procedure]) -> list[BaseRoute]:
-    """Create a route for each method."""
-    return [Route(each.name, _MethodRoute(guard, streams, each).respond, methods=["POST"]) for each in procedures]
+    def __init__(self) -> None:
+        super().__init__(MEDIA_TYPES, BinaryCodec())
 
+    def accept(self, headers: Mapping[str, str]) -> Deadline:
+        timeout = headers.get(TIMEOUT_HEADER)
+        return Deadline(None if timeout is None else parse_timeout(timeout))
 
-class _MethodRoute:
-    """The route of one method."""
+    def unpack(self, body: bytes) -> bytes:
+        return message_of(body)
 
-    def __init__(self, guard: RequestGuard, streams: OpenStreams, procedure: Procedure) -> None:
-        self._guard = guard
-        self._streams = streams
-        self._procedure = procedure
-        shutdown = UnavailableError("the server is shutting down: reconnect and resume")
-        self._format = StreamFormat(MEDIA_TYPE, b"", self._error_frame(shutdown), is_last=has_trailers)
+    def pack(self, message: bytes) -> bytes:
+        return frame(message)
 
-    async def respond(self, request: Request) -> Response:
-        given = media_type(request.headers.get("content-type"))
-        if given not in MEDIA_TYPES:
-            raise ContentTypeNotSupportedError(f"the content type must be {MEDIA_TYPE}", media_type=given[:100])
-        try:
-            principal = await self._guard.principal(request, self._procedure.name)
-            deadline = Deadline(request.headers.get("grpc-timeout"))
-            message = message_of(await self._guard.body(request))
-            authenticated = not self._guard.is_open
-            responses = self._procedure.responses(message, principal, request.headers, authenticated=authenticated)
-            frames = self._frames(responses, deadline)
-            if self._procedure.streams:
-                slot = self._guard.stream_quota.take(principal)
-                return await open_stream(
-                    request, frames, self._streams, self._error_frame, slot, stream_format=self._format
-                )
-            with self._guard.bounded_wait(request):
-                return _complete_response(b"".join([each async for each in frames]))
-        except ClientDisconnect:
-            raise
-        except Exception as error:
-            return _complete_response(self._error_frame(error))
+    def end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
+        return trailers(status, metadata)
 
-    async def _frames(self, responses: Batches, deadline: "Deadline") -> Batches:
-        async with aclosing(responses):
-            while (message := await deadline.before(anext(responses, None))) is not None:
-                yield frame(message)
-        yield trailers(status_pb2.Status())
-
-    def _error_frame(self, error: Exception) -> bytes:
-        return trailers(self._procedure.to_status(public_error(error, self._procedure.name)))
-
-
-def _complete_response(body: bytes) -> Response:
-    return Response(body, 200, media_type=MEDIA_TYPE)
-
-
-class Deadline:
-    """The deadline of a call.
-
-    Args:
-        timeout: The value of a `grpc-timeout` header, such as `300m`; None means no deadline.
-
-    Raises:
-        InvalidArgumentError: The value is invalid.
-    """
-
-    def __init__(self, timeout: str | None) -> None:
-        self._at: float | None = None
-        self._timeout = timeout
-        if timeout is not None:
-            self._at = asyncio.get_running_loop().time() + parse_timeout(timeout)
-
-    async def before(self, result: Awaitable[T]) -> T:
-        """Await a result. Raises DeadlineExceededError at the deadline and cancels the awaited operation."""
-        bound = asyncio.timeout_at(self._at)
-        try:
-            async with bound:
-                return await result
-        except TimeoutError:
-            if not bound.expired():
-                raise
-            raise DeadlineExceededError(f"the deadline of {self._timeout} has passed; the task continues") from None
+    def is_end(self, part: bytes) -> bool:
+        return has_trailers(part)
 
 
 def parse_timeout(timeout: str) -> float:

@@ -17,6 +17,7 @@ from protolink_grpc.auth.stream_quota import StreamSlot
 from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits, watch_disconnect
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.logs import get_logger
+from protolink_grpc.net.response_headers import ResponseHeaders
 
 log = get_logger(__name__)
 
@@ -98,6 +99,7 @@ class EventStream(Response):
         rest: The further batches.
         error_frame: Creates the last frame of a stream that fails.
         slot: Released when the stream has ended.
+        headers: Further headers of the response.
     """
 
     def __init__(
@@ -109,8 +111,12 @@ class EventStream(Response):
         *,
         stream_format: StreamFormat = SSE,
         slot: StreamSlot | None = None,
+        headers: ResponseHeaders | None = None,
     ) -> None:
-        super().__init__(None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no"}, stream_format.media_type)
+        further = {} if headers is None else headers.begin()
+        super().__init__(
+            None, 200, {"cache-control": "no-cache", "x-accel-buffering": "no", **further}, stream_format.media_type
+        )
         del self.headers["content-length"]
         self._first = first
         self._rest = rest
@@ -216,6 +222,7 @@ async def open_stream(
     slot: StreamSlot,
     *,
     stream_format: StreamFormat = SSE,
+    headers: ResponseHeaders | None = None,
 ) -> EventStream:
     """Open a stream and read its first batch. An error of the first batch is raised and releases the slot."""
     try:
@@ -224,7 +231,7 @@ async def open_stream(
     except BaseException:
         slot.release()
         raise
-    return EventStream(first, batches, streams, error_frame, stream_format=stream_format, slot=slot)
+    return EventStream(first, batches, streams, error_frame, stream_format=stream_format, slot=slot, headers=headers)
 
 
 async def _read_first(batches: Batches) -> bytes:
