@@ -54,7 +54,7 @@ def test_a_frame_that_lacks_its_end_is_no_frame(message: bytes, data: st.DataObj
 
 
 def test_a_request_has_one_message() -> None:
-    with pytest.raises(InvalidArgumentError, match="one gRPC-Web frame"):
+    with pytest.raises(InvalidArgumentError, match="one complete gRPC-Web frame"):
         message_of(frame(b"one") + frame(b"two"))
 
 
