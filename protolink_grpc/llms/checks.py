@@ -14,7 +14,7 @@ from protolink_grpc.llms.loop_host import ActionCall
 from protolink_grpc.llms.port import ModelToolCall, ToolSpec
 from protolink_grpc.models.card import AgentCard, AgentSkill
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
-from protolink_grpc.tools.rejection import Problem, invalid_arguments, problem
+from protolink_grpc.tools.rejection import Problem, invalid_arguments_error, make_problem
 from protolink_grpc.tools.toolbox import MAX_NAME_CHARS
 
 RESERVED_TOOLS = frozenset((DELEGATE_TOOL, AGENT_TOOL))
@@ -99,7 +99,7 @@ class ActionCheck:
             compiled = self._compiled[name]
             problems = compiled.problems(arguments) if compiled else []
         if any(each["type"] not in _CONVERTIBLE for each in problems):
-            raise invalid_arguments(name, problems)
+            raise invalid_arguments_error(name, problems)
 
     def _require_peer(self, tool: str, arguments: dict[str, Any]) -> AgentCard:
         name = _require_text(tool, arguments, "agent")
@@ -140,10 +140,10 @@ def _find_missing_or_extra(arguments: dict[str, Any], schema: dict[str, Any]) ->
     known, required = schema.get("properties"), schema.get("required")
     found: list[Problem] = []
     if isinstance(required, list):
-        found += [problem(str(key), "Field required", "missing") for key in required if key not in arguments]
+        found += [make_problem(str(key), "Field required", "missing") for key in required if key not in arguments]
     if schema.get("additionalProperties") is False and isinstance(known, dict) and "patternProperties" not in schema:
         for key in arguments.keys() - known.keys():
-            found.append(problem(key, "Extra inputs are not permitted", "extra_forbidden"))
+            found.append(make_problem(key, "Extra inputs are not permitted", "extra_forbidden"))
     return sorted(found, key=lambda each: each["path"])
 
 

@@ -63,7 +63,7 @@ class NoMemory:
         return default
 
     async def set(self, key: str, value: Any) -> None:
-        raise UnimplementedError("this agent keeps no memory for tools; give it storage and state=['tools']")
+        raise UnimplementedError("this agent has no memory for tools; configure storage and state=['tools']")
 
     async def delete(self, key: str) -> bool:
         return False

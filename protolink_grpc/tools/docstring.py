@@ -1,4 +1,4 @@
-"""What a docstring says of a function and its parameters, in the format of Google, NumPy or Sphinx; no signature is read here."""
+"""Reads the descriptions of a function and its parameters from a docstring in the format of Google, NumPy or Sphinx."""
 
 import inspect
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from protolink_grpc.tools.signature import without_partials
+from protolink_grpc.tools.signature import strip_partials
 
 _HAS_SECTIONS = re.compile(
     r"^[ \t]*+(?:[A-Z][A-Za-z ]{1,40}:[ \t]*+$|-{3,}+[ \t]*+$|:[a-z]++(?: [^:\n]++)?:)", re.MULTILINE
@@ -15,12 +15,12 @@ _HAS_SECTIONS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """What a docstring says, indentation removed.
+    """The content of a docstring, without indentation.
 
     Args:
-        description: All of its text, notes and examples included, with what the function returns at the end. What it raises is
-            left out: a caller reads that in the error. The first paragraph is one line.
-        parameters: Descriptions by name; names of `*args` and `**kwargs` have their stars.
+        description: The text, including notes and examples, with the description of the result at the end. Exceptions are left
+            out. The first paragraph is one line.
+        parameters: Descriptions by name; `*args` and `**kwargs` keep their stars.
     """
 
     description: str = ""
@@ -28,18 +28,18 @@ class Docstring:
 
 
 def read_docstring(fn: Callable[..., Any]) -> Docstring:
-    """The docstring of a function, or of a callable object; whatever cannot be read as a section is text."""
-    fn = without_partials(fn)
-    # `type(fn).__call__` is not asked through getdoc, which would answer with what `object` says about calling.
+    """Read the docstring of a function or a callable object. Unknown sections are part of the text."""
+    fn = strip_partials(fn)
+    # getdoc is not used for `type(fn).__call__`, because it would return the docstring of `object.__call__`.
     text = inspect.getdoc(fn) if inspect.isroutine(fn) else type(fn).__call__.__doc__ or inspect.getdoc(type(fn))
     text = inspect.cleandoc(text or "")
-    found = _parsed(text) if _HAS_SECTIONS.search(text) else Docstring(text)
+    found = _parse(text) if _HAS_SECTIONS.search(text) else Docstring(text)
     summary, gap, rest = found.description.partition("\n\n")
     return Docstring(" ".join(summary.split()) + gap + rest, found.parameters)
 
 
-def _parsed(text: str) -> Docstring:
-    import griffe  # takes a tenth of a second to load, and simple docstrings do not need it
+def _parse(text: str) -> Docstring:
+    import griffe  # takes 0.1 s to load, and simple docstrings do not need it
 
     docstring = griffe.Docstring(text)
     style, _ = griffe.infer_docstring_style(docstring)

@@ -1,7 +1,7 @@
-"""Checks JSON values against a JSON Schema (Draft 2020-12); never fetches a reference.
+"""Checks JSON values against a JSON Schema (Draft 2020-12). References are never fetched.
 
-Patterns run in a regular expression engine whose time is linear in the text. What a schema from outside of this program may cost is
-bounded in `schema_cost`. Imported only where a schema is checked, because loading the validator takes a while.
+Patterns run in a regular expression engine of linear time. `schema_cost` limits the cost of external schemas. Imported only when a
+schema is checked, because loading the validator is slow.
 """
 
 import json
@@ -12,41 +12,41 @@ from typing import Any, NoReturn
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
-from protolink_grpc.tools.rejection import MAX_ERRORS, Problem, join_path, problem
+from protolink_grpc.tools.rejection import MAX_ERRORS, Problem, join_path, make_problem
 from protolink_grpc.tools.schema_cost import SchemaCost, ValueTooLargeError, measure
 
 MAX_PATTERN_BYTES = 256 * 1024
-"""Bound of one compiled pattern. The time of a match grows with it: about 5 us for each character of the text at this size."""
+"""Maximum size of one compiled pattern. It determines the time of a match: about 5 us for each character of the text."""
 
 _OPTIONS = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
 _NOT_LINEAR = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<")
 
 
 class JsonSchema:
-    """One schema, compiled. Safe to use from several tasks at once.
+    """A compiled schema. It can be used concurrently.
 
     Args:
-        bounded: The schema is from outside of this program: its size and what a check of a value may cost are bounded.
+        bounded: Whether the size of the schema and the cost of checks are limited, for schemas from callers and peers.
 
     Raises:
-        ValueError: The schema is not valid, refers to something outside of itself, or is too large; one clause that begins with
-            a verb and names the place.
+        ValueError: The schema is invalid or too large, or refers to another document. The message is a clause that begins with a
+            verb and names the place.
     """
 
     def __init__(self, schema: dict[str, Any], *, bounded: bool = False) -> None:
         self._cost = SchemaCost(schema) if bounded else None
         try:
-            # A reference to anything but the schema itself and the meta-schemas asks the retriever.
+            # The retriever is called for references to anything except the schema itself and the meta-schemas.
             self._validator = jsonschema_rs.Draft202012Validator(
                 schema, validate_formats=True, pattern_options=_OPTIONS, retriever=_refuse_retrieval, mask=""
             )
         except jsonschema_rs.ValidationError as error:
-            raise ValueError(_schema_error(schema, error)) from None
-        except (ValueError, TypeError) as error:  # nested too deeply, or text that is not Unicode
+            raise ValueError(_describe_schema_error(schema, error)) from None
+        except (ValueError, TypeError) as error:  # nested too deeply, or a string with lone surrogates
             raise ValueError(f"is not valid: {error}") from None
 
     def problems(self, value: object) -> list[Problem]:
-        """Each violation, at most `MAX_ERRORS`; empty when the value is right."""
+        """The violations of a value, at most `MAX_ERRORS`; empty if it is valid."""
         try:
             size = measure(value)
             if self._cost is not None:
@@ -54,16 +54,20 @@ class JsonSchema:
             if self._validator.is_valid(value):
                 return []
             if self._cost is not None and not self._cost.can_list_violations(size):
-                return [problem("", "Input does not satisfy the schema, and is too large to list why", "schema")]
-            return self._listed(value)
+                return [
+                    make_problem(
+                        "", "Input does not satisfy the schema, and is too large to list the violations", "schema"
+                    )
+                ]
+            return self._list_problems(value)
         except ValueTooLargeError as error:
-            return [problem("", str(error), "too_large")]
+            return [make_problem("", str(error), "too_large")]
         except RecursionError:
-            return [problem("", "Arguments are nested too deeply", "recursion")]
-        except ValueError:  # What JSON cannot say: a key that is no text, text that is not Unicode.
-            return [problem("", "Input should be JSON: keys are text, and text is valid Unicode", "json")]
+            return [make_problem("", "Arguments are nested too deeply", "recursion")]
+        except ValueError:  # No valid JSON: a key that is not a string, or a string with lone surrogates.
+            return [make_problem("", "Input should be JSON: keys are strings, and strings are valid Unicode", "json")]
 
-    def _listed(self, value: object) -> list[Problem]:
+    def _list_problems(self, value: object) -> list[Problem]:
         found: list[Problem] = []
         for error in self._validator.iter_errors(value):
             found.extend(each for each in _problems_of(error) if each not in found)
@@ -76,44 +80,44 @@ def _refuse_retrieval(uri: str) -> NoReturn:
     raise LookupError(uri)
 
 
-def _schema_error(schema: dict[str, Any], error: jsonschema_rs.ValidationError) -> str:
+def _describe_schema_error(schema: dict[str, Any], error: jsonschema_rs.ValidationError) -> str:
     path = join_path(error.instance_path)
     at = f"at '{path}'" if path else "at its top"
     match error.kind:
         case Kind.Referencing():
             return f"refers to something that is not part of it: {error.message[:200]}"
         case Kind.Format(format="regex"):
-            return f"is not valid {at}: {_pattern_error(str(error.instance))}"
+            return f"is not valid {at}: {_describe_pattern_error(str(error.instance))}"
         case _:
             return f"is not valid {at}: must satisfy {_rule(error)}"
 
 
-def _pattern_error(pattern: str) -> str:
-    shown = f"the pattern {pattern[:100]!r}"
+def _describe_pattern_error(pattern: str) -> str:
+    quoted = f"the pattern {pattern[:100]!r}"
     if _NOT_LINEAR.search(pattern):
         return (
-            f"{shown} uses look-around or a back-reference, which are not supported: patterns must run in linear time"
+            f"{quoted} uses look-around or a back-reference, which are not supported: patterns must run in linear time"
         )
-    return f"{shown} is not a regular expression, or is too large"
+    return f"{quoted} is not a regular expression, or is too large"
 
 
 def _problems_of(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
-    """The violation in our words: the library's own sentence repeats the value."""
+    """Convert a violation. The library's own message is not used, because it repeats the value."""
     path = list(error.instance_path)
     match error.kind:
         case Kind.Required(property=name):
-            yield problem(join_path([*path, name]), "Field required", "missing")
+            yield make_problem(join_path([*path, name]), "Field required", "missing")
         case Kind.AdditionalProperties(unexpected=names):
             for name in names:
-                yield problem(join_path([*path, name]), "Extra inputs are not permitted", "extra_forbidden")
+                yield make_problem(join_path([*path, name]), "Extra inputs are not permitted", "extra_forbidden")
         case Kind.FalseSchema():
-            yield problem(join_path(path), "Input is not permitted", "forbidden")
+            yield make_problem(join_path(path), "Input is not permitted", "forbidden")
         case kind:
-            yield problem(join_path(path), f"Input should satisfy {_rule(error)}", kind.name)
+            yield make_problem(join_path(path), f"Input should satisfy {_rule(error)}", kind.name)
 
 
 def _rule(error: jsonschema_rs.ValidationError) -> str:
-    """The keyword with what it demands, where that is short: a caller has the schema."""
+    """The keyword with its value, if that is short."""
     match error.kind:
         case Kind.Type(types=types):
             return f"type {json.dumps(types[0] if len(types) == 1 else types)}"

@@ -1,6 +1,6 @@
-"""Turns what a validator found into the one refusal that callers read; the values that they sent never come back.
+"""Converts violations that a validator found to one ToolRejectedError, which never contains the values.
 
-An argument may be a secret, and a refusal is stored, logged and shown to models.
+An argument may be a secret, and the error is stored, logged and sent to models.
 """
 
 import re
@@ -13,28 +13,28 @@ from pydantic_core import ErrorDetails
 from protolink_grpc.errors import ToolRejectedError
 
 MAX_ERRORS = 20
-"""More than anybody corrects at once; a list of a million wrong items must not become a million sentences."""
+"""The number of listed violations: a list with a million invalid items must not become a million messages."""
 
 MAX_CHARS = 200
-"""Bound of one message and of one path: both may hold names that the caller made up."""
+"""Maximum length of one message and of one path. Both may contain names from the caller."""
 
 MAX_FOUND = 1000
-"""Violations that are looked at one by one. Each costs about 10 us, and a request may hold a million of them."""
+"""The number of violations that are converted. Each takes about 10 us, and a request may contain a million."""
 
 MAX_AUTHOR_CHARS = 2000
-"""Of what a validator's author says; more than that holds the value, and is not searched for it."""
+"""Maximum length of a message from a validator of the tool's author. A longer one is replaced, because it may contain the value."""
 
 SHORT_CHARS = 3
 
 Problem = dict[str, str]
-"""Keys `path` (as `items[0].name`, empty for the whole), `message`, `type`."""
+"""One violation. Keys: `path` (such as `items[0].name`; empty for the whole value), `message` and `type`."""
 
 
-def problem(path: str, message: str, kind: str) -> Problem:
-    return {"path": _printable(path), "message": _printable(message), "type": kind}
+def make_problem(path: str, message: str, kind: str) -> Problem:
+    return {"path": _make_printable(path), "message": _make_printable(message), "type": kind}
 
 
-def invalid_arguments(tool: str, problems: Sequence[Problem]) -> ToolRejectedError:
+def invalid_arguments_error(tool: str, problems: Sequence[Problem]) -> ToolRejectedError:
     found = list(problems[:MAX_ERRORS])
     text = "; ".join(f"{p['path']}: {p['message']}" if p["path"] else p["message"] for p in found)
     return ToolRejectedError(
@@ -46,11 +46,11 @@ def invalid_arguments(tool: str, problems: Sequence[Problem]) -> ToolRejectedErr
 
 
 def problems_of(error: ValidationError, value: object) -> list[Problem]:
-    """What pydantic found, at most `MAX_ERRORS` of it, in its order; of more than `MAX_FOUND` only the number."""
+    """Convert the violations that pydantic found, in its order, at most `MAX_ERRORS`. Of more than `MAX_FOUND` only the number."""
     if error.error_count() > MAX_FOUND:
-        return [problem("", f"{error.error_count()} values are wrong, which is too many to list", "too_many_errors")]
+        return [make_problem("", f"{error.error_count()} values are invalid, too many to list", "too_many_errors")]
     details = error.errors(include_url=False)[:MAX_ERRORS]
-    return [problem(_path(d, value), _message(d), d["type"]) for d in details]
+    return [make_problem(_path(d, value), _message(d), d["type"]) for d in details]
 
 
 def join_path(parts: Sequence[str | int]) -> str:
@@ -58,7 +58,7 @@ def join_path(parts: Sequence[str | int]) -> str:
 
 
 def _path(detail: ErrorDetails, value: object) -> str:
-    """Where the wrong value is. pydantic mixes names of union members into its path; they are left out."""
+    """The path of the invalid value, without the names of union members that pydantic adds."""
     parts: list[str | int] = []
     here: Any = value
     location = detail["loc"]
@@ -76,19 +76,19 @@ def _path(detail: ErrorDetails, value: object) -> str:
 
 def _message(detail: ErrorDetails) -> str:
     match detail["type"]:
-        case "union_tag_invalid":  # The only text of pydantic's own that repeats the value.
+        case "union_tag_invalid":  # pydantic's own message, which repeats the value.
             return f"Input tag does not match any of the expected tags: {detail['ctx']['expected_tags']}"
-        case "value_error" | "assertion_error":  # Written by the author of a validator, often around the value.
-            return _without_values(detail["msg"], detail["input"])
+        case "value_error" | "assertion_error":  # A message of a validator's author, which often contains the value.
+            return _mask_values(detail["msg"], detail["input"])
         case _:
             return detail["msg"]
 
 
-def _without_values(message: str, value: Any) -> str:
+def _mask_values(message: str, value: Any) -> str:
     if len(message) > MAX_AUTHOR_CHARS:
         return "Value is not valid"
     for leaf in sorted({leaf for leaf in _leaves(value) if leaf in message}, key=len, reverse=True):
-        # Short values are also parts of ordinary words, so they only count where they stand alone.
+        # Short values are also parts of ordinary words, so only whole words are replaced.
         pattern = re.escape(leaf) if len(leaf) > SHORT_CHARS else rf"(?<!\w){re.escape(leaf)}(?!\w)"
         message = re.sub(pattern, "[value]", message)
     return message
@@ -106,13 +106,13 @@ def _leaves(value: Any) -> Iterator[str]:
                 yield from _leaves(item)
         case str():
             yield value
-            yield repr(value)[1:-1]  # As authors print it with `!r`: quotes and line ends are spelled differently.
+            yield repr(value)[1:-1]  # As formatted with `!r`: quotes and line ends are escaped.
         case int() | float():
             yield str(value)
         case _:
             return
 
 
-def _printable(text: str) -> str:
-    """Bounded, and without lone surrogates, which JSON input may hold and UTF-8 output cannot."""
+def _make_printable(text: str) -> str:
+    """Shorten a text and replace lone surrogates, which JSON input may contain and UTF-8 output cannot."""
     return text[:MAX_CHARS].encode("utf-8", "replace").decode("utf-8")

@@ -52,7 +52,7 @@ class ToolRunner:
         self.max_workers = max_workers
         self.max_queued = max_queued
         self.max_abandoned = max_abandoned
-        self.timeout_s = checked_timeout(timeout_s)
+        self.timeout_s = check_timeout(timeout_s)
         self._changed = threading.Condition()
         self._waiting: deque[_Job] = deque()
         self._running: set[_Job] = set()
@@ -78,7 +78,7 @@ class ToolRunner:
         try:
             result: T = await asyncio.wrap_future(job.future)
         except asyncio.CancelledError:
-            self._let_go(job)
+            self._abandon(job)
             raise
         return result
 
@@ -86,7 +86,7 @@ class ToolRunner:
         """Refuse new and waiting jobs, and wait up to `grace_s` seconds for running ones."""
         with self._changed:
             self._closed = True
-            self._refuse_waiting(UnavailableError("the tool runner is closed"))
+            self._fail_waiting(UnavailableError("the tool runner is closed"))
             self._changed.notify_all()
             futures = [job.future for job in self._running]
         if futures:
@@ -102,20 +102,20 @@ class ToolRunner:
         with self._changed:
             if self._closed:
                 raise UnavailableError("the tool runner is closed")
-            if self._free() <= len(self._waiting):
+            if self._free_workers() <= len(self._waiting):
                 self._start_worker()
             if not self._workers:
-                raise _all_blocked(self._abandoned)
-            if len(self._waiting) >= self._free() + self.max_queued:
+                raise _all_blocked_error(self._abandoned)
+            if len(self._waiting) >= self._free_workers() + self.max_queued:
                 raise ResourceExhaustedError(
-                    f"{self.max_queued} tool calls wait already", max_queued=str(self.max_queued)
+                    f"{self.max_queued} tool calls are already waiting", max_queued=str(self.max_queued)
                 )
             job = _Job(call)
             self._waiting.append(job)
             self._changed.notify()
             return job
 
-    def _free(self) -> int:
+    def _free_workers(self) -> int:
         return self._workers - len(self._running)
 
     def _start_worker(self) -> None:
@@ -166,7 +166,7 @@ class ToolRunner:
             self._workers += 1
             return True
 
-    def _let_go(self, job: "_Job") -> None:
+    def _abandon(self, job: "_Job") -> None:
         with self._changed:
             if job.future.cancel():
                 if job in self._waiting:
@@ -181,9 +181,9 @@ class ToolRunner:
             if self._waiting:
                 self._start_worker()
                 if not self._workers:
-                    self._refuse_waiting(_all_blocked(self._abandoned))
+                    self._fail_waiting(_all_blocked_error(self._abandoned))
 
-    def _refuse_waiting(self, error: ProtolinkError) -> None:
+    def _fail_waiting(self, error: ProtolinkError) -> None:
         while self._waiting:
             job = self._waiting.popleft()
             if job.future.set_running_or_notify_cancel():
@@ -213,14 +213,14 @@ class _Job:
             self.future.set_result(result)
 
 
-def checked_timeout(timeout_s: float | None) -> float | None:
-    """Return the timeout if it is None or more than 0 seconds."""
+def check_timeout(timeout_s: float | None) -> float | None:
+    """Return the timeout. Raises ValueError unless it is None or more than 0 seconds."""
     if timeout_s is not None and not timeout_s > 0:
         raise ValueError(f"timeout_s must be more than 0 or None, got {timeout_s}")
     return timeout_s
 
 
-def _all_blocked(abandoned: int) -> ResourceExhaustedError:
+def _all_blocked_error(abandoned: int) -> ResourceExhaustedError:
     return ResourceExhaustedError(
-        f"all threads for tools are blocked, {abandoned} of them for callers that have gone", abandoned=str(abandoned)
+        f"all threads for tools are blocked, {abandoned} of them by abandoned calls", abandoned=str(abandoned)
     )

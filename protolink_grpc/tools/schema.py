@@ -1,7 +1,7 @@
-"""JSON Schema from a Python signature, and arguments checked against it; what runs the function is not here.
+"""Derives a JSON Schema from a Python signature, and checks arguments against it. It does not call the function.
 
-pydantic does the checking: the parameters become the fields of one model, made at registration. Its fields carry
-neutral names and the parameters' names as aliases, so that a parameter may be called `schema`, `copy` or `_x`.
+pydantic checks the arguments: at registration the parameters become the fields of one model. The fields have neutral names, and
+the parameters' names as aliases, so that a parameter may be named `schema`, `copy` or `_x`.
 """
 
 import copy
@@ -16,57 +16,57 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
 from protolink_grpc.models.json_value import plain, to_json
-from protolink_grpc.tools.rejection import Problem, invalid_arguments, problem, problems_of
+from protolink_grpc.tools.rejection import Problem, invalid_arguments_error, make_problem, problems_of
 from protolink_grpc.tools.signature import EMPTY, Parameter, ToolSignature, read_signature
 
 _OPAQUE_KEYS = frozenset({"default", "metadata", "expected", "members", "cls"})
-"""Keys of a core schema that hold values of the user's, not schemas."""
+"""Keys of a core schema whose values are the user's objects, not schemas."""
 
 _JSON_SCALARS = frozenset({str, int, bool, type(None)})
-"""Types whose values are their own JSON form; a float may be none."""
+"""Types whose values are valid JSON. Float is not among them because of NaN and infinity."""
 
 _CLASSES = frozenset({"model", "dataclass", "typed-dict"})
-"""Types of nodes of a core schema that belong to a class with fields."""
+"""Node types of a core schema for classes with fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedArguments:
-    """Arguments that a function can be called with.
+    """Checked arguments of a function.
 
     Args:
-        keywords: Converted to its types, with its defaults filled in.
-        shown: The same as JSON, by the names that callers use: what policies, approvers and logs see. A value whose type has no
-            JSON form, or hides it, is shown as it was sent.
+        keywords: The keyword arguments, converted to the function's types and completed with its defaults.
+        as_json: The same as JSON, with the names that callers use, for policies, approvers and logs. A value whose type has no
+            JSON form, or hides it, has the form in which it was sent.
     """
 
     keywords: dict[str, Any]
-    shown: dict[str, Any]
+    as_json: dict[str, Any]
 
 
 class ArgumentModel:
-    """What one function takes, as a schema to show and as a check to run. Safe to use from several tasks at once.
+    """The parameters of one function: their JSON Schema, and the check of arguments. It can be used concurrently.
 
     Args:
-        tool: Name to use in texts.
-        fn: The function; its annotations are read once, here.
-        input_schema: JSON Schema that replaces the one from the signature. Arguments must satisfy it first and the
-            signature after it; parameters with types that no schema can describe then take any value.
-        documented: What the docstring says of parameters, by name. A description in an annotation wins, and so does `input_schema`.
+        tool: The tool's name for error messages.
+        fn: The function. Its annotations are read once, here.
+        input_schema: JSON Schema that replaces the derived one. Arguments must satisfy it first, and then the signature;
+            parameters with types that no schema can describe then accept any value.
+        documented: Descriptions of parameters from the docstring, by name. Those of annotations and `input_schema` have priority.
 
     Raises:
-        TypeError: A parameter cannot be described or sent; the text names it.
+        TypeError: A parameter cannot be described or sent; the message names it.
         ValueError: `input_schema` is not a valid schema.
     """
 
     __slots__ = (
         "_explicit",
-        "_hidden",
         "_model",
         "_names",
         "_reserved",
-        "_sent_names",
+        "_secret_names",
         "_serializer",
         "_validator",
+        "_wire_names",
         "context_names",
         "input_schema",
         "result",
@@ -81,16 +81,16 @@ class ArgumentModel:
         documented: Mapping[str, str] = types.MappingProxyType({}),
     ) -> None:
         signature = read_signature(tool, fn)
-        described = _described(tool, signature, lenient=input_schema is not None)
+        schemas = _build_schemas(tool, signature, lenient=input_schema is not None)
         self.tool = tool
         self.context_names = signature.context_names
         self.result = ResultModel(signature)
         self.input_schema: dict[str, Any]
         self._explicit: Callable[[Mapping[str, Any]], list[Problem]] | None = None
         if input_schema is None:
-            self.input_schema = dict(described.shown)
+            self.input_schema = dict(schemas.input_schema)
             self.input_schema.setdefault("required", [])
-            _describe_properties(self.input_schema, described.parameters, documented)
+            _describe_properties(self.input_schema, schemas.parameters, documented)
         else:
             # Loads the validator, which most tools do not need.
             from protolink_grpc.tools.json_schema import JsonSchema
@@ -100,43 +100,43 @@ class ArgumentModel:
                 self._explicit = JsonSchema(self.input_schema).problems
             except ValueError as error:
                 raise ValueError(f"Tool '{tool}': input_schema {error}") from None
-        self._validator = _validator(described.check)
-        self._serializer = SchemaSerializer(described.check)
-        self._model = described.model
-        self._sent_names = [_sent_as(parameter) for parameter in described.parameters]
-        self._hidden = _hidden(described.shown)
-        self._names = {f"arg_{index}": parameter.name for index, parameter in enumerate(described.parameters)}
+        self._validator = _build_validator(schemas.check)
+        self._serializer = SchemaSerializer(schemas.check)
+        self._model = schemas.model
+        self._wire_names = [_wire_name(parameter) for parameter in schemas.parameters]
+        self._secret_names = _secret_names(schemas.input_schema)
+        self._names = {f"arg_{index}": parameter.name for index, parameter in enumerate(schemas.parameters)}
         self._reserved = frozenset(self._names.values()) | frozenset(signature.context_names)
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function, converted to its types, with its defaults filled in.
+        """Convert arguments to the function's keyword arguments, completed with its defaults.
 
         Raises:
             ToolRejectedError: `invalid_arguments`; `details["errors"]` names each path, never a value.
         """
-        values, extra = self._valid(arguments)
-        return self._keywords(values, extra)
+        values, extra = self._validate(arguments)
+        return self._to_keywords(values, extra)
 
     def check(self, arguments: Mapping[str, Any]) -> CheckedArguments:
-        """The same with the form that is shown. Raises like `validate`."""
-        values, extra = self._valid(arguments)
-        return CheckedArguments(self._keywords(values, extra), self._shown(values, extra, arguments))
+        """As `validate`, together with the JSON form."""
+        values, extra = self._validate(arguments)
+        return CheckedArguments(self._to_keywords(values, extra), self._to_json(values, extra, arguments))
 
-    def _valid(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Values by field, and what else was sent."""
-        found = self._values(arguments)
+    def _validate(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The values by field, and the extra arguments."""
+        found = self._try_validate(arguments)
         if isinstance(found, list):
-            # Raised here and not where pydantic raised: that error, its context, would repeat the values.
-            raise invalid_arguments(self.tool, found)
+            # Raised outside of the handler of pydantic's error, which contains the values and would become its context.
+            raise invalid_arguments_error(self.tool, found)
         return found
 
-    def _keywords(self, values: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    def _to_keywords(self, values: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         return {name: values[field] for field, name in self._names.items()} | extra
 
-    def _shown(self, values: dict[str, Any], extra: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    def _to_json(self, values: dict[str, Any], extra: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
         if all(type(value) in _JSON_SCALARS for value in values.values()) and not extra:
-            return dict(zip(self._sent_names, values.values(), strict=True))
-        # The serializer of the arguments takes an object of their model; making one this way checks nothing again.
+            return dict(zip(self._wire_names, values.values(), strict=True))
+        # The serializer requires an object of the model. Creating it this way does not validate the values again.
         arguments = self._model.__new__(self._model)
         for name, value in (
             ("__dict__", values),
@@ -147,18 +147,18 @@ class ArgumentModel:
             object.__setattr__(arguments, name, value)
         try:
             dumped = self._serializer.to_python(arguments, mode="json", by_alias=True, warnings=False)
-            names = [*self._sent_names, *extra]
-            shown: dict[str, Any] = plain(dict(zip(names, dumped.values(), strict=True)))
-        except Exception:  # A type without a JSON form, or a serializer of the author's that breaks.
-            shown = {**plain(dict(sent))}
-        for name in self._hidden & sent.keys():
-            shown[name] = plain(sent[name])
-        return shown
+            names = [*self._wire_names, *extra]
+            as_json: dict[str, Any] = plain(dict(zip(names, dumped.values(), strict=True)))
+        except Exception:  # A type without a JSON form, or a failing serializer of the tool's author.
+            as_json = {**plain(dict(sent))}
+        for name in self._secret_names & sent.keys():
+            as_json[name] = plain(sent[name])
+        return as_json
 
-    def _values(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]] | list[Problem]:
-        """The values, or what is wrong."""
+    def _try_validate(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]] | list[Problem]:
+        """The values by field and the extra arguments, or the problems."""
         if not isinstance(arguments, Mapping):
-            return [problem("", "Arguments should be an object", "object_type")]
+            return [make_problem("", "Arguments should be an object", "object_type")]
         if self._explicit is not None and (problems := self._explicit(arguments)):
             return problems
         try:
@@ -167,12 +167,12 @@ class ArgumentModel:
             return problems_of(error, arguments)
         values, extra = parsed[0], parsed[1] or {}
         if taken := self._reserved & {*extra}:
-            return [problem(name, "Extra inputs are not permitted", "extra_forbidden") for name in sorted(taken)]
+            return [make_problem(name, "Extra inputs are not permitted", "extra_forbidden") for name in sorted(taken)]
         return values, extra
 
 
 class _Generator(GenerateJsonSchema):
-    """Schemas for models to read: no titles made from names, and no warning where a default has no JSON form."""
+    """Generates schemas without titles that are derived from names, and without warnings about defaults that have no JSON form."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's declaration
 
@@ -180,40 +180,42 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
-        described = super().dataclass_schema(schema)
-        # pydantic reads this from the class alone, and `_closed` does not touch a user's class.
+        json_schema = super().dataclass_schema(schema)
+        # pydantic reads this only from the class, which `_forbid_extra_fields` does not change.
         if schema.get("config", {}).get("extra_fields_behavior") == "forbid":
-            described["additionalProperties"] = False
-        return described
+            json_schema["additionalProperties"] = False
+        return json_schema
 
 
 @dataclass(frozen=True, slots=True)
-class _Described:
-    """Parameters with the core schema that checks them and the JSON Schema that shows them."""
+class _ArgumentSchemas:
+    """Parameters with the core schema for the check and the JSON Schema for callers."""
 
     parameters: tuple[Parameter, ...]
     model: type[BaseModel]
     check: core_schema.CoreSchema
-    shown: JsonSchemaValue
+    input_schema: JsonSchemaValue
 
 
-def _described(tool: str, signature: ToolSignature, *, lenient: bool) -> _Described:
-    _refuse_shared_names(tool, signature.parameters)
+def _build_schemas(tool: str, signature: ToolSignature, *, lenient: bool) -> _ArgumentSchemas:
+    _check_wire_names(tool, signature.parameters)
     try:
-        return _attempt(tool, signature, signature.parameters)
-    except Exception:  # pydantic has five kinds for this, and types may bring hooks that raise others.
-        kept = tuple(_alone(tool, signature, parameter, lenient=lenient) for parameter in signature.parameters)
+        return _build_once(tool, signature, signature.parameters)
+    except Exception:  # pydantic has five exceptions for this, and hooks of types may raise others.
+        parameters = tuple(
+            _check_parameter(tool, signature, parameter, lenient=lenient) for parameter in signature.parameters
+        )
     try:
-        return _attempt(tool, signature, kept)
-    except Exception as error:  # As above. No parameter is to blame: what is left is the type of **kwargs.
+        return _build_once(tool, signature, parameters)
+    except Exception as error:  # As above. All parameters are valid, so the type of **kwargs is the cause.
         raise TypeError(f"Tool '{tool}': its arguments cannot be described: {_first_line(error)}") from error
 
 
-def _alone(tool: str, signature: ToolSignature, parameter: Parameter, *, lenient: bool) -> Parameter:
-    """The parameter, when it can be described; one that takes anything, or an error that names it, when not."""
+def _check_parameter(tool: str, signature: ToolSignature, parameter: Parameter, *, lenient: bool) -> Parameter:
+    """Return the parameter if it can be described. Otherwise return one of any type if `lenient`, or raise TypeError."""
     try:
-        _attempt(tool, replace(signature, extra=EMPTY), (parameter,))
-    except Exception as error:  # As in `_described`.
+        _build_once(tool, replace(signature, extra=EMPTY), (parameter,))
+    except Exception as error:  # As in `_build_schemas`.
         if lenient:
             return replace(parameter, annotation=Any)
         text = _first_line(error)
@@ -221,12 +223,12 @@ def _alone(tool: str, signature: ToolSignature, parameter: Parameter, *, lenient
     return parameter
 
 
-def _attempt(tool: str, signature: ToolSignature, parameters: tuple[Parameter, ...]) -> _Described:
-    fields: dict[str, Any] = {f"arg_{index}": _field(parameter) for index, parameter in enumerate(parameters)}
-    model = create_model(f"{tool}Input", __base__=_base(signature.extra), **fields)
+def _build_once(tool: str, signature: ToolSignature, parameters: tuple[Parameter, ...]) -> _ArgumentSchemas:
+    fields: dict[str, Any] = {f"arg_{index}": _to_field(parameter) for index, parameter in enumerate(parameters)}
+    model = create_model(f"{tool}Input", __base__=_base_model(signature.extra), **fields)
     model.model_rebuild(raise_errors=True, _types_namespace=signature.namespace)
-    check: core_schema.CoreSchema = _closed(model.__pydantic_core_schema__, model)
-    return _Described(parameters, model, check, _json_schema(check, "validation"))
+    check: core_schema.CoreSchema = _forbid_extra_fields(model.__pydantic_core_schema__, model)
+    return _ArgumentSchemas(parameters, model, check, _json_schema(check, "validation"))
 
 
 def _describe_properties(
@@ -234,18 +236,18 @@ def _describe_properties(
 ) -> None:
     properties: dict[str, Any] = schema.get("properties", {})
     for parameter in parameters:
-        sent_as = _sent_as(parameter)
-        text = documented.get(parameter.name) or documented.get(sent_as)
+        wire_name = _wire_name(parameter)
+        text = documented.get(parameter.name) or documented.get(wire_name)
         if text:
-            properties[sent_as].setdefault("description", text)
+            properties[wire_name].setdefault("description", text)
     extra = schema.get("additionalProperties")
     others = [text for name, text in documented.items() if name.startswith("**") and text]
     if others and extra is not False:
         schema["additionalProperties"] = {"description": others[0], **(extra if isinstance(extra, dict) else {})}
 
 
-def _hidden(schema: JsonSchemaValue) -> frozenset[str]:
-    """Arguments with a secret of pydantic's in them, which is written as asterisks: no call can be made of these."""
+def _secret_names(schema: JsonSchemaValue) -> frozenset[str]:
+    """Arguments that contain a pydantic secret. Their JSON form is asterisks, which cannot be used for a call."""
     definitions = "writeOnly" in to_json(schema.get("$defs", {}))
     properties: dict[str, Any] = schema.get("properties", {})
     texts = {name: to_json(each) for name, each in properties.items()}
@@ -253,32 +255,32 @@ def _hidden(schema: JsonSchemaValue) -> frozenset[str]:
 
 
 def _first_line(error: Exception) -> str:
-    """pydantic goes on with advice about its own settings, which are not the tool author's."""
+    """The first line of a message. The further lines of pydantic are advice about its own settings."""
     return str(error).partition("\n")[0]
 
 
-def _refuse_shared_names(tool: str, parameters: tuple[Parameter, ...]) -> None:
-    names = [_sent_as(parameter) for parameter in parameters]
+def _check_wire_names(tool: str, parameters: tuple[Parameter, ...]) -> None:
+    names = [_wire_name(parameter) for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
             raise TypeError(f"Tool '{tool}': two parameters are sent as '{name}'")
 
 
-def _validator(schema: Any) -> SchemaValidator:
-    """The check of the model's fields, without the model: it answers `(values by field, extra values, ...)`.
+def _build_validator(schema: Any) -> SchemaValidator:
+    """Build the validator of the model's fields, without the model. It returns `(values by field, extra values, ...)`.
 
-    Given the model, pydantic would take the check that it made with the class, which `_closed` has not seen.
+    For the model itself, pydantic would use the validator that it built with the class, in which extra fields are not forbidden.
     """
     recursive = schema["type"] == "definitions"
     model = schema["schema"] if recursive else schema
     return SchemaValidator({**schema, "schema": model["schema"]} if recursive else model["schema"], model["config"])
 
 
-def _base(extra: Any) -> type[BaseModel]:
-    """The empty model, open exactly when the function takes `**kwargs`."""
+def _base_model(extra: Any) -> type[BaseModel]:
+    """The empty model. It allows extra fields if the function has `**kwargs`."""
     namespace: dict[str, Any] = {
         "__module__": __name__,
-        # Built by `_attempt`, which knows the names that forward references mean, and not twice.
+        # Built once, by `_build_once`, which knows the namespace of forward references.
         "model_config": ConfigDict(extra="forbid" if extra is EMPTY else "allow", defer_build=True),
     }
     if extra is not EMPTY and extra is not Any:
@@ -287,16 +289,16 @@ def _base(extra: Any) -> type[BaseModel]:
     return cast("type[BaseModel]", base)
 
 
-def _field(parameter: Parameter) -> tuple[Any, Any]:
+def _to_field(parameter: Parameter) -> tuple[Any, Any]:
     annotation, default = parameter.annotation, parameter.default
-    alias = _sent_as(parameter)
-    if isinstance(default, FieldInfo):  # `n: int = Field(gt=0)` says the same as `Annotated`.
+    alias = _wire_name(parameter)
+    if isinstance(default, FieldInfo):  # `n: int = Field(gt=0)` means the same as `Annotated`.
         annotation, default = Annotated[annotation, default], EMPTY
     return annotation, Field(alias=alias) if default is EMPTY else Field(default=default, alias=alias)
 
 
-def _sent_as(parameter: Parameter) -> str:
-    """The alias that the author gave with `Field(alias=...)`, for names that Python reserves, or the name itself."""
+def _wire_name(parameter: Parameter) -> str:
+    """The name that callers use: the alias of `Field(alias=...)`, for names that Python reserves, or the name itself."""
     for info in (parameter.default, *reversed(_metadata(parameter.annotation))):
         if isinstance(info, FieldInfo):
             for alias in (info.validation_alias, info.alias):
@@ -309,21 +311,21 @@ def _metadata(annotation: Any) -> tuple[Any, ...]:
     return get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
 
 
-def _closed(node: Any, own: type[BaseModel]) -> Any:
-    """A copy in which plain dataclasses and TypedDicts refuse fields that they do not have, as their constructors do.
+def _forbid_extra_fields(node: Any, own: type[BaseModel]) -> Any:
+    """Copy a core schema so that plain dataclasses and TypedDicts forbid extra fields, as their constructors do.
 
-    Pydantic's own classes, `own` excepted, keep what their configuration says, for themselves and all inside of them.
+    Pydantic's own classes, except `own`, and everything inside of them keep their configuration.
     """
     if isinstance(node, list | tuple):
-        return type(node)(_closed(item, own) for item in node)
+        return type(node)(_forbid_extra_fields(item, own) for item in node)
     if not isinstance(node, dict) or (node.get("type") in _CLASSES and _has_config(node.get("cls"), own)):
         return node
-    copied = dict(_closed_items(node, own))
+    copied = dict(_forbid_in_items(node, own))
     if copied.get("type") in ("dataclass", "typed-dict"):
-        # Said twice: the JSON Schema is made from the configuration, the check from the node that lists the fields.
+        # Set twice: the JSON Schema uses the configuration, the validator the node that lists the fields.
         copied["config"] = {**copied.get("config", {}), "extra_fields_behavior": "forbid"}
         fields = copied
-        while fields["type"] not in ("dataclass-args", "typed-dict"):  # Validators may stand in between.
+        while fields["type"] not in ("dataclass-args", "typed-dict"):  # Validators may be in between.
             fields = fields["schema"]
         fields["extra_behavior"] = "forbid"
     return copied
@@ -333,12 +335,12 @@ def _has_config(cls: Any, own: type[BaseModel]) -> bool:
     return cls is not own and (hasattr(cls, "model_config") or hasattr(cls, "__pydantic_config__"))
 
 
-def _closed_items(node: dict[str, Any], own: type[BaseModel]) -> Iterator[tuple[str, Any]]:
+def _forbid_in_items(node: dict[str, Any], own: type[BaseModel]) -> Iterator[tuple[str, Any]]:
     for key, value in node.items():
-        if key == "fields" and isinstance(value, dict):  # Keyed by names of fields, which may be any word.
-            yield key, {name: _closed(field, own) for name, field in value.items()}
+        if key == "fields" and isinstance(value, dict):  # The keys are names of fields.
+            yield key, {name: _forbid_extra_fields(field, own) for name, field in value.items()}
         else:
-            yield key, value if key in _OPAQUE_KEYS else _closed(value, own)
+            yield key, value if key in _OPAQUE_KEYS else _forbid_extra_fields(value, own)
 
 
 def _json_schema(schema: core_schema.CoreSchema, mode: JsonSchemaMode) -> JsonSchemaValue:
@@ -346,12 +348,12 @@ def _json_schema(schema: core_schema.CoreSchema, mode: JsonSchemaMode) -> JsonSc
 
 
 class ResultModel:
-    """What one function returns, as a schema to show and as a check to run: nothing where it promises nothing.
+    """The result of one function: its JSON Schema, and the check of results.
 
-    That is so without an annotation, for `Any` and `None`, and for types that no schema can describe.
+    Results are not checked without an annotation, for `Any` and `None`, and for types that no schema can describe.
 
     Attributes:
-        output_schema: JSON Schema of the result, empty when nothing is promised.
+        output_schema: JSON Schema of the result; empty if results are not checked.
     """
 
     __slots__ = ("_adapter", "_type", "output_schema")
@@ -359,7 +361,7 @@ class ResultModel:
     def __init__(self, signature: ToolSignature) -> None:
         self.output_schema: dict[str, Any] = {}
         self._adapter: TypeAdapter[Any] | None = None
-        returns = _awaited(signature.returns)
+        returns = _unwrap_awaitable(signature.returns)
         self._type = getattr(returns, "__name__", None) if isinstance(returns, type) else str(returns)
         if returns is EMPTY:
             return
@@ -367,19 +369,18 @@ class ResultModel:
             adapter: TypeAdapter[Any] = TypeAdapter(returns)
             adapter.rebuild(raise_errors=True, _types_namespace=signature.namespace)
             self.output_schema = dict(_json_schema(adapter.core_schema, "serialization"))
-        except Exception:  # As in `_described`; an output that cannot be described is not promised, which harms nobody.
+        except Exception:  # As in `_build_schemas`. A result without a schema is not checked.
             return
         if returns not in (Any, None, type(None), object):
             self._adapter = adapter
 
-    def checked(self, result: Any) -> Any:
-        """The result where it is of the type; one that pydantic converts to it, `"5"` to 5 or a dict to a model, converted.
+    def convert(self, result: Any) -> Any:
+        """Return the result, converted to its declared type if necessary, for example `"5"` to 5 or a dict to a model.
 
-        Converting keeps the promise of the schema, and is what is done with arguments. A result that is right as it is stays
-        untouched, fields that its type does not have included.
+        A result that already has the type is returned unchanged, including extra fields.
 
         Raises:
-            ValueError: It is of another type; the text names the type and the places.
+            ValueError: The result cannot be converted; the message names the type and the paths.
         """
         if self._adapter is None:
             return result
@@ -395,10 +396,10 @@ class ResultModel:
             listed = "; ".join(
                 f"{each['path']}: {each['message']}" if each["path"] else each["message"] for each in problems
             )
-            raise ValueError(f"is not the {self._type} that it promises: {listed}") from error
+            raise ValueError(f"is not of its declared type {self._type}: {listed}") from error
         return self._adapter.dump_python(converted, by_alias=True, warnings=False)
 
 
-def _awaited(returns: Any) -> Any:
-    """What a function gives in the end that is annotated with the coroutine it returns."""
+def _unwrap_awaitable(returns: Any) -> Any:
+    """The result type of a function that is annotated with an awaitable."""
     return get_args(returns)[-1] if get_origin(returns) in (Awaitable, Coroutine) else returns

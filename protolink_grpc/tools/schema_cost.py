@@ -1,10 +1,10 @@
-"""What checking a value against a schema can cost at most, so that a schema from outside cannot keep the event loop busy.
+"""An upper bound for the cost of checking a value against a schema, so that an external schema cannot block the event loop.
 
-Theory of operation. A schema of a few hundred bytes can demand 2^n checks, by references that each lead to two others, and a
-recursive one 2^d on a value of depth d. So the checks are counted before they are made. A subschema applies to the place of its
-parent (`allOf`, `$ref`, ...) or to the places inside of that one (`properties`, `items`, ...). From the number of times that each
-subschema can be applied to one place at depth k follows the number at depth k + 1. The product with the number of places that the
-value has at each depth is a bound of the checks; patterns are counted apart, because each takes time for each character.
+Theory of operation. A schema of a few hundred bytes can require 2^n checks, if each reference leads to two others, and a recursive
+one 2^d for a value of depth d. Therefore the checks are counted before the value is checked. A subschema applies to the same place
+as its parent (`allOf`, `$ref`, ...) or to the places inside of it (`properties`, `items`, ...). The number of times that each
+subschema applies to one place at depth k determines the number at depth k + 1. Multiplied with the number of places of the value
+at each depth, it is an upper bound of the checks. Patterns are counted separately, because their time depends on the characters.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,45 +16,45 @@ from protolink_grpc.models.json_value import MAX_DEPTH, to_json
 
 MAX_SCHEMA_BYTES = 128 * 1024
 MAX_SCHEMA_DEPTH = 64
-"""Objects and lists inside of each other in the JSON of a schema."""
+"""Maximum nesting of objects and lists in the JSON of a schema."""
 
 MAX_SUBSCHEMAS = 2000
 MAX_PATTERNS = 100
-"""Of `pattern` and `patternProperties` together. A compiled one may have 256 KiB."""
+"""Maximum number of `pattern` and `patternProperties` together. A compiled pattern may have 256 KiB."""
 
 MAX_IN_PLACE = 64
-"""`allOf`, `$ref` and the like in a row at one place of a value."""
+"""Maximum nesting of `allOf`, `$ref` and similar keywords at one place of a value."""
 
 MAX_CHECKS = 2_000_000
-"""Of one value. 50 ns each."""
+"""Maximum number of checks of one value. A check takes 50 ns."""
 
 MAX_PATTERN_CHARS = 100_000
-"""Characters times patterns in one value. 5 us each where the pattern is as bad as it can be."""
+"""Maximum of characters times patterns in one value. With the slowest patterns each takes 5 us."""
 
 MAX_LISTED_CHECKS = 10_000
 MAX_LISTED_BYTES = 50_000_000
-"""Above these bounds the violations of one value are not listed: each costs up to 43 us, and a copy of the value at its place."""
+"""Above these limits the violations of a value are not listed. Each takes up to 43 us and copies the value at its place."""
 
 _MAX_STEPS = 200_000
-"""Of the count itself, about 0.3 us each."""
+"""Maximum number of steps of the count itself. A step takes about 0.3 us."""
 
 _UNSUPPORTED = ("$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties")
-"""Keywords whose cost does not follow from the place where they stand."""
+"""Keywords whose cost does not depend on their place only."""
 
 _ONE_HERE = ("not", "if", "then", "else")
 _SOME_HERE = ("allOf", "anyOf", "oneOf")
 _NAMED_HERE = ("dependentSchemas", "dependencies")
 _HEAVY = ("uniqueItems", "const", "enum", "format", "minLength", "maxLength")
-"""Keywords that look at all of the value at their place."""
+"""Keywords that read the whole value at their place."""
 
 
 class ValueTooLargeError(Exception):
-    """A value is too large, or too deep, to be checked. The text is a sentence for its sender."""
+    """A value is too large or too deep to be checked. The message is for the sender."""
 
 
 @dataclass(slots=True)
 class ValueSize:
-    """How much of a value there is at each depth: places, and characters of text and of keys."""
+    """The size of a value at each depth: places, and characters of strings and keys."""
 
     places: list[int] = field(default_factory=list)
     chars: list[int] = field(default_factory=list)
@@ -65,10 +65,10 @@ class ValueSize:
 
 
 def measure(value: object) -> ValueSize:
-    """The size of a JSON value.
+    """Measure a JSON value.
 
     Raises:
-        ValueTooLargeError: It is nested deeper than JSON may be here.
+        ValueTooLargeError: It is nested deeper than `MAX_DEPTH`.
     """
     size = ValueSize()
     level: list[Any] = [value]
@@ -93,14 +93,16 @@ def measure(value: object) -> ValueSize:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """One subschema: what it costs at one place, and where it leads.
+    """One subschema: its cost at one place, and the subschemas that it applies.
 
     Args:
         here: Subschemas that apply to the same place.
         named: Subschemas of the properties with these names.
-        members: Subschemas of properties of any name, and of the names.
+        members: Subschemas of properties with any name, and of the names.
         items: Subschemas of items.
-        heavy: How many keywords look at all of the value.
+        light: The number of keywords and entries, each of constant time.
+        heavy: The number of keywords that read the whole value.
+        patterns: The number of patterns.
     """
 
     light: int = 1
@@ -113,36 +115,36 @@ class _Node:
 
 
 _Times = dict[_Node, int]
-"""How often each subschema is applied to one place."""
+"""The number of times that each subschema is applied to one place."""
 
 
 class SchemaCost:
-    """The bound of a check by one schema.
+    """The cost of checks against one schema.
 
     Raises:
-        ValueError: The schema is too large, uses a keyword whose cost has no bound, or refers to something outside of itself.
+        ValueError: The schema is too large, uses a keyword with unlimited cost, or refers to another document.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         _check_size(schema)
         self._schema = schema
-        self._anchors = _anchors(schema)
+        self._anchors = _find_anchors(schema)
         self._nodes: dict[int, _Node] = {}
-        self._unread: list[tuple[dict[str, Any], _Node]] = []
+        self._pending: list[tuple[dict[str, Any], _Node]] = []
         self._patterns = 0
         root = self._node(schema)
-        while self._unread:
-            self._read(*self._unread.pop())
+        while self._pending:
+            self._read(*self._pending.pop())
         _check_nesting(self._nodes.values())
         self._levels = list(_levels(root))
         if self._levels[0] is _TOO_DEEP:
-            raise ValueError("demands too many checks of one place")
+            raise ValueError("requires too many checks of one place")
 
     def check(self, size: ValueSize) -> None:
-        """Raise ValueTooLargeError where the check of such a value could take too long."""
+        """Raise ValueTooLargeError if the check of a value of this size could take too long."""
         heavy = sum(level.heavy for level, _ in zip(self._levels, size.places, strict=False))
         light = sum(level.light * places for level, places in zip(self._levels, size.places, strict=False))
-        # `propertyNames` looks at text of the level above.
+        # `propertyNames` reads text of the level above.
         chars = zip(self._levels, size.chars, [0, *size.chars], strict=False)
         patterns = sum(level.patterns * (own + above) for level, own, above in chars)
         if light + heavy * size.total > MAX_CHECKS or patterns > MAX_PATTERN_CHARS:
@@ -154,7 +156,7 @@ class SchemaCost:
         return checks <= MAX_LISTED_CHECKS and size.total * sum(times for times, _ in applied) <= MAX_LISTED_BYTES
 
     def _node(self, schema: object) -> _Node:
-        """The node of a subschema; `true` and `false` are counted where they are listed."""
+        """The node of a subschema. `true` and `false` are counted in the node of their parent."""
         if not isinstance(schema, dict):
             return _Node(light=0)
         node = self._nodes.get(id(schema))
@@ -162,16 +164,16 @@ class SchemaCost:
             if len(self._nodes) >= MAX_SUBSCHEMAS:
                 raise ValueError(f"must have at most {MAX_SUBSCHEMAS} subschemas")
             node = self._nodes[id(schema)] = _Node()
-            self._unread.append((schema, node))
+            self._pending.append((schema, node))
         return node
 
     def _read(self, schema: dict[str, Any], node: _Node) -> None:
         for key in _UNSUPPORTED:
             if key in schema:
-                raise ValueError(f"must not use {key}, which is not supported in a schema that is sent")
+                raise ValueError(f"must not use {key}, which is not supported in schemas from callers and peers")
         if "$id" in schema and schema is not self._schema:
-            raise ValueError("must not have $id inside: refer to parts of the schema by #/...")
-        by_pattern = _named(schema, "patternProperties")
+            raise ValueError("must not have $id in subschemas: refer to parts of the schema with #/...")
+        by_pattern = _items_at(schema, "patternProperties")
         node.patterns = ("pattern" in schema) + len(by_pattern)
         self._patterns += node.patterns
         if self._patterns > MAX_PATTERNS:
@@ -179,24 +181,24 @@ class SchemaCost:
         node.light = 1 + sum(len(each) if isinstance(each, list | dict) else 1 for each in schema.values())
         node.heavy = sum(key in schema for key in _HEAVY)
         here = [schema[key] for key in _ONE_HERE if key in schema]
-        here += [each for key in _SOME_HERE for each in _listed(schema, key)]
-        here += [each for key in _NAMED_HERE for _, each in _named(schema, key)]
+        here += [each for key in _SOME_HERE for each in _list_at(schema, key)]
+        here += [each for key in _NAMED_HERE for _, each in _items_at(schema, key)]
         if "$ref" in schema:
-            here.append(self._referred(schema["$ref"]))
+            here.append(self._resolve_reference(schema["$ref"]))
         members = [each for _, each in by_pattern]
         members += [schema[key] for key in ("additionalProperties", "propertyNames") if key in schema]
-        items = [*_listed(schema, "prefixItems"), *(schema[key] for key in ("items", "contains") if key in schema)]
+        items = [*_list_at(schema, "prefixItems"), *(schema[key] for key in ("items", "contains") if key in schema)]
         node.here = [self._node(each) for each in here]
-        node.named = [(name, self._node(each)) for name, each in _named(schema, "properties")]
+        node.named = [(name, self._node(each)) for name, each in _items_at(schema, "properties")]
         node.members = [self._node(each) for each in members]
         node.items = [self._node(each) for each in items]
 
-    def _referred(self, reference: object) -> object:
+    def _resolve_reference(self, reference: object) -> object:
         found: object = None
         if reference == "#":
             found = self._schema
         elif isinstance(reference, str) and reference.startswith("#/"):
-            found = _at(self._schema, reference)
+            found = _resolve_pointer(self._schema, reference)
         elif isinstance(reference, str) and reference.startswith("#"):
             found = self._anchors.get(reference[1:])
         if found is None:
@@ -219,17 +221,17 @@ def _check_size(schema: dict[str, Any]) -> None:
         raise ValueError(f"must have at most {MAX_SCHEMA_BYTES} bytes as JSON, has {size}")
 
 
-def _listed(schema: dict[str, Any], key: str) -> list[Any]:
+def _list_at(schema: dict[str, Any], key: str) -> list[Any]:
     found = schema.get(key)
     return found if isinstance(found, list) else []
 
 
-def _named(schema: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+def _items_at(schema: dict[str, Any], key: str) -> list[tuple[str, Any]]:
     found = schema.get(key)
     return list(found.items()) if isinstance(found, dict) else []
 
 
-def _anchors(schema: dict[str, Any]) -> dict[str, object]:
+def _find_anchors(schema: dict[str, Any]) -> dict[str, object]:
     found: dict[str, object] = {}
     left: list[object] = [schema]
     while left:
@@ -243,8 +245,8 @@ def _anchors(schema: dict[str, Any]) -> dict[str, object]:
     return found
 
 
-def _at(schema: object, pointer: str) -> object:
-    """What a JSON pointer in a URI fragment leads to, None for nothing."""
+def _resolve_pointer(schema: object, pointer: str) -> object:
+    """The target of a JSON pointer in a URI fragment, or None."""
     found = schema
     for step in unquote(pointer).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
@@ -279,7 +281,7 @@ def _check_nesting(nodes: Iterable[_Node]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """What is applied to one place of a depth at most: subschemas, and the sums of their costs."""
+    """The maximum cost of one place at a depth: the number of applied subschemas, and the sums of their costs."""
 
     applied: int
     light: int
@@ -288,13 +290,13 @@ class _Level:
 
 
 _TOO_DEEP = _Level(MAX_CHECKS + 1, MAX_CHECKS + 1, 0, 0)
-"""No value that reaches this depth is checked."""
+"""The level of a schema that is too expensive: values of this depth are not checked."""
 
 
 def _levels(root: _Node) -> Iterator[_Level]:
-    """The cost at each depth, the root first; ends where nothing applies any more."""
+    """The cost at each depth, the root first, up to the last depth with a subschema."""
     count = _Count()
-    kinds = [count.closed({root: 1})]
+    kinds = [count.close({root: 1})]
     for _ in range(MAX_DEPTH + 1):
         kinds = [each for each in kinds if each]
         if not kinds:
@@ -309,11 +311,11 @@ def _levels(root: _Node) -> Iterator[_Level]:
             yield _TOO_DEEP
             return
         yield level
-        kinds = count.below(_most(kinds))
+        kinds = count.descend(_maximum(kinds))
 
 
-def _most(kinds: list[_Times]) -> _Times:
-    """A bound for places of any of these kinds."""
+def _maximum(kinds: list[_Times]) -> _Times:
+    """The maximum over all kinds of places."""
     found: _Times = {}
     for each in kinds:
         for node, times in each.items():
@@ -323,18 +325,18 @@ def _most(kinds: list[_Times]) -> _Times:
 
 
 class _Count:
-    """How often each subschema applies to one place, counted from depth to depth.
+    """Counts from depth to depth the number of times that each subschema applies to one place.
 
     Attributes:
-        steps: How much work the count itself has been.
+        steps: The number of steps of the count itself.
     """
 
     def __init__(self) -> None:
         self.steps = 0
         self._closures: dict[_Node, _Times] = {}
 
-    def closed(self, times: _Times) -> _Times:
-        """The same with all that these subschemas apply to their own place."""
+    def close(self, times: _Times) -> _Times:
+        """Add the subschemas that these apply to the same place."""
         found: _Times = {}
         for node, count in times.items():
             closure = self._closure(node)
@@ -351,11 +353,11 @@ class _Count:
             inner: _Times = {}
             for each in node.here:
                 inner[each] = inner.get(each, 0) + 1
-            known = self._closures[node] = {node: 1, **self.closed(inner)}
+            known = self._closures[node] = {node: 1, **self.close(inner)}
         return known
 
-    def below(self, times: _Times) -> list[_Times]:
-        """The kinds of places below one with these subschemas: an item, a property of each name, a property of another name."""
+    def descend(self, times: _Times) -> list[_Times]:
+        """The kinds of places inside of one with these subschemas: items, properties of each name, properties of other names."""
         items: _Times = {}
         members: _Times = {}
         named: dict[str, _Times] = {}
@@ -371,4 +373,4 @@ class _Count:
             for each, count in members.items():
                 here[each] = here.get(each, 0) + count
             self.steps += len(members)
-        return [self.closed(each) for each in (items, members, *named.values())]
+        return [self.close(each) for each in (items, members, *named.values())]

@@ -1,6 +1,6 @@
-"""Reads a Python signature with its annotations resolved, and refuses what cannot be called by keyword.
+"""Reads a Python signature, resolves its annotations, and refuses parameters that cannot be passed by keyword.
 
-No schema is made here, and nothing is called.
+It creates no schemas and calls nothing.
 """
 
 import functools
@@ -14,7 +14,7 @@ from protolink_grpc.models.typed_dict import readable
 from protolink_grpc.tools.context import ToolContext
 
 EMPTY: Any = inspect.Parameter.empty
-"""Marks an absent default or annotation, as `inspect` does; None would be a value."""
+"""Means that a default or annotation is missing, as in `inspect`. None would be a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class Parameter:
     """One argument that a caller may send.
 
     Args:
-        annotation: The resolved type, `Any` where the signature says nothing.
-        default: `EMPTY` when the argument is required.
+        annotation: The resolved type, or `Any` without an annotation.
+        default: `EMPTY` if the argument is required.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ToolSignature:
-    """What a tool's function takes and returns.
+    """The parameters and the result of a tool's function.
 
     Args:
-        parameters: In the order of the signature, without those that the runtime fills.
-        context_names: Parameters that take the `ToolContext`.
-        extra: Type of the values of `**kwargs`, `EMPTY` when there is none.
-        returns: `EMPTY` when absent or not resolvable.
-        namespace: Local names of the functions around the tool's, for forward references inside its types.
+        parameters: In the order of the signature, without those that get the `ToolContext`.
+        context_names: Parameters that get the `ToolContext`.
+        extra: Type of the values of `**kwargs`; `EMPTY` without `**kwargs`.
+        returns: The type of the result; `EMPTY` if it is missing or cannot be resolved.
+        namespace: Local names of the enclosing functions, for forward references in types.
     """
 
     parameters: tuple[Parameter, ...]
@@ -51,10 +51,10 @@ class ToolSignature:
 
 
 def read_signature(tool: str, fn: Callable[..., Any]) -> ToolSignature:
-    """The signature of `fn`.
+    """Read the signature of `fn`.
 
     Raises:
-        TypeError: A parameter cannot be sent by name, or its annotation cannot be resolved; the text names both.
+        TypeError: A parameter cannot be passed by name, or its annotation cannot be resolved. The message names the parameter.
     """
     try:
         signature = inspect.signature(fn)
@@ -68,7 +68,7 @@ def read_signature(tool: str, fn: Callable[..., Any]) -> ToolSignature:
         hint = _parameter_hint(tool, fn, parameter, namespace)
         if parameter.kind is parameter.VAR_KEYWORD:
             extra = hint
-        elif _takes_context(hint):
+        elif _is_context(hint):
             context_names.append(name)
         else:
             parameters.append(Parameter(name, hint, parameter.default))
@@ -84,8 +84,8 @@ def _parameter_hint(tool: str, fn: Callable[..., Any], parameter: inspect.Parame
     if parameter.annotation is EMPTY:
         return Any
     try:
-        return _resolved(fn, parameter.annotation, namespace)
-    except Exception as error:  # An annotation is an expression: evaluating it may raise anything.
+        return _resolve(fn, parameter.annotation, namespace)
+    except Exception as error:  # An annotation is an expression, which may raise any exception.
         raise TypeError(
             f"Tool '{tool}': the annotation of parameter '{parameter.name}' cannot be resolved: {error}"
         ) from error
@@ -95,50 +95,50 @@ def _return_hint(fn: Callable[..., Any], annotation: Any, namespace: dict[str, A
     if annotation is EMPTY:
         return EMPTY
     try:
-        return _resolved(fn, annotation, namespace)
-    except Exception:  # As above; an output that cannot be described is not promised, which harms nobody.
+        return _resolve(fn, annotation, namespace)
+    except Exception:  # As above. A result without a type is not checked.
         return EMPTY
 
 
-def _resolved(fn: Callable[..., Any], annotation: Any, namespace: dict[str, Any]) -> Any:
-    # One annotation at a time, because get_type_hints does not say which one it failed on.
+def _resolve(fn: Callable[..., Any], annotation: Any, namespace: dict[str, Any]) -> Any:
+    # One annotation at a time, because the errors of get_type_hints do not name the parameter.
     holder = types.SimpleNamespace(__annotations__={"hint": annotation})
-    module_names = getattr(underlying(fn), "__globals__", {})
+    module_names = getattr(unwrap_function(fn), "__globals__", {})
     hint = get_type_hints(holder, module_names, namespace, include_extras=True)["hint"]
     return readable(hint, namespace)
 
 
-def underlying(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function written by a person, under partials, decorators that used `wraps`, and callable objects."""
-    fn = without_partials(fn)
+def unwrap_function(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The original function inside of partials, decorators with `wraps` and callable objects."""
+    fn = strip_partials(fn)
     unwrapped: Callable[..., Any] = inspect.unwrap(fn if inspect.isroutine(fn) else type(fn).__call__)
     return unwrapped
 
 
-def without_partials(fn: Callable[..., Any]) -> Callable[..., Any]:
+def strip_partials(fn: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(fn, functools.partial):
         fn = fn.func
     return fn
 
 
-def _takes_context(hint: Any) -> bool:
+def _is_context(hint: Any) -> bool:
     if hint is ToolContext:
         return True
     origin = get_origin(hint)
     if origin is Annotated:
-        return _takes_context(get_args(hint)[0])
-    return origin in (Union, types.UnionType) and any(_takes_context(arg) for arg in get_args(hint))
+        return _is_context(get_args(hint)[0])
+    return origin in (Union, types.UnionType) and any(_is_context(arg) for arg in get_args(hint))
 
 
 def _enclosing_names(fn: Callable[..., Any]) -> dict[str, Any]:
-    """Local names of the functions that define `fn` and still run: a string annotation may mean one of them."""
+    """Local names of the enclosing functions that still run. String annotations may refer to them."""
     names: dict[str, Any] = {}
-    wanted = getattr(underlying(fn), "__code__", None)
+    code = getattr(unwrap_function(fn), "__code__", None)
     frame = inspect.currentframe()
     while frame is not None:
-        # A function's code is a constant of the code around it, so this finds the definer at any call depth.
-        if any(constant is wanted for constant in frame.f_code.co_consts) and frame.f_locals is not frame.f_globals:
+        # A function's code is a constant of the enclosing code, so this finds the enclosing function at any call depth.
+        if any(constant is code for constant in frame.f_code.co_consts) and frame.f_locals is not frame.f_globals:
             names = {**frame.f_locals, **names}
-            wanted = frame.f_code
+            code = frame.f_code
         frame = frame.f_back
     return names

@@ -22,9 +22,9 @@ from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.docstring import read_docstring
-from protolink_grpc.tools.runner import ToolRunner, checked_timeout
+from protolink_grpc.tools.runner import ToolRunner, check_timeout
 from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments
-from protolink_grpc.tools.signature import without_partials
+from protolink_grpc.tools.signature import strip_partials
 
 log = get_logger(__name__)
 
@@ -161,10 +161,10 @@ class Tool:
             TypeError: `fn` cannot be a tool; the message contains the reason and the parameter.
             ValueError: The name, the timeout or `input_schema` is invalid, or the tool is both read-only and destructive.
         """
-        chosen = _checked_name(fn, name)
+        chosen = _choose_name(fn, name)
         if read_only and destructive:
-            raise ValueError(f"Tool '{chosen}': what is read-only destroys nothing; leave one of the two out")
-        _refuse_uncallable(chosen, fn)
+            raise ValueError(f"Tool '{chosen}': read_only and destructive exclude each other")
+        _check_callable(chosen, fn)
         documented = read_docstring(fn)
         given = None if input_schema is None else json_schema_of(input_schema, field="input_schema")
         arguments = ArgumentModel(chosen, fn, given, documented.parameters)
@@ -179,11 +179,11 @@ class Tool:
                 if output_schema is None
                 else json_schema_of(output_schema, field="output_schema")
             ),
-            tags=_words(chosen, "tags", tags),
+            tags=_to_list(chosen, "tags", tags),
             examples=list(examples or ()),
-            capabilities=frozenset(_words(chosen, "capabilities", capabilities)),
+            capabilities=frozenset(_to_list(chosen, "capabilities", capabilities)),
             action_builder=action_builder,
-            timeout_s=checked_timeout(timeout_s),
+            timeout_s=check_timeout(timeout_s),
             read_only=read_only,
             idempotent=idempotent or read_only,
             title=title,
@@ -238,7 +238,7 @@ class Tool:
             keywords[name] = context or ToolContext()
         if runner is None:
             runner = self._own_runner = self._own_runner or ToolRunner()
-        return self._as_json(await self._bounded(keywords, runner))
+        return self._to_json(await self._run_with_timeout(keywords, runner))
 
     async def __call__(self, /, **arguments: Any) -> Any:
         return await self.call(arguments)
@@ -274,7 +274,7 @@ class Tool:
             tags=tuple(self.tags),
         )
 
-    async def _bounded(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
+    async def _run_with_timeout(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
         limit = runner.timeout_s if self.timeout_s is None else self.timeout_s
         if limit is None:
             return await self._run(keywords, runner)
@@ -283,11 +283,11 @@ class Tool:
         try:
             done, _ = await asyncio.wait([work], timeout=limit)
         except asyncio.CancelledError:
-            await _give_up(work)
+            await _cancel(work)
             raise
         if done:
             return work.result()
-        await _give_up(work)
+        await _cancel(work)
         raise ToolTimeoutError(
             f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
         )
@@ -306,10 +306,10 @@ class Tool:
         with self._failures:
             return self.fn(**keywords)
 
-    def _as_json(self, result: Any) -> Any:
+    def _to_json(self, result: Any) -> Any:
         kind = type(result).__name__
         try:
-            result = self.arguments.result.checked(result)
+            result = self.arguments.result.convert(result)
         except Exception as error:  # The tool's own types may have validators that raise other exceptions.
             raise ToolFailedError(
                 f"Tool '{self.name}' returned a {kind} that {error_text(error)}", tool=self.name, result_type=kind
@@ -330,35 +330,35 @@ CLEANUP_S = 1.0
 """How long a canceled async function may take to end before it is abandoned, in seconds."""
 
 # Abandoned calls that have not ended, because an unreferenced asyncio task may be garbage-collected while it runs.
-_left_behind: "set[asyncio.Task[Any]]" = set()
+_abandoned: "set[asyncio.Task[Any]]" = set()
 
 
-async def _give_up(work: "asyncio.Task[Any]") -> None:
+async def _cancel(work: "asyncio.Task[Any]") -> None:
     # Added before the wait, which may be canceled itself.
-    _left_behind.add(work)
+    _abandoned.add(work)
     work.add_done_callback(_forget)
     work.cancel()
     await asyncio.wait([work], timeout=CLEANUP_S)
 
 
 def _forget(work: "asyncio.Task[Any]") -> None:
-    _left_behind.discard(work)
+    _abandoned.discard(work)
     if not work.cancelled():
         work.exception()  # retrieve the exception, so that the loop does not report it
 
 
-def _checked_name(fn: Callable[..., Any], name: str | None) -> str:
+def _choose_name(fn: Callable[..., Any], name: str | None) -> str:
     if not callable(fn):
         raise TypeError(f"a tool must be callable, got {type(fn).__name__}")
     chosen = getattr(fn, "__name__", None) if name is None else name
     if not isinstance(chosen, str) or chosen == "<lambda>":
-        raise TypeError("a lambda, a partial or a callable object has no name of its own: give the tool a name")
+        raise TypeError("a lambda, a partial or a callable object has no name: pass a name")
     if not NAME.fullmatch(chosen):
         raise ValueError(f"tool name {chosen[:128]!r} must match {NAME.pattern}")
     return chosen
 
 
-def _refuse_uncallable(name: str, fn: Callable[..., Any]) -> None:
+def _check_callable(name: str, fn: Callable[..., Any]) -> None:
     if inspect.isclass(fn):
         raise TypeError(f"Tool '{name}': a class is not a tool; give a function or an object with __call__")
     if _is_any(inspect.isgeneratorfunction, fn) or _is_any(inspect.isasyncgenfunction, fn):
@@ -367,11 +367,11 @@ def _refuse_uncallable(name: str, fn: Callable[..., Any]) -> None:
 
 def _is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
     """Whether `test` holds for `fn` or for the function under its decorators."""
-    fn = without_partials(fn)
+    fn = strip_partials(fn)
     return test(fn) or test(type(fn).__call__)
 
 
-def _words(tool: str, what: str, words: Iterable[str] | None) -> list[str]:
-    if isinstance(words, str):  # A string is an iterable of its letters, which is never intended.
+def _to_list(tool: str, what: str, words: Iterable[str] | None) -> list[str]:
+    if isinstance(words, str):  # A string would be a list of its letters.
         raise TypeError(f"Tool '{tool}': {what} must be a list of texts, not one text")
     return list(words or ())

@@ -43,9 +43,9 @@ class Toolbox:
 
         A tool of another kind is wrapped: its arguments, limit and result are checked like those of a function.
         """
-        taken = as_tool(tool)
-        self._tools[taken.name] = taken
-        return taken
+        added = as_tool(tool)
+        self._tools[added.name] = added
+        return added
 
     def get(self, name: str) -> Tool:
         """Return the tool with that name.
@@ -55,7 +55,7 @@ class Toolbox:
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise self._unknown(name)
+            raise self._unknown_tool_error(name)
         return tool
 
     def skills(self) -> list[AgentSkill]:
@@ -76,7 +76,7 @@ class Toolbox:
         if self._owns_runner:
             await self.runner.aclose()
 
-    def _unknown(self, name: str) -> ToolRejectedError:
+    def _unknown_tool_error(self, name: str) -> ToolRejectedError:
         near = difflib.get_close_matches(name, self._tools, n=1) if len(name) <= MAX_NAME_CHARS else []
         return ToolRejectedError(
             f"Tool '{name[:MAX_NAME_CHARS]}' not found",

@@ -1,4 +1,4 @@
-"""What a docstring says reaches whoever calls the tool: its text the description, its lines on parameters the schema."""
+"""Docstrings: the text is the tool's description, and descriptions of parameters are in the schema."""
 
 import warnings
 from typing import Annotated, Any
@@ -97,7 +97,7 @@ def sphinx(nights: int, city: str, context: ToolContext, guests: int = 1, **more
 
 
 @pytest.mark.parametrize("fn", [google, numpy, sphinx])
-def test_the_text_is_the_description_and_each_parameter_has_its_line_in_the_schema(fn: Any) -> None:
+def test_the_text_is_the_description_and_parameters_are_described_in_the_schema(fn: Any) -> None:
     tool = Tool.from_callable(fn)
     text = "Book a room in a hotel.\n\nRooms are kept for an hour:\n\n  - by name\n  - by number"
     assert tool.description.startswith(text)
@@ -122,7 +122,7 @@ class Room(BaseModel):
     number: int
 
 
-def test_what_the_author_says_elsewhere_wins() -> None:
+def test_explicit_descriptions_have_priority() -> None:
     def fn(
         a: Annotated[int, Field(description="from the field")],
         b: Room,
@@ -169,7 +169,7 @@ def test_what_the_author_says_elsewhere_wins() -> None:
         ":param " * 20_000,
     ],
 )
-def test_an_odd_docstring_is_text_and_says_nothing_on_the_way(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unusual_docstring_is_text_and_logs_nothing(text: str, caplog: pytest.LogCaptureFixture) -> None:
     def fn(a: int = 1) -> None: ...
 
     fn.__doc__ = text

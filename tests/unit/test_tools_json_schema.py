@@ -1,4 +1,4 @@
-"""Schemas that the author wrote: every keyword counts, nothing is fetched, nothing is repeated."""
+"""Schemas of the tool's author: all keywords are enforced, no reference is fetched, and errors contain no values."""
 
 from typing import Any
 
@@ -66,12 +66,12 @@ def test_every_keyword_and_format_is_enforced(schema, good, bad):
     tool = tool_for(x=schema)
     assert tool.validate({"x": good}) == {"x": good}
     if schema == {"format": "a-house-format"}:
-        return  # Draft 2020-12: a format that nobody knows is a remark.
+        return  # Draft 2020-12: an unknown format is an annotation.
     with pytest.raises(ToolRejectedError):
         tool.validate({"x": bad})
 
 
-def test_the_given_schema_is_shown_and_copied():
+def test_a_given_schema_is_used_and_copied():
     schema: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
     tool = Tool.from_callable(anything, input_schema=schema)
     assert tool.input_schema == schema
@@ -79,7 +79,7 @@ def test_the_given_schema_is_shown_and_copied():
     assert tool.validate({"n": 1}) == {"n": 1}
 
 
-def test_violations_have_paths_and_our_words():
+def test_violations_have_paths_and_messages_without_values():
     schema = {
         "properties": {
             "items": {"items": {"required": ["name", "size"]}},
@@ -115,8 +115,8 @@ def test_a_rejection_never_repeats_a_value(schema):
     assert caught.value.__context__ is None
 
 
-def test_a_name_that_is_not_unicode_is_refused_in_words_that_any_output_can_carry():
-    with pytest.raises(ToolRejectedError, match="text is valid Unicode") as caught:
+def test_the_error_about_a_name_with_lone_surrogates_is_valid_unicode():
+    with pytest.raises(ToolRejectedError, match="strings are valid Unicode") as caught:
         Tool.from_callable(anything, input_schema={"additionalProperties": False}).validate({"\ud800": 1})
     assert str(caught.value.to_dict()).isascii()
 
@@ -131,7 +131,7 @@ def test_the_signature_is_checked_after_the_schema_and_converts():
             tool.validate(wrong)
 
 
-def test_a_schema_describes_what_no_annotation_can():
+def test_a_given_schema_replaces_types_that_cannot_be_described():
     class Matrix: ...
 
     def fn(m: Matrix, n: int): ...
@@ -151,7 +151,7 @@ def test_a_schema_describes_what_no_annotation_can():
         {"$dynamicRef": "other.json#x"},
     ],
 )
-def test_a_schema_that_is_wrong_or_leads_outside_is_refused_at_registration(schema):
+def test_an_invalid_schema_or_an_external_reference_is_refused_at_registration(schema):
     with pytest.raises(ValueError, match="Tool 'anything': input_schema"):
         Tool.from_callable(anything, input_schema=schema)
 
@@ -166,7 +166,7 @@ def test_references_inside_of_a_schema_and_to_the_metaschema_are_followed():
         tool.validate({"schema": {"type": 5}})
 
 
-def test_arguments_nested_beyond_reason_are_rejected():
+def test_too_deeply_nested_arguments_are_rejected():
     deep: list[Any] = []
     for _ in range(3000):
         deep = [deep]
@@ -178,7 +178,7 @@ def test_arguments_nested_beyond_reason_are_rejected():
         tool.validate({"x": deep})
 
 
-def test_a_thousand_violations_are_told_in_a_few_words():
+def test_the_error_about_a_thousand_violations_is_short():
     with pytest.raises(ToolRejectedError) as caught:
         tool_for(x={"items": {"type": "integer"}}).validate({"x": ["a"] * 1000})
     assert len(caught.value.details["errors"]) == 20

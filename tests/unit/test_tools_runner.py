@@ -1,4 +1,4 @@
-"""The pool of threads: bounds, abandonment, closing. Events make every order certain; nothing here waits for time."""
+"""The thread pool: limits, abandoned threads, closing. Events determine the order; no test depends on time."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ import pytest
 from protolink_grpc.errors import ResourceExhaustedError, UnavailableError
 from protolink_grpc.tools import ToolRunner
 
-PATIENCE_S = 20  # Reached only when a claim is broken.
+PATIENCE_S = 20  # Reached only if a test fails.
 
 
 class Blocker:
@@ -56,12 +56,12 @@ async def abandon(runner: ToolRunner, blocker: Blocker, count: int) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_call_runs_on_another_thread_and_answers():
+async def test_a_call_runs_in_another_thread_and_returns_its_result():
     async with ToolRunner() as runner:
         assert await runner.run(threading.get_ident) != threading.get_ident()
 
 
-async def test_context_variables_are_those_of_the_caller_and_do_not_come_back():
+async def test_the_call_gets_a_copy_of_the_callers_context_variables():
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
     def look() -> str:
@@ -83,7 +83,7 @@ async def test_no_more_threads_run_than_allowed(blocker):
         assert await asyncio.gather(*tasks) == ["released"] * 5
 
 
-async def test_threads_are_used_again():
+async def test_threads_are_reused():
     async with ToolRunner(max_workers=4) as runner:
         threads = {await runner.run(threading.get_ident) for _ in range(20)}
     assert len(threads) <= 4
@@ -92,7 +92,7 @@ async def test_threads_are_used_again():
 async def test_the_queue_is_bounded(blocker):
     async with ToolRunner(max_workers=1, max_queued=2) as runner:
         tasks = await start(runner, blocker, 3)
-        with pytest.raises(ResourceExhaustedError, match="2 tool calls wait"):
+        with pytest.raises(ResourceExhaustedError, match="2 tool calls are already waiting"):
             await runner.run(blocker)
         blocker.release()
         assert await asyncio.gather(*tasks) == ["released"] * 3
@@ -108,7 +108,7 @@ async def test_without_a_queue_a_free_thread_still_takes_a_call(blocker):
         assert await task == "released"
 
 
-async def test_a_canceled_call_that_waits_is_never_made_and_frees_its_place(blocker):
+async def test_a_canceled_waiting_call_never_runs_and_leaves_the_queue(blocker):
     made: list[int] = []
     async with ToolRunner(max_workers=1, max_queued=1) as runner:
         (running,) = await start(runner, blocker, 1)
@@ -131,7 +131,7 @@ async def test_abandoned_threads_are_replaced_and_counted(blocker):
         assert await runner.run(lambda: "served") == "served"
 
 
-async def test_a_call_that_waits_behind_a_blocked_thread_moves_to_its_replacement(blocker):
+async def test_a_waiting_call_runs_in_the_replacement_of_an_abandoned_thread(blocker):
     async with ToolRunner(max_workers=1) as runner:
         (stuck,) = await start(runner, blocker, 1)
         await blocker.wait_for(1)
@@ -140,7 +140,7 @@ async def test_a_call_that_waits_behind_a_blocked_thread_moves_to_its_replacemen
         assert await waiting == "served"
 
 
-async def test_beyond_the_limit_each_blocked_thread_costs_a_place_until_none_is_left(blocker):
+async def test_beyond_max_abandoned_each_abandoned_thread_reduces_the_pool(blocker):
     async with ToolRunner(max_workers=2, max_abandoned=1) as runner:
         await abandon(runner, blocker, 2)
         assert await runner.run(lambda: "one place left") == "one place left"
@@ -149,12 +149,12 @@ async def test_beyond_the_limit_each_blocked_thread_costs_a_place_until_none_is_
         assert not blocker.entered.acquire(blocking=False)
         tasks[0].cancel()
         with pytest.raises(ResourceExhaustedError, match="all threads for tools are blocked"):
-            await tasks[1]  # It waited, and nothing was left to wait for.
+            await tasks[1]  # It was waiting, and no thread is left.
         with pytest.raises(ResourceExhaustedError, match="all threads for tools are blocked, 3"):
             await runner.run(lambda: None)
 
 
-async def test_threads_that_return_after_all_serve_again(blocker):
+async def test_abandoned_threads_that_return_rejoin_the_pool(blocker):
     async with ToolRunner(max_workers=1, max_abandoned=0) as runner:
         await abandon(runner, blocker, 1)
         with pytest.raises(ResourceExhaustedError):
@@ -166,7 +166,7 @@ async def test_threads_that_return_after_all_serve_again(blocker):
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
-async def test_a_thread_outlives_what_a_call_raises(error):
+async def test_a_thread_survives_exceptions_of_calls(error):
     def fail() -> None:
         raise error
 
@@ -177,7 +177,7 @@ async def test_a_thread_outlives_what_a_call_raises(error):
         assert await runner.run(lambda: "alive") == "alive"
 
 
-async def test_stop_iteration_reaches_the_caller_instead_of_leaving_it_waiting():
+async def test_stop_iteration_is_raised_as_runtime_error():
     async with ToolRunner() as runner:
         with pytest.raises(RuntimeError, match="StopIteration"):
             await asyncio.wait_for(runner.run(lambda: next(iter(()))), PATIENCE_S)
@@ -206,7 +206,7 @@ async def test_closing_does_not_wait_for_abandoned_threads(blocker):
     await asyncio.wait_for(runner.aclose(grace_s=PATIENCE_S * 2), PATIENCE_S)
 
 
-async def test_closing_gives_up_after_its_grace(blocker):
+async def test_closing_stops_waiting_after_the_grace_period(blocker):
     runner = ToolRunner(max_workers=1)
     (running,) = await start(runner, blocker, 1)
     await blocker.wait_for(1)
@@ -220,7 +220,7 @@ async def test_idle_threads_end_and_others_take_their_place(monkeypatch):
     monkeypatch.setattr("protolink_grpc.tools.runner.IDLE_S", 0.001)
     async with ToolRunner() as runner:
         thread = await runner.run(threading.current_thread)
-        assert thread.daemon  # Or one blocked tool would keep the process from ending.
+        assert thread.daemon  # Otherwise one blocked tool would prevent the end of the process.
         await asyncio.to_thread(thread.join, PATIENCE_S)
         assert not thread.is_alive()
         assert await runner.run(lambda: "served") == "served"
@@ -238,7 +238,7 @@ async def test_a_system_without_more_threads_refuses_and_recovers(monkeypatch):
         assert await runner.run(lambda: "served") == "served"
 
 
-async def test_a_result_is_not_kept_by_an_idle_thread():
+async def test_an_idle_thread_holds_no_result():
     class Result:
         pass
 
@@ -247,7 +247,7 @@ async def test_a_result_is_not_kept_by_an_idle_thread():
         result = await runner.run(Result)
         weakref.finalize(result, asyncio.get_running_loop().call_soon_threadsafe, gone.set)
         del result
-        # Whoever lets go last does so at once, and nobody else is asked to do anything.
+        # The reference is released immediately, without a garbage collection.
         async with asyncio.timeout(PATIENCE_S):
             await gone.wait()
 
@@ -256,6 +256,6 @@ async def test_a_result_is_not_kept_by_an_idle_thread():
     "wrong",
     [{"max_workers": 0}, {"max_queued": -1}, {"max_abandoned": -1}, {"timeout_s": 0}, {"timeout_s": float("nan")}],
 )
-def test_bounds_without_sense_are_refused(wrong):
+def test_invalid_limits_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ToolRunner(**wrong)

@@ -1,4 +1,4 @@
-"""What a signature says to callers: one claim per kind of annotation."""
+"""Schemas of signatures, one test per kind of annotation."""
 
 import dataclasses
 import datetime
@@ -54,7 +54,7 @@ class Booking(BaseModel):
 
 
 class Connection:
-    """Something that no JSON can be."""
+    """A type without a JSON form."""
 
 
 class Closed(BaseModel):
@@ -138,7 +138,7 @@ def test_the_schema_is_valid_and_agrees_with_the_check_on_good_and_bad_arguments
     assert not reader.is_valid(bad)
 
 
-def test_a_simple_signature_has_the_schema_that_peers_know():
+def test_the_schema_of_a_simple_signature():
     def add(a: int, b: int) -> int: ...
 
     tool = Tool.from_callable(add)
@@ -178,7 +178,7 @@ def test_a_recursive_type_is_one_definition_that_refers_to_itself(fn):
     assert f"#/$defs/{name}" in str(schema["$defs"][name])
 
 
-def test_nested_plain_classes_are_closed_in_the_schema():
+def test_nested_plain_classes_forbid_extra_fields_in_the_schema():
     def fn(a: Point, b: Person, c: Closed, d: Booking): ...
 
     defs = Tool.from_callable(fn).input_schema["$defs"]
@@ -190,7 +190,7 @@ def test_nested_plain_classes_are_closed_in_the_schema():
     ]
 
 
-def test_nested_plain_classes_stay_closed_inside_an_open_tool():
+def test_nested_plain_classes_forbid_extra_fields_although_the_tool_allows_them():
     def fn(a: Point | None = None, b: Person | None = None, **rest): ...
 
     tool = Tool.from_callable(fn)
@@ -201,7 +201,7 @@ def test_nested_plain_classes_stay_closed_inside_an_open_tool():
             tool.validate(wrong)
 
 
-def test_a_dataclass_with_validators_is_closed_too():
+def test_a_dataclass_with_validators_forbids_extra_fields_too():
     @dataclasses.dataclass
     class Checked:
         x: int
@@ -250,20 +250,20 @@ def test_a_class_of_the_user_is_not_changed_by_being_an_argument():
     assert not [name for cls in (Point, Person) for name in vars(cls) if "pydantic" in name]
 
 
-def test_parameters_may_have_names_that_models_use_themselves():
+def test_parameters_may_have_names_of_pydantic_model_attributes():
     tool = Tool.from_callable(awkward)
     names = ["schema", "copy", "model_config", "model_fields", "_x", "self"]
     assert list(tool.input_schema["properties"]) == names
     assert tool.validate(dict.fromkeys(names, 1)) == dict.fromkeys(names, 1)
 
 
-def test_an_alias_is_sent_and_the_name_is_called():
+def test_callers_send_the_alias_and_the_function_gets_the_name():
     tool = Tool.from_callable(renamed)
     assert tool.input_schema["required"] == ["from", "to"]
     assert tool.validate({"from": "a", "to": "b"}) == {"from_": "a", "to_": "b"}
 
 
-def test_a_field_named_like_a_key_of_a_schema_is_closed_too():
+def test_a_field_named_like_a_schema_key_forbids_extra_fields_too():
     @dataclasses.dataclass
     class Odd:
         default: Point
@@ -278,7 +278,7 @@ def test_a_field_named_like_a_key_of_a_schema_is_closed_too():
             tool.validate({"a": {"default": {"x": 1}, "metadata": {"x": 1}} | {key: {"x": 1, "z": 1}}})
 
 
-def test_a_default_without_a_json_form_is_kept_and_not_shown():
+def test_a_default_without_a_json_form_is_used_but_not_in_the_schema():
     marker = object()
 
     def fn(a: Any = marker): ...
@@ -307,7 +307,7 @@ def test_the_output_schema_is_the_return_annotation_or_empty(returns, schema):
     assert Tool.from_callable(fn).output_schema == schema
 
 
-def test_an_absent_return_annotation_promises_nothing():
+def test_without_a_return_annotation_there_is_no_output_schema():
     assert Tool.from_callable(untyped).output_schema == {}
 
 
@@ -390,12 +390,12 @@ def positional(a: int, /): ...
 
 
 @pytest.mark.parametrize(("fn", "text"), [(variadic, r"'\*more' is variadic"), (positional, "'a' is positional-only")])
-def test_what_cannot_be_sent_by_name_is_refused_at_registration(fn, text):
+def test_a_parameter_that_cannot_be_sent_by_name_is_refused_at_registration(fn, text):
     with pytest.raises(TypeError, match=text):
         Tool.from_callable(fn)
 
 
-def test_keyword_arguments_of_an_indescribable_type_are_refused():
+def test_keyword_arguments_of_a_type_without_a_schema_are_refused():
     def fn(**rest: Callable[[], int]): ...
 
     with pytest.raises(TypeError, match="Tool 'fn'"):
@@ -409,7 +409,7 @@ def test_two_parameters_cannot_be_sent_under_one_name():
         Tool.from_callable(fn)
 
 
-def test_a_partial_asks_only_for_what_is_left():
+def test_the_schema_of_a_partial_requires_the_remaining_parameters():
     def add(a: int, b: int, c: int = 0) -> int:
         return a + b + c
 
@@ -418,7 +418,7 @@ def test_a_partial_asks_only_for_what_is_left():
     assert tool.validate({"b": "5"}) == {"b": 5, "c": 2}
 
 
-def test_a_method_does_not_ask_for_self():
+def test_the_schema_of_a_method_does_not_contain_self():
     class Service:
         def greet(self, name: str) -> str:
             """Say hello."""

@@ -1,4 +1,4 @@
-"""One tool: what it is made from, how it runs, how it fails."""
+"""Tools: creation, calls and failures."""
 
 import asyncio
 import dataclasses
@@ -25,8 +25,8 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.tools import BaseTool, Tool, ToolContext, ToolRunner
 from protolink_grpc.tools import tool as module
 
-PATIENCE_S = 20  # Reached only when a claim is broken.
-SOON_S = 0.02  # A limit that is meant to be over.
+PATIENCE_S = 20  # Reached only if a test fails.
+SOON_S = 0.02  # A timeout that shall expire.
 
 
 def add(a: int, b: int = 2) -> int:
@@ -49,7 +49,7 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-# Made from
+# Creation
 
 
 def test_name_and_description_come_from_the_function():
@@ -58,7 +58,7 @@ def test_name_and_description_come_from_the_function():
     assert Tool.from_callable(add_async).description == ""
 
 
-def test_what_is_given_wins():
+def test_explicit_properties_have_priority():
     tool = Tool.from_callable(
         add,
         name="sum.of-two",
@@ -80,7 +80,7 @@ def test_a_tool_is_a_base_tool_and_a_function_is_not():
     assert not isinstance(add, BaseTool)
 
 
-def test_a_skill_says_what_the_tool_takes_and_shares_nothing_with_it():
+def test_a_skill_describes_the_tool_and_is_an_independent_copy():
     tool = Tool.from_callable(add, tags=["math"], examples=[{"a": 1}])
     skill = tool.skill()
     assert skill == AgentSkill("add", tool.description, tool.input_schema, {"type": "integer"}, ["math"], [{"a": 1}])
@@ -91,12 +91,12 @@ def test_a_skill_says_what_the_tool_takes_and_shares_nothing_with_it():
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a b", "a/b", "ä", "a" * 129, "a\n"])
-def test_a_name_that_not_everyone_can_write_is_refused(name):
+def test_a_name_with_invalid_characters_is_refused(name):
     with pytest.raises(ValueError, match="tool name"):
         Tool.from_callable(add, name=name)
 
 
-def test_a_name_of_128_characters_is_taken():
+def test_a_name_of_128_characters_is_accepted():
     assert Tool.from_callable(add, name="a" * 128).name == "a" * 128
 
 
@@ -108,8 +108,8 @@ class Callable_:
 
 
 @pytest.mark.parametrize("fn", [lambda a: a, functools.partial(add, 1), Callable_()])
-async def test_what_has_no_name_needs_one(fn):
-    with pytest.raises(TypeError, match="give the tool a name"):
+async def test_a_function_without_a_name_requires_one(fn):
+    with pytest.raises(TypeError, match="pass a name"):
         Tool.from_callable(fn)
     assert Tool.from_callable(fn, name="named").name == "named"
 
@@ -141,22 +141,22 @@ def test_classes_builtins_without_names_and_other_values_are_refused(fn):
 
 
 @pytest.mark.parametrize("wrong", [{"tags": "math"}, {"capabilities": "math.add"}])
-def test_one_text_is_no_list_of_texts(wrong):
+def test_a_string_instead_of_a_list_of_strings_is_refused(wrong):
     with pytest.raises(TypeError, match=next(iter(wrong))):
         Tool.from_callable(add, **wrong)
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan")])
-def test_a_limit_must_be_more_than_nothing(timeout_s):
+def test_a_timeout_must_be_positive(timeout_s):
     with pytest.raises(ValueError, match="timeout_s"):
         Tool.from_callable(add, timeout_s=timeout_s)
 
 
-# Run
+# Calls
 
 
 @pytest.mark.parametrize("fn", [add, add_async])
-async def test_a_tool_validates_fills_defaults_and_answers(fn):
+async def test_a_tool_validates_arguments_fills_in_defaults_and_returns_the_result(fn):
     tool = Tool.from_callable(fn)
     assert await tool(a="40") == 42
     assert await tool.call({"a": 1, "b": 1}) == 2
@@ -170,7 +170,7 @@ async def test_a_sync_tool_does_not_block_the_loop(gate):
 
     running = asyncio.create_task(Tool.from_callable(wait)())
     await asyncio.sleep(0)
-    gate.set()  # The loop comes here while the tool waits for it.
+    gate.set()  # The loop runs this while the tool waits for it.
     assert await running == "seen"
 
 
@@ -181,7 +181,7 @@ async def test_an_async_tool_runs_on_the_loop():
     assert await Tool.from_callable(where)() == threading.get_ident()
 
 
-async def test_a_sync_function_that_hands_out_a_coroutine_is_awaited():
+async def test_a_coroutine_returned_by_a_sync_function_is_awaited():
     def outer(a: int):
         return add_async(a)
 
@@ -222,11 +222,11 @@ async def test_results_become_json_values():
     assert await Tool.from_callable(fn)() == [{"x": 1}, [2], "eA=="]
 
 
-# Fail
+# Failures
 
 
 @pytest.mark.parametrize("result", [object(), {"a": lambda: None}, (n for n in ()), {("a", "b"): 1}])
-async def test_a_result_that_cannot_become_json_is_the_tools_failure(result):
+async def test_a_result_without_a_json_form_is_a_tool_failure(result):
     def fn() -> Any:
         return result
 
@@ -271,7 +271,7 @@ def raising(error: BaseException) -> list[Tool]:
         (SystemExit(3), "SystemExit: 3"),
     ],
 )
-async def test_what_a_tool_raises_becomes_its_failure(error, text):
+async def test_an_exception_of_a_tool_becomes_a_tool_failure(error, text):
     for tool in raising(error):
         with pytest.raises(ToolFailedError) as caught:
             await tool.call({})
@@ -279,7 +279,7 @@ async def test_what_a_tool_raises_becomes_its_failure(error, text):
         assert caught.value.__cause__ is error
 
 
-async def test_a_tool_may_complain_with_what_is_no_unicode():
+async def test_an_exception_text_with_lone_surrogates_is_accepted():
     class Broken:
         def to_dict(self) -> Any:
             raise KeyError("\udce9")
@@ -290,7 +290,7 @@ async def test_a_tool_may_complain_with_what_is_no_unicode():
         assert str(caught.value).encode()
 
 
-async def test_a_tool_whose_error_has_no_text_fails_all_the_same():
+async def test_an_exception_whose_str_fails_becomes_a_tool_failure():
     class Mute(Exception):
         def __str__(self) -> str:
             raise ValueError("not even this")
@@ -306,14 +306,14 @@ async def test_stop_iteration_in_a_sync_tool_is_a_failure():
 
 
 @pytest.mark.parametrize("error", [ToolRejectedError("no", code="busy"), asyncio.CancelledError()])
-async def test_refusals_and_cancellation_pass(error):
+async def test_rejections_and_cancellation_pass_unchanged(error):
     for tool in raising(error):
         with pytest.raises(type(error)) as caught:
             await tool.call({})
         assert caught.value is error or isinstance(error, asyncio.CancelledError)
 
 
-async def test_an_async_tool_past_its_limit_is_canceled_and_named():
+async def test_an_async_tool_is_canceled_at_its_timeout_and_named():
     ended = asyncio.Event()
 
     async def slow() -> None:
@@ -328,7 +328,7 @@ async def test_an_async_tool_past_its_limit_is_canceled_and_named():
     assert caught.value.metadata == {"tool": "slow", "timeout_s": "0.02"}
 
 
-async def test_the_limit_of_the_tool_wins_over_that_of_the_runner(gate):
+async def test_the_timeout_of_the_tool_overrides_that_of_the_runner(gate):
     def wait() -> bool:
         return gate.wait(PATIENCE_S)
 
@@ -342,7 +342,7 @@ async def test_the_limit_of_the_tool_wins_over_that_of_the_runner(gate):
         assert await patient is True
 
 
-async def test_a_tool_that_hangs_past_its_limit_leaves_the_threads_to_others(gate):
+async def test_a_tool_that_blocks_beyond_its_timeout_does_not_occupy_the_pool(gate):
     def hang() -> bool:
         return gate.wait(PATIENCE_S)
 
@@ -396,7 +396,7 @@ async def test_canceling_the_caller_cancels_an_async_tool():
     assert ended.is_set()
 
 
-# What a tool promises to return
+# Types of results
 
 
 class Room(BaseModel):
@@ -440,7 +440,7 @@ ROOM = Room.model_validate({"number": 1})
     ],
     ids=str,
 )
-async def test_a_result_is_what_the_annotation_promises(promised: Any, returned: Any, result: Any) -> None:
+async def test_a_result_is_converted_to_the_annotated_type(promised: Any, returned: Any, result: Any) -> None:
     def fn() -> Any:
         return returned
 
@@ -456,19 +456,19 @@ async def test_a_result_is_what_the_annotation_promises(promised: Any, returned:
         (
             int,
             "three",
-            "Tool 'fn' returned a str that is not the int that it promises: Input should be a valid integer",
+            "Tool 'fn' returned a str that is not of its declared type int: Input should be a valid integer",
         ),
-        (str, 3, "returned a int that is not the str"),
-        (str, None, "returned a NoneType that is not the str"),
-        (list[int], [1, "x"], r"not the list\[int\] that it promises: \[1\]: Input should be a valid integer"),
-        (Room, {"number": "x"}, "not the Room that it promises: number: Input should be a valid integer"),
+        (str, 3, "returned a int that is not of its declared type str"),
+        (str, None, "returned a NoneType that is not of its declared type str"),
+        (list[int], [1, "x"], r"not of its declared type list\[int\]: \[1\]: Input should be a valid integer"),
+        (Room, {"number": "x"}, "not of its declared type Room: number: Input should be a valid integer"),
         (Room, {}, "number: Field required"),
         (Point, {"x": 1, "y": 2}, None),
         (Named, {}, "name: Field required"),
     ],
     ids=str,
 )
-async def test_a_result_of_another_type_is_the_tools_failure(promised: Any, returned: Any, says: str | None) -> None:
+async def test_a_result_of_another_type_is_a_tool_failure(promised: Any, returned: Any, says: str | None) -> None:
     def fn() -> Any:
         return returned
 
@@ -485,7 +485,7 @@ async def test_a_result_of_another_type_is_the_tools_failure(promised: Any, retu
 
 
 @pytest.mark.parametrize("given", [Room, Point, Named, list[Room]], ids=str)
-def test_a_type_stands_for_its_schema(given: Any) -> None:
+def test_a_type_can_be_passed_instead_of_its_schema(given: Any) -> None:
     schema = Tool.from_callable(add, output_schema=given).output_schema
     assert schema["type"] in ("object", "array")
     part = Part.infer("p", output_schema=given)
@@ -495,7 +495,7 @@ def test_a_type_stands_for_its_schema(given: Any) -> None:
 
 @pytest.mark.parametrize("given", [5, "Room", True, [Room], ROOM, threading.Event, print], ids=str)
 @pytest.mark.parametrize("field", ["output_schema", "input_schema"])
-def test_what_is_neither_a_schema_nor_a_type_is_refused_by_its_name(given: Any, field: str) -> None:
+def test_a_value_that_is_neither_a_schema_nor_a_type_is_refused_and_named(given: Any, field: str) -> None:
     makers = [lambda: Tool.from_callable(add, **{field: given})]
     if field == "output_schema":
         makers += [lambda: Part.infer("p", output_schema=given), lambda: Task.create_infer("p", output_schema=given)]

@@ -1,4 +1,4 @@
-"""Tools by name."""
+"""Toolbox: tools by name."""
 
 import threading
 from typing import Any
@@ -20,7 +20,7 @@ def greet(name: str, ctx: ToolContext) -> str:
 
 
 class Remote:
-    """A tool from elsewhere, of no class of ours."""
+    """A tool that is not a `Tool`."""
 
     name = "remote"
     description = "Far away."
@@ -50,7 +50,7 @@ async def test_a_tool_is_found_validated_and_run():
     await box.aclose()
 
 
-async def test_an_unknown_tool_is_refused_with_all_names_and_the_nearest():
+async def test_an_unknown_tool_is_refused_with_all_names_and_the_most_similar_one():
     box = Toolbox()
     for name in ("weather", "add"):
         box.add(Tool.from_callable(add, name=name))
@@ -70,7 +70,7 @@ async def test_an_unknown_tool_is_refused_with_all_names_and_the_nearest():
     assert caught.value.suggestion == "Did you mean 'weather'?"
 
 
-def test_a_name_of_any_length_is_refused_in_a_few_words():
+def test_the_error_about_a_very_long_name_is_short():
     with pytest.raises(ToolRejectedError) as caught:
         Toolbox().get("x" * 1_000_000)
     assert len(str(caught.value)) < 200
@@ -84,7 +84,7 @@ def test_the_same_name_again_replaces_tool_and_skill():
     assert [(skill.id, skill.description) for skill in box.skills()] == [("add", "Better."), ("greet", "")]
 
 
-async def test_a_tool_of_another_kind_is_checked_and_fails_like_ours():
+async def test_a_tool_of_another_class_is_checked_and_fails_like_a_tool():
     box = Toolbox()
     tool = box.add(Remote())
     assert (tool.tags, tool.capabilities, tool.output_schema) == (["far"], {"net.call"}, {"type": "integer"})
@@ -96,7 +96,7 @@ async def test_a_tool_of_another_kind_is_checked_and_fails_like_ours():
         await box.call("remote", {"n": 101})
 
 
-def test_a_class_is_not_taken_for_its_objects():
+def test_a_class_with_the_attributes_of_a_tool_is_refused():
     with pytest.raises(TypeError, match="a class is not a tool"):
         Toolbox().add(Remote)
 

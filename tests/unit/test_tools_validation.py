@@ -1,4 +1,4 @@
-"""What happens to arguments on their way in, right and wrong ones."""
+"""Validation and conversion of arguments."""
 
 import dataclasses
 import datetime
@@ -24,7 +24,7 @@ from protolink_grpc.errors import ToolFailedError, ToolRejectedError
 from protolink_grpc.tools import Tool, ToolContext
 
 GENEROUS_S = 2.0
-"""Of what takes a fraction of a second, and took many seconds where each value was looked at on its own."""
+"""The limit of checks that take a fraction of a second, and many seconds if each value is converted separately."""
 
 
 def rejection(tool: Tool, arguments: Any) -> ToolRejectedError:
@@ -41,7 +41,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def test_a_rejection_has_the_shape_that_peers_know():
+def test_the_form_of_a_rejection():
     assert rejection(Tool.from_callable(add), {"a": 1}).to_dict() == {
         "status": "rejected",
         "changes_made": False,
@@ -52,7 +52,7 @@ def test_a_rejection_has_the_shape_that_peers_know():
     }
 
 
-def test_values_are_converted_where_nothing_is_lost():
+def test_values_are_converted_without_loss():
     def fn(a: int, b: bool, c: float, d: set[int]): ...
 
     assert Tool.from_callable(fn).validate({"a": "1", "b": "yes", "c": 1, "d": [1, 1]}) == {
@@ -126,7 +126,7 @@ def test_unknown_fields_are_named():
     assert paths(Tool.from_callable(add), {"a": 1, "b": 2, "c": 3}) == ["c"]
 
 
-def test_keyword_arguments_take_what_is_left_but_no_name_of_a_parameter():
+def test_keyword_arguments_get_extra_arguments_except_names_of_parameters():
     def fn(ctx: ToolContext, from_: Annotated[str, Field(alias="from")] = "", **rest: Any): ...
 
     tool = Tool.from_callable(fn)
@@ -135,7 +135,7 @@ def test_keyword_arguments_take_what_is_left_but_no_name_of_a_parameter():
     assert paths(tool, {"from_": "there"}) == ["from_"]
 
 
-def test_paths_lead_to_the_value_and_not_through_union_members():
+def test_paths_do_not_contain_names_of_union_members():
     class Cat(BaseModel):
         kind: Literal["cat"]
         lives: int
@@ -152,11 +152,11 @@ def test_paths_lead_to_the_value_and_not_through_union_members():
 
 
 @pytest.mark.parametrize("arguments", [None, [], "text", 1, [["a", 1]]])
-def test_arguments_that_are_no_object_are_rejected(arguments):
+def test_arguments_that_are_not_an_object_are_rejected(arguments):
     assert rejection(Tool.from_callable(add), arguments).details["errors"][0]["type"] == "object_type"
 
 
-def test_a_thousand_wrong_items_are_told_in_a_few_words():
+def test_the_error_about_a_thousand_invalid_items_is_short():
     def fn(items: list[int]): ...
 
     error = rejection(Tool.from_callable(fn), {"items": ["x" * 1000] * 1000})
@@ -164,16 +164,16 @@ def test_a_thousand_wrong_items_are_told_in_a_few_words():
     assert len(str(error)) < 3000
 
 
-def test_a_hundred_thousand_wrong_values_are_counted_and_not_listed():
+def test_a_hundred_thousand_invalid_values_are_counted_and_not_listed():
     def fn(items: list[int]): ...
 
     started = time.process_time()
     error = rejection(Tool.from_callable(fn), {"items": ["x"] * 100_000})
-    assert "100000 values are wrong" in str(error)
+    assert "100000 values are invalid" in str(error)
     assert time.process_time() - started < GENEROUS_S
 
 
-def test_a_validator_that_refuses_a_large_value_is_answered_at_once():
+def test_the_rejection_of_a_large_value_is_fast():
     def refuse(value: object) -> None:
         raise ValueError("no item 77777 here")
 
@@ -185,7 +185,7 @@ def test_a_validator_that_refuses_a_large_value_is_answered_at_once():
     assert time.process_time() - started < GENEROUS_S
 
 
-def test_names_made_up_by_the_caller_are_cut_and_stay_printable():
+def test_names_from_the_caller_are_shortened_and_valid_unicode():
     error = rejection(Tool.from_callable(add), {"a": 1, "b": 2, "n" * 10_000: 1})
     assert len(str(error)) < 1000
     rejection(Tool.from_callable(add), {"a": 1, "b": 2, "\ud800": 1}).details["errors"][0]["path"].encode()
@@ -258,7 +258,7 @@ def test_an_unknown_tag_is_not_repeated():
     assert "'cat', 'dog'" in text
 
 
-def test_short_values_do_not_break_the_words_around_them():
+def test_short_values_are_masked_only_as_whole_words():
     def check(value: str) -> str:
         raise ValueError("a name needs an article, not just a")
 
@@ -268,7 +268,7 @@ def test_short_values_do_not_break_the_words_around_them():
     assert "[value] name needs an article, not just [value]" in text
 
 
-def test_a_validator_that_breaks_is_the_tools_failure():
+def test_an_exception_of_a_validator_is_a_tool_failure():
     def broken(value: int) -> int:
         raise KeyError("oops")
 
@@ -278,7 +278,7 @@ def test_a_validator_that_breaks_is_the_tools_failure():
         Tool.from_callable(fn).validate({"a": 1})
 
 
-# Any JSON against any signature: a refusal or keyword arguments, nothing else.
+# Any JSON against any signature: a rejection or keyword arguments, and no other error.
 
 
 class Tree(BaseModel):
@@ -338,7 +338,7 @@ JSON = st.recursive(
 
 
 @given(tool=st.sampled_from([*SIGNATURES, EXPLICIT]), arguments=JSON | st.dictionaries(KEYS, JSON, max_size=4))
-def test_any_json_is_taken_or_rejected_and_nothing_else(tool, arguments):
+def test_any_json_is_accepted_or_rejected_without_other_errors(tool, arguments):
     outcome = outcome_of(tool, arguments)
     if isinstance(outcome, ToolRejectedError):
         assert outcome.code == "invalid_arguments"
@@ -349,17 +349,17 @@ def test_any_json_is_taken_or_rejected_and_nothing_else(tool, arguments):
 
 
 @given(tool=st.sampled_from(SIGNATURES), arguments=st.dictionaries(KEYS, JSON, max_size=4))
-def test_what_the_schema_allows_the_check_takes(tool, arguments):
-    # The other way round does not hold: the check also converts, which no schema says.
+def test_values_that_satisfy_the_schema_are_accepted(tool, arguments):
+    # The converse does not hold, because the check also converts.
     if Draft202012Validator(tool.input_schema).is_valid(arguments):
         outcome = outcome_of(tool, arguments)
         if isinstance(outcome, ToolRejectedError):
-            # pydantic takes no lone surrogates and no infinite integers, of which JSON Schema knows nothing.
+            # pydantic refuses lone surrogates and infinite integers, which JSON Schema allows.
             kinds = {each["type"] for each in outcome.details["errors"]}
             assert kinds <= {"string_unicode", "finite_number", "int_parsing_size"}, kinds
 
 
-# The form that others see
+# The JSON form
 
 
 class Stay(BaseModel):
@@ -374,7 +374,7 @@ class Opaque:
     __hash__ = None
 
 
-def test_checked_arguments_are_shown_as_json_by_the_names_that_callers_use():
+def test_the_json_form_uses_the_names_that_callers_use():
     def fn(
         stay: Stay,
         to: Annotated[str, Field(alias="for")],
@@ -387,7 +387,7 @@ def test_checked_arguments_are_shown_as_json_by_the_names_that_callers_use():
     sent = {"stay": {"from": "2026-01-02"}, "for": "Ann", "size": "ab", "wait": "PT1S", "other": "7"}
     checked = Tool.from_callable(fn).check(sent)
     assert checked.keywords["stay"] == Stay.model_validate({"from": "2026-01-02"})
-    assert checked.shown == {
+    assert checked.as_json == {
         "stay": {"from": "2026-01-02", "nights": 1},
         "for": "Ann",
         "size": "ab",
@@ -397,21 +397,21 @@ def test_checked_arguments_are_shown_as_json_by_the_names_that_callers_use():
     }
 
 
-def test_what_has_no_json_form_and_what_hides_it_is_shown_as_it_was_sent():
+def test_the_json_form_of_opaque_and_secret_values_is_the_sent_value():
     def fn(key: SecretStr, n: int): ...
 
-    assert Tool.from_callable(fn).check({"key": "hush", "n": "1"}).shown == {"key": "hush", "n": 1}
+    assert Tool.from_callable(fn).check({"key": "hush", "n": "1"}).as_json == {"key": "hush", "n": 1}
 
     def opaque(x: Annotated[object, BeforeValidator(lambda _: Opaque())], n: int): ...
 
     checked = Tool.from_callable(opaque).check({"x": [1], "n": "1"})
-    assert (checked.keywords, checked.shown) == ({"x": Opaque(), "n": 1}, {"x": [1], "n": "1"})
+    assert (checked.keywords, checked.as_json) == ({"x": Opaque(), "n": 1}, {"x": [1], "n": "1"})
 
 
 @given(st.sampled_from(["1", 1, 1.0]), st.lists(st.integers(), max_size=3), st.none() | st.text())
-def test_the_form_that_is_shown_gives_the_same_arguments_again(n, items, text):
+def test_the_json_form_validates_to_the_same_arguments(n, items, text):
     def fn(n: int, items: frozenset[int], text: str | None = None): ...
 
     tool = Tool.from_callable(fn)
     checked = tool.check({"n": n, "items": items, "text": text})
-    assert tool.validate(checked.shown) == checked.keywords
+    assert tool.validate(checked.as_json) == checked.keywords

@@ -60,6 +60,6 @@ def test_a_tool_describes_itself_with_what_its_author_says() -> None:
     assert described[1].input_schema["required"] == ["a", "b"]
 
 
-def test_what_is_read_only_is_not_destructive() -> None:
-    with pytest.raises(ValueError, match="read-only"):
+def test_a_read_only_tool_cannot_be_destructive() -> None:
+    with pytest.raises(ValueError, match="exclude each other"):
         Tool.from_callable(_add, read_only=True, destructive=True)

@@ -86,11 +86,11 @@ class ToolActions:
         def edit(changed: dict[str, Any]) -> RunAction:
             nonlocal checked
             checked = tool.check(changed)
-            return action.with_payload({**action.payload, "arguments": checked.shown})
+            return action.with_payload({**action.payload, "arguments": checked.as_json})
 
         def is_same(payload: dict[str, Any]) -> bool:
             """Compare after validation: the recorded arguments may be unconverted or in another order."""
-            own = {**action.payload, "arguments": checked.shown}
+            own = {**action.payload, "arguments": checked.as_json}
             if payload == own:
                 return True
             if payload | {"arguments": None} != own | {"arguments": None}:
@@ -138,7 +138,7 @@ async def _build_action(
         ToolFailedError: The `action_builder` failed, or returned something else than an action.
         ToolRejectedError: Its arguments are invalid.
     """
-    arguments = checked.shown
+    arguments = checked.as_json
     if tool.action_builder is None:
         payload = {"arguments": arguments}
         text = tool.description[:200]
@@ -158,11 +158,11 @@ async def _build_action(
             f"the action_builder of tool '{tool.name}' must return a RunAction, not {type(built).__name__}",
             tool=tool.name,
         )
-    shown: Any = normalize(built.payload)
-    payload = {"arguments": arguments, **shown}
+    as_json: Any = normalize(built.payload)
+    payload = {"arguments": arguments, **as_json}
     if payload["arguments"] != arguments:
         checked = tool.check(payload["arguments"])
-        payload["arguments"] = checked.shown
+        payload["arguments"] = checked.as_json
     metadata = built.metadata if built.name == tool.name else {**built.metadata, "tool": tool.name}
     action = replace(
         built,
