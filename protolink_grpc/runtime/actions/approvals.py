@@ -365,7 +365,7 @@ class ApprovalService:
         """
         if not self._remote:
             raise UnimplementedError(
-                f"agent {self._agent_name} does not accept remote answers; Agent(approvals=Approvals()) enables them",
+                f"agent {self._agent_name} does not accept remote answers: Agent(approvals=Approvals()) enables them",
                 agent=self._agent_name,
             )
         stored = await self._find(decision.request_id, principal)
