@@ -4,6 +4,7 @@ Requests are counted in plain numbers, because only the server's event loop writ
 lock, and add `_created` series that only a setting of the whole process turns off (docs/adr/0031).
 """
 
+import asyncio
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
@@ -54,6 +55,9 @@ class Metrics:
 
     Args:
         also: Further metrics to show.
+
+    Attributes:
+        registry: What `/metrics` shows.
     """
 
     def __init__(self, also: MetricsRegistry | None = None) -> None:
@@ -69,10 +73,10 @@ class Metrics:
         self.gauge("http_event_streams", "Open streams of SSE and gRPC-Web.", lambda: self.event_streams)
         self.gauge("http_websockets", "Open WebSockets.", lambda: self.websockets)
         self.gauge("http_sent_bytes_total", "Bytes of response bodies.", lambda: self.bytes_sent, kind="counter")
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
         if also is not None:
-            self._registry.register(also)
+            self.registry.register(also)
 
     def count_requests(self, app: ASGIApp) -> ASGIApp:
         """Wrap the application to count its requests. It is the outermost layer, so that refused requests are counted too."""
@@ -129,17 +133,16 @@ class Metrics:
             latency.counts[bisect_left(BUCKETS_S, elapsed_s)] += 1
             latency.sum_s += elapsed_s
 
-    def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format 0.0.4."""
-        return generate_latest(self._registry)
-
     def route(self, path: str = "/metrics", admit: Callable[[Request], Awaitable[object]] | None = None) -> Route:
         """Create the route of the metrics: open, or for requests that pass `admit` without an error."""
 
         async def show(request: Request) -> Response:
             if admit is not None:
                 await admit(request)
-            return Response(self.text(), headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
+            # The counts are read on the event loop, which writes them. Their text takes much longer, so a thread writes it.
+            snapshot = _Snapshot(list(self.registry.collect()))
+            text = await asyncio.to_thread(generate_latest, snapshot)
+            return Response(text, headers={"content-type": CONTENT_TYPE_PLAIN_0_0_4})
 
         return Route(path, show)
 
@@ -170,6 +173,16 @@ class Metrics:
         yield rejected
         for read in self._numbers.values():
             yield read()
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """The values of a registry at one time, as a collector."""
+
+    families: list[Metric]
+
+    def collect(self) -> list[Metric]:
+        return self.families
 
 
 class _Exchange:
