@@ -5,7 +5,7 @@ The exit codes are those of the A2A command line. They report whether the comman
 
 from enum import IntEnum
 
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError, UnavailableError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolRejectedError
 
 
 class ExitCode(IntEnum):
@@ -97,20 +97,10 @@ _HINTS = {
 }
 
 
-NO_METHOD = "Method not found!"
-"""The message of a grpcio server for a method that it does not have."""
-
-HTTP1_MARK = "http1.x server"
-"""Part of the message of gRPC's C core when an HTTP/1 server answers."""
-
-
 def explained(error: ProtolinkError, target: str = "") -> CommandError:
     """Convert an error of the library to one of the command line. `target` is the agent or registry as typed."""
-    said = str(error)
-    if said == NO_METHOD and target:
-        said = f"{target} does not have this service"
     return CommandError(
-        said,
+        str(error),
         hint=_hint(error, target),
         code=error.reason,
         exit_code=_EXIT_CODES.get(error.reason, ExitCode.FAILURE),
@@ -127,7 +117,7 @@ def _hint(error: ProtolinkError, target: str) -> str:
         return f"follow it with: plgrpc task subscribe {target} {task_id}"
     if isinstance(error, InvalidArgumentError):
         return ""
-    if isinstance(error, UnavailableError) and HTTP1_MARK in str(error):
+    if error.metadata.get("protocol") == "HTTP/1":
         return "an HTTP/1 server answers at this port; use the agent's gRPC address, which is in its card"
     hint = _HINTS.get(error.reason, "")
     return hint.format(target=target, task_id=task_id or "TASK", request_id=request_id or "REQUEST")

@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S, Backoff, is_cut
-from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError
+from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError, UnimplementedError
 from protolink_grpc.net.address import Address, Endpoint
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.net.tracing import add_origin
@@ -264,12 +264,17 @@ async def typed_errors(address: Endpoint, **metadata: str) -> AsyncIterator[None
 
 
 def call_error(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) -> ProtolinkError:
-    """Build the error for a failed call."""
+    """Build the error for a failed call.
+
+    Its metadata has `unreached` if the request was not sent, and `protocol` if the peer speaks another protocol than gRPC.
+    """
     status = rpc_status.from_call(error)
     code, details = error.code().name, error.details() or ""
     if code in CUT_CODES and (status is None or not has_reason(status)):
         if "failed to connect" in details:
             metadata["unreached"] = "true"
+            if HTTP1_MARK in details:
+                metadata["protocol"] = "HTTP/1"
             details += _hint(details, address)
         cut = UnavailableError(f"{address.url} is not reachable: {details or code}", url=address.url, **metadata)
         cut.retry_after_s = requested_pause_s(status) if status is not None else None
@@ -279,8 +284,14 @@ def call_error(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) 
     if code == "DEADLINE_EXCEEDED":
         rest = "; the task goes on there" if "task_id" in metadata else ""
         return DeadlineExceededError(f"{address.url} did not answer in time{rest}", url=address.url, **metadata)
+    if code == "UNIMPLEMENTED":
+        # A method that is there and does not support the request answers with an ErrorInfo.
+        return UnimplementedError(f"{address.url} does not have this service", url=address.url, **metadata)
     return from_code(code, details)
 
+
+HTTP1_MARK = "http1.x server"
+"""Part of the details of gRPC's C core when an HTTP/1 server answers. gRPC reports this as text only."""
 
 _HINTS = (
     # What the details contain, on a secure address or not, what it usually means.

@@ -23,6 +23,7 @@ from protolink_grpc import (
     Limits,
     MemoryStore,
     Message,
+    Registry,
     RegistryClient,
     RunEvent,
     SQLiteStore,
@@ -33,6 +34,7 @@ from protolink_grpc import (
     TaskState,
     TaskStatusChanged,
     UnavailableError,
+    UnimplementedError,
     current_run,
 )
 from protolink_grpc.agent.local_agent import LocalEndpoint, _endpoints
@@ -520,6 +522,23 @@ async def test_an_unreachable_agent_is_named_with_its_url() -> None:
     with pytest.raises(UnavailableError, match=r"^grpc://127\.0\.0\.1:1 is not reachable: .*refused") as caught:
         await AgentClient(url="grpc://127.0.0.1:1", outage_s=0).get_agent_card()
     assert isinstance(caught.value, ConnectionError)
+    await close_channels()
+
+
+async def test_an_http_port_is_named_as_one() -> None:
+    async with Agent(name="web", http=0) as agent:
+        address = agent.http_url.replace("http://", "grpc://")
+        with pytest.raises(UnavailableError) as caught:
+            await AgentClient(url=address, outage_s=0).get_agent_card()
+    assert (caught.value.metadata["protocol"], caught.value.metadata["unreached"]) == ("HTTP/1", "true")
+    await close_channels()
+
+
+async def test_a_server_without_the_service_is_named() -> None:
+    async with Registry() as registry:
+        with pytest.raises(UnimplementedError, match=f"^{registry.url} does not have this service$") as caught:
+            await AgentClient(url=registry.url).get_agent_card()
+    assert caught.value.metadata["url"] == registry.url
     await close_channels()
 
 

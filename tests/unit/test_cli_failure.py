@@ -33,6 +33,11 @@ def test_an_approval_is_named_in_its_hint() -> None:
     assert told.hint.endswith("plgrpc approvals show calc r1")
 
 
+def test_a_port_of_another_protocol_has_its_own_hint() -> None:
+    told = explained(errors.UnavailableError("not reachable", protocol="HTTP/1"), "calc")
+    assert "an HTTP/1 server answers at this port" in told.hint
+
+
 def test_hints_and_exit_codes_are_about_reasons_that_exist() -> None:
     assert _HINTS.keys() | _EXIT_CODES.keys() <= RULES.keys()
 
