@@ -5,11 +5,10 @@ changed after construction. They are not frozen because constructing a frozen da
 constructs four. An event owns the values that it is built from: after passing messages and artifacts to it, do not modify them.
 """
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models import reader
 from protolink_grpc.models.action import (
     ApprovalDecision,
     ApprovalRequest,
@@ -23,9 +22,12 @@ from protolink_grpc.models.action import (
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import COMPACTION_STRATEGIES
 from protolink_grpc.models.cost import Cost, is_currency
 from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.kinds import NOT_IN_JSON, REQUIRED, Micros, open_name
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
@@ -43,9 +45,29 @@ PROTOLINK_IDS = ("span_id", "parent_span_id", "parent_action_id", "delegation_id
 
 Severity = Literal["info", "warning", "error"]
 
+ERROR_EFFECTS = ("continues", "ends")
+"""The effects of a reported error on the run."""
+
+OUTCOME_TYPES: dict[str, str] = {
+    f"action.{outcome}": outcome for outcome in ("completed", "failed", "denied", "rejected", "canceled")
+}
+"""Outcome of an ActionEnded by its event type."""
+
+ErrorEffect = Annotated[str, open_name(*ERROR_EFFECTS)]
+Outcome = Annotated[str, open_name(*OUTCOME_TYPES.values())]
+Strategy = Annotated[str, open_name("", *COMPACTION_STRATEGIES)]
+
+
+class EventPayload(JsonForm):
+    """A typed payload of an event. Fields that do not take part in comparisons have no JSON form."""
+
+    __slots__ = ()
+    event_types: ClassVar[tuple[str, ...]]
+    """The types of its events. If there are several, `type_of` chooses one. The first word of all of them is the same."""
+
 
 @dataclass(slots=True)
-class TaskSubmitted:
+class TaskSubmitted(EventPayload):
     """The submission of a task: sequence 1 of every log.
 
     Args:
@@ -56,15 +78,17 @@ class TaskSubmitted:
         encoded: The encoded messages, empty if not available. `wire` caches them here, so that each message is encoded once.
     """
 
+    event_types = ("task.submitted",)
+
     task: Task
     principal: str = ""
     request_id: str = ""
-    session_id: str = ""
-    context: RunContext | None = None
+    session_id: str = field(default="", metadata=NOT_IN_JSON)
+    context: RunContext | None = field(default=None, metadata=NOT_IN_JSON)
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
-    def of(cls, task: Task, principal: str = "", request_id: str = "") -> "TaskSubmitted":
+    def of(cls, task: Task, principal: str = "", request_id: str = "") -> Self:
         """Build the submission of a task, without what only its log can say.
 
         Raises:
@@ -86,13 +110,22 @@ class TaskSubmitted:
         )
         return cls(own, principal, request_id, task.session_id or "", context)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form: session and context are in the metadata of the task, where ProtoLink's readers look for them."""
+        return to_object(replace(self, task=self.whole_task()))
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Read a JSON object, as `of`."""
+        return cls.of(**read_fields(cls, data))
+
     def whole_task(self) -> Task:
         """Return the task with its session and context."""
         return replace(self.task, context=self.context, session_id=self.session_id or None)
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(JsonForm):
     """The process that executes a run.
 
     Args:
@@ -105,23 +138,17 @@ class Worker:
     version: str = ""
     host: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "version": self.version, "host": self.host}
-
-    @classmethod
-    def from_dict(cls, data: object) -> "Worker":
-        source = reader.as_object(data)
-        return cls(reader.text(source, "name"), reader.text(source, "version"), reader.text(source, "host"))
-
 
 @dataclass(slots=True)
-class TaskStatusChanged:
+class TaskStatusChanged(EventPayload):
     """A change of the task's state.
 
     `failure` is set if the task failed or was rejected, `cancel_reason` if it was canceled. `attempt`, `cause`, `context` and
     `worker` are set if the new state is working: a run begins. `cause` is submitted, continued or recovered, or `unknown-N` for a
     cause of a later version. `usage` is the total usage of the task so far, set at the end of a run that used anything.
     """
+
+    event_types = ("task.status",)
 
     previous_state: TaskState
     new_state: TaskState
@@ -149,8 +176,10 @@ class TaskStatusChanged:
 
 
 @dataclass(slots=True)
-class TaskMessagesAdded:
+class TaskMessagesAdded(EventPayload):
     """Messages, oldest first; `encoded` as in TaskSubmitted."""
+
+    event_types = ("task.message",)
 
     messages: tuple[Message, ...]
     request_id: str = ""
@@ -158,8 +187,10 @@ class TaskMessagesAdded:
 
 
 @dataclass(slots=True)
-class TaskArtifactUpdated:
+class TaskArtifactUpdated(EventPayload):
     """A new or replaced artifact; with `append`, further parts of the artifact with the same id."""
+
+    event_types = ("task.artifact",)
 
     artifact: Artifact
     append: bool = False
@@ -167,19 +198,30 @@ class TaskArtifactUpdated:
 
 
 @dataclass(slots=True)
-class TaskPatched:
+class TaskPatched(EventPayload):
     """Changed keys of the task's metadata and flow state; a None value removes a key."""
+
+    event_types = ("task.patched",)
 
     metadata: dict[str, Any] = field(default_factory=dict)
     flow_state: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class TaskProgress:
+class TaskProgress(EventPayload):
     """Progress of the work: a percentage from 0 to 100, None if unknown, and a sentence for people."""
+
+    event_types = ("task.progress",)
 
     progress: float | None = None
     message: str = ""
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        """Read a JSON object. Raises as `check`."""
+        progress = cls(**read_fields(cls, data))
+        progress.check()
+        return progress
 
     def check(self) -> None:
         """Check a report before it is recorded. Reports that are read from a log are not checked.
@@ -197,11 +239,13 @@ class TaskProgress:
 
 
 @dataclass(slots=True)
-class TaskErrorReported:
+class TaskErrorReported(EventPayload):
     """A failure and its effect on the run: `effect` is continues or ends, or `unknown-N` for an effect of a later version."""
 
+    event_types = ("task.error",)
+
     failure: Failure
-    effect: str = "ends"
+    effect: ErrorEffect = field(default="ends", metadata=REQUIRED)
 
     @property
     def error_code(self) -> str:
@@ -220,19 +264,23 @@ class TaskErrorReported:
 
 
 @dataclass(slots=True)
-class CancelRequested:
+class CancelRequested(EventPayload):
+    event_types = ("task.cancel_requested",)
+
     reason: str = ""
     requested_by: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class ActionRequested:
+class ActionRequested(EventPayload):
     """A prepared action. `position` identifies its place in the work; it is equal in every run that reaches this place.
 
     `abridged` means that the payload of the action is omitted, because the log already has it in the tool call `action.call_id`.
     `models.references` restores it for readers that start at the beginning of the log.
     """
+
+    event_types = ("action.requested",)
 
     action: RunAction
     position: str = ""
@@ -240,17 +288,21 @@ class ActionRequested:
 
 
 @dataclass(slots=True)
-class ActionPolicyEvaluated:
+class ActionPolicyEvaluated(EventPayload):
+    event_types = ("action.policy",)
+
     decision: PolicyDecision
 
 
 @dataclass(slots=True)
-class ApprovalRequired:
+class ApprovalRequired(EventPayload):
     """A request for approval. `etag` is that of the approval; empty means the fingerprint of the action.
 
     `abridged` means that action and policy decision are omitted and only `RunEvent.action_id` refers to them; kind and name of the
     action are `UNKNOWN_ACTION`. `models.references` restores them for readers that start at the beginning of the log.
     """
+
+    event_types = ("approval.required",)
 
     request: ApprovalRequest
     etag: str = field(default="", compare=False, repr=False)
@@ -258,16 +310,20 @@ class ApprovalRequired:
 
 
 @dataclass(slots=True)
-class ApprovalDecided:
+class ApprovalDecided(EventPayload):
     """The answer to an approval request. `request_id` identifies the RPC that sent it, to detect retries; JSON omits it."""
+
+    event_types = ("approval.decided",)
 
     decision: ApprovalDecision
     request_id: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(slots=True)
-class ActionStarted:
+class ActionStarted(EventPayload):
     """The start of an action's execution. `arguments` None means the arguments of the requested action."""
+
+    event_types = ("action.started",)
 
     kind: str
     name: str
@@ -275,7 +331,7 @@ class ActionStarted:
 
 
 @dataclass(slots=True)
-class ActionEnded:
+class ActionEnded(EventPayload):
     """The end of an action. `result` is also None if it was withheld; `usage` is the usage of delegated work.
 
     `error` is the failure as a JSON value in ProtoLink's format; `failure` is the same as a typed value.
@@ -284,13 +340,15 @@ class ActionEnded:
     follows from it.
     """
 
+    event_types = tuple(OUTCOME_TYPES)
+
     kind: str
     name: str
     result: Any = None
     error: Any = None
-    duration_micros: int = 0
+    duration_micros: Micros = 0
     usage: BudgetUsage | None = None
-    outcome: str = "completed"
+    outcome: Outcome = field(default="completed", metadata=REQUIRED)
 
     @property
     def failure(self) -> Failure | None:
@@ -299,13 +357,17 @@ class ActionEnded:
 
 
 @dataclass(slots=True)
-class ContextPrepared:
+class ContextPrepared(EventPayload):
+    event_types = ("context.prepared",)
+
     manifest: ContextManifest
     step: int = 0
 
 
 @dataclass(slots=True)
-class LlmCallStarted:
+class LlmCallStarted(EventPayload):
+    event_types = ("llm.call.started",)
+
     call_id: str
     provider: str = ""
     model: str = ""
@@ -315,12 +377,14 @@ class LlmCallStarted:
 
 
 @dataclass(slots=True)
-class LlmCallCompleted:
+class LlmCallCompleted(EventPayload):
     """The result of a model call: its `text` and its `tool_calls`. A recovered run continues from it without repeating the call.
 
     None means unknown, never zero. `cost_micros` is in millionths of a unit of `currency`. `cached_input_tokens` are part of
     `input_tokens`, `reasoning_tokens` part of `output_tokens`.
     """
+
+    event_types = ("llm.call.completed",)
 
     call_id: str
     provider: str = ""
@@ -331,7 +395,7 @@ class LlmCallCompleted:
     output_tokens: int | None = None
     cost_micros: int | None = None
     currency: str = ""
-    duration_micros: int = 0
+    duration_micros: Micros = 0
     metrics: dict[str, Any] = field(default_factory=dict)
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = ""
@@ -346,8 +410,10 @@ class LlmCallCompleted:
 
 
 @dataclass(slots=True)
-class LlmCallFailed:
+class LlmCallFailed(EventPayload):
     """A failed attempt at a model call. With `will_retry`, the call is retried after the failure's `retry_delay_s`."""
+
+    event_types = ("llm.call.failed",)
 
     call_id: str
     provider: str
@@ -356,34 +422,40 @@ class LlmCallFailed:
     attempt: int
     failure: Failure
     will_retry: bool = False
-    duration_micros: int = 0
+    duration_micros: Micros = 0
 
 
 @dataclass(slots=True)
-class ContextCompacted:
+class ContextCompacted(EventPayload):
     """The conversation of the session was compacted.
 
     `strategy` is recent, tokens or summary, empty if not stated, or `unknown-N` for a strategy of a later version. A `summary` that
     is not empty has replaced messages.
     """
 
+    event_types = ("context.compacted",)
+
     before_tokens: int
     after_tokens: int
-    strategy: str
+    strategy: Strategy
     summary: str = ""
 
 
 @dataclass(slots=True)
-class BudgetReported:
+class BudgetReported(EventPayload):
+    event_types = ("budget.warning", "budget.exceeded")
+
     decision: BudgetDecision
 
 
 @dataclass(slots=True)
-class LlmStep:
+class LlmStep(EventPayload):
     """A chunk of ProtoLink's model stream that no typed kind covers. The contract encodes it as an application's kind.
 
     Chunks that can be derived from other events are not recorded: see `FOLLOWING_STEPS`.
     """
+
+    event_types = ("llm.stream",)
 
     kind: str
     step: int = 0
@@ -392,11 +464,13 @@ class LlmStep:
 
 
 @dataclass(slots=True)
-class TextDelta:
+class TextDelta(EventPayload):
     """A piece of the text that a model call produces. It is sent live and never stored, so it is not a `Payload`.
 
     `offset` is its position in the call's whole text, in bytes of UTF-8. A delta at offset 0 restarts the text.
     """
+
+    event_types = ("llm.stream",)
 
     call_id: str
     offset: int
@@ -427,41 +501,13 @@ Payload = (
     | BudgetReported
     | LlmStep
 )
-"""Every typed kind of payload; the conversion of this union in `wire.events` ends in `assert_never`."""
+"""Every typed kind of payload that a log can have. A class that is new is listed here, and in `wire.payloads` with its codec."""
 
-TYPES: dict[type, str] = {
-    TaskSubmitted: "task.submitted",
-    TaskStatusChanged: "task.status",
-    TaskMessagesAdded: "task.message",
-    TaskArtifactUpdated: "task.artifact",
-    TaskPatched: "task.patched",
-    TaskProgress: "task.progress",
-    TaskErrorReported: "task.error",
-    CancelRequested: "task.cancel_requested",
-    ActionRequested: "action.requested",
-    ActionPolicyEvaluated: "action.policy",
-    ApprovalRequired: "approval.required",
-    ApprovalDecided: "approval.decided",
-    ActionStarted: "action.started",
-    ContextPrepared: "context.prepared",
-    LlmCallStarted: "llm.call.started",
-    LlmCallCompleted: "llm.call.completed",
-    LlmCallFailed: "llm.call.failed",
-    ContextCompacted: "context.compacted",
-    LlmStep: "llm.stream",
-}
-"""The default event type of each payload class that has only one; see `type_of` for the others."""
+TYPES: dict[type, str] = {kind: kind.event_types[0] for kind in get_args(Payload) if len(kind.event_types) == 1}
+"""The event type of each payload class that has only one; see `type_of` for the others."""
 
 FOLLOWING_STEPS = frozenset({"llm_step", "llm_action", "llm_final"})
 """ProtoLink's chunks that can be derived from other events: a prepared prompt, a requested action, an output."""
-
-ERROR_EFFECTS = ("continues", "ends")
-"""The effects of a reported error on the run."""
-
-OUTCOME_TYPES: dict[str, str] = {
-    f"action.{outcome}": outcome for outcome in ("completed", "failed", "denied", "rejected", "canceled")
-}
-"""Outcome of an ActionEnded by its event type."""
 
 
 def type_of(payload: object) -> str:
@@ -470,7 +516,7 @@ def type_of(payload: object) -> str:
         return f"action.{payload.outcome}"
     if isinstance(payload, BudgetReported):
         return "budget.exceeded" if payload.decision.effect == BudgetEffect.DENY else "budget.warning"
-    return TYPES.get(LlmStep if isinstance(payload, TextDelta) else type(payload), "custom")
+    return payload.event_types[0] if isinstance(payload, EventPayload) else "custom"
 
 
 def check_type(kind: str, payload: object) -> None:
@@ -609,19 +655,4 @@ def _payload_dict(payload: Payload | TextDelta | dict[str, Any] | None) -> dict[
     if isinstance(payload, dict):
         copied: dict[str, Any] = plain(payload)
         return copied
-    if isinstance(payload, TaskSubmitted):
-        task = payload.whole_task().to_dict()
-        return {"task": task, "principal": payload.principal, "request_id": payload.request_id}
-    # Fields with `compare=False` are not part of the JSON form.
-    return {each.name: _plain_field(getattr(payload, each.name)) for each in fields(payload) if each.compare}
-
-
-def _plain_field(value: Any) -> Any:
-    """Convert a field with its own `to_dict` if it has one.
-
-    `plain` on a whole model would count the model's levels against the maximum depth of the JSON values in it.
-    """
-    if isinstance(value, tuple):
-        return [_plain_field(item) for item in value]
-    to_dict = getattr(value, "to_dict", None)
-    return plain(value) if to_dict is None else to_dict()
+    return payload.to_dict()

@@ -53,10 +53,19 @@ def read_fields(cls: Any, data: object) -> dict[str, Any]:
     return _reader(cls)(data)
 
 
-def own_fields(cls: type) -> dict[str, tuple[Field[Any], Any]]:
-    """The fields that are facts of a value, by name, each with its annotation."""
+def own_fields(cls: type, also: Collection[str] = ()) -> dict[str, tuple[Field[Any], Any]]:
+    """The fields that are facts of a value, and those named in `also`, by name, each with its annotation."""
     hints = get_type_hints(cls, include_extras=True)
-    return {each.name: (each, hints[each.name]) for each in fields(cls) if each.compare and each.init}
+    return {
+        each.name: (each, hints[each.name])
+        for each in fields(cls)
+        if each.init and (each.compare or each.name in also)
+    }
+
+
+def json_fields(cls: type) -> dict[str, tuple[Field[Any], Any]]:
+    """The fields of the JSON form, as `own_fields`."""
+    return {name: found for name, found in own_fields(cls).items() if "not_in_json" not in found[0].metadata}
 
 
 def inner_of(hint: Any) -> tuple[Any, bool]:
@@ -79,7 +88,7 @@ def _reader(cls: type) -> Callable[[object], dict[str, Any]]:
     scope: dict[str, Any] = {"InvalidArgumentError": InvalidArgumentError}
     lines = ["if not isinstance(data, dict):", "    raise InvalidArgumentError('must be an object')"]
     lines += ["get, found, key = data.get, {}, ''", "try:"]
-    for name, (field, hint) in own_fields(cls).items():
+    for name, (field, hint) in json_fields(cls).items():
         inner = inner_of(hint)[0]
         scope[f"read_{name}"] = reader_of(inner)
         read = f"read_{name}(item)"
@@ -183,7 +192,7 @@ _SCALARS: dict[Any, Read] = {str: check_text, bool: check_flag, int: check_count
 def _writer(cls: type) -> Callable[[Any], dict[str, Any]]:
     scope: dict[str, Any] = {}
     always, if_set = [], []
-    for name, (field, hint) in own_fields(cls).items():
+    for name, (field, hint) in json_fields(cls).items():
         scope[f"write_{name}"] = write = writer_of(hint)
         item = f"value.{name}" if write is None else f"write_{name}(value.{name})"
         if write is not None and inner_of(hint)[1]:
@@ -205,8 +214,10 @@ def writer_of(hint: Any) -> Callable[[Any], Any] | None:
         return partial(_write_items, write, sorted if origin is frozenset else list)
     if origin is dict:
         return _write_object
-    if hint in (Any, float):  # plain: neither NaN nor infinity has a JSON form
-        return plain
+    if hint is Any:
+        return _write_any
+    if hint is float:
+        return plain  # neither NaN nor infinity has a JSON form
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return str
     if isinstance(hint, type) and hasattr(hint, "to_dict"):
@@ -220,6 +231,11 @@ def _write_object(value: Any) -> Any:
 
 def _write_value(value: Any) -> Any:
     return value.to_dict()
+
+
+def _write_any(value: Any) -> Any:
+    # `plain` would count the levels of a model against the maximum depth of the JSON values in it.
+    return value.to_dict() if hasattr(value, "to_dict") else plain(value)
 
 
 def _write_items(write: Callable[[Any], Any] | None, order: Callable[[Any], list[Any]], value: Any) -> list[Any]:

@@ -12,11 +12,14 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.clock import parse_iso8601
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.open_enum import unrecognized_number
 
 ONLY_IF_SET: Final = {"only_if_set": True}
 """Metadata of a field that the JSON form names only where it is neither None nor empty."""
 REQUIRED: Final = {"required": True}
 """Metadata of a field whose default is for Python only: JSON must have it."""
+NOT_IN_JSON: Final = {"not_in_json": True}
+"""Metadata of a field that the JSON form has in another place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,6 @@ def check_count(value: object) -> int:
     return _integer(value, reader.MAX_INTEGER)
 
 
-def _check_count32(value: object) -> int:
-    return _integer(value, 2**31 - 1)
-
-
 def _check_micros(value: object) -> int:
     return _integer(value, reader.MAX_SECONDS * 1_000_000)
 
@@ -76,6 +75,18 @@ def _integer(value: object, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise InvalidArgumentError(f"must be an integer from 0 to {most}")
     return value
+
+
+def open_name(*known: str) -> Kind:
+    """Return the kind of a value of an open enum: one of these names, or `unknown-N`."""
+
+    def check(value: object) -> str:
+        text = check_text(value)
+        if text not in known and unrecognized_number(text) is None:
+            raise InvalidArgumentError(f"must be one of {', '.join(known)}")
+        return text
+
+    return Kind("open name", check)
 
 
 def check_object(value: object) -> dict[str, Any]:
@@ -112,7 +123,6 @@ NAME: Final = Kind("name", check_name)
 FILLED: Final = Kind("filled", check_filled)
 TIME: Final = Kind("time", check_time)
 COUNT: Final = Kind("count", check_count)
-COUNT32: Final = Kind("count", _check_count32)
 MICROS: Final = Kind("micros", _check_micros)
 AMOUNT: Final = Kind("amount", _check_amount)
 SECONDS: Final = Kind("seconds", _check_seconds)
@@ -127,8 +137,6 @@ Time = Annotated[str, TIME]
 """A point in time, ISO 8601."""
 Count = Annotated[int, COUNT]
 """An integer, 0 <= value < 2**63."""
-Count32 = Annotated[int, COUNT32]
-"""An integer, 0 <= value < 2**31."""
 Micros = Annotated[int, MICROS]
 """A length of time in microseconds."""
 Amount = Annotated[float, AMOUNT]

@@ -5,7 +5,6 @@ and a null are the same. Containers come back as deep copies.
 """
 
 from collections.abc import Callable
-from enum import StrEnum
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -14,7 +13,6 @@ from protolink_grpc.models.clock import parse_iso8601, utc_now
 from protolink_grpc.models.json_value import plain
 
 T = TypeVar("T")
-E = TypeVar("E", bound=StrEnum)
 
 MAX_INTEGER = 2**63 - 1
 """The largest number that the contract's int64 fields carry."""
@@ -82,13 +80,6 @@ def flag(data: dict[str, Any], key: str, default: bool = False) -> bool:
     return default if value is None else value
 
 
-def required_flag(data: dict[str, Any], key: str) -> bool:
-    value = optional_flag(data, key)
-    if value is None:
-        raise InvalidArgumentError("must be true or false", field=key)
-    return value
-
-
 def optional_integer(data: dict[str, Any], key: str, *, most: int = MAX_INTEGER) -> int | None:
     """An integer, 0 <= value <= most."""
     return check_integer(data.get(key), key, most=most)
@@ -126,22 +117,12 @@ def check_amount(value: Any, key: str) -> float | None:
     return value
 
 
-def optional_seconds(data: dict[str, Any], key: str) -> float | None:
-    """A length of time in seconds, not negative."""
-    return check_seconds(data.get(key), key)
-
-
 def check_seconds(value: Any, key: str) -> float | None:
     """The same, when it is None or a number of seconds, 0 <= value <= MAX_SECONDS."""
     if check_amount(value, key) is not None and value > MAX_SECONDS:
         raise InvalidArgumentError(f"must be at most {MAX_SECONDS} seconds", field=key)
     seconds: float | None = value
     return seconds
-
-
-def micros(data: dict[str, Any], key: str) -> int:
-    """A length of time in microseconds, 0 when absent."""
-    return integer(data, key, most=MAX_SECONDS * 1_000_000)
 
 
 def optional_double(data: dict[str, Any], key: str) -> float | None:
@@ -159,14 +140,6 @@ def _is_double(value: float) -> bool:
         return isfinite(value)
     except OverflowError:  # an integer of more than 308 digits
         return False
-
-
-def choice(data: dict[str, Any], key: str, kind: type[E]) -> E:
-    """A required member of an enumeration of texts."""
-    try:
-        return kind(str(data.get(key)))  # `str`: no member is spelled like a number, a list or None
-    except ValueError:
-        raise InvalidArgumentError(f"must be one of {', '.join(kind)}", field=key) from None
 
 
 def optional_mapping(data: dict[str, Any], key: str) -> dict[str, Any] | None:
