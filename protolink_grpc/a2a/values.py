@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.lifecycle import TaskState
@@ -49,7 +49,7 @@ class Asked:
         idempotency_key: Idempotency key from a header or from gRPC metadata, empty if absent.
     """
 
-    principal: Principal = NOBODY
+    principal: Principal = ANONYMOUS_PRINCIPAL
     authenticated: bool = False
     version: str = ""
     extensions: frozenset[str] = frozenset()

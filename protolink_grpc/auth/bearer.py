@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protolink_grpc.auth.headers import authorization, blinded
+from protolink_grpc.auth.headers import authorization, keyed_digest
 from protolink_grpc.auth.keys import ASYMMETRIC, FixedKeys, Keys, RemoteKeys
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import InvalidArgumentError
@@ -15,10 +15,10 @@ from protolink_grpc.models.arguments import checks_arguments
 _SECRET_BYTES = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Shared-secret algorithms with the minimum length of a secret in bytes: that of the hash. Source: RFC 7518, section 3.2."""
 
-MAX_REMEMBERED = 4096
+MAX_CACHED = 4096
 """Maximum number of cached verifications; then the cache is cleared."""
 
-REMEMBERED_S = 60.0
+CACHED_S = 60.0
 """How long a verification is cached, in seconds, so that a withdrawn key is not accepted for long."""
 
 _TIMES = ("exp", "nbf", "iat")
@@ -75,19 +75,19 @@ class BearerTokenAuth:
         import jwt  # takes 0.1 s to import, and only servers with tokens need it
 
         if sum(each is not None for each in (secret, jwks, jwks_url)) != 1:
-            raise InvalidArgumentError("give exactly one of secret, jwks and jwks_url", field="secret")
+            raise InvalidArgumentError("exactly one of secret, jwks and jwks_url is required", field="secret")
         if not 0 <= leeway < float("inf"):
-            raise InvalidArgumentError("must be a number of seconds that is not negative", field="leeway")
+            raise InvalidArgumentError("must be a number of seconds, at least 0", field="leeway")
         self._decoder = jwt.PyJWT()
-        # What strangers send is answered, whatever a library makes of it: numbers beyond a date, text beyond UTF-8, deep nesting.
-        self._junk = (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError)
+        # Invalid tokens cause many kinds of exceptions: numbers beyond a date, strings beyond UTF-8, deep nesting.
+        self._invalid_token_errors = (jwt.PyJWTError, ValueError, TypeError, ArithmeticError, RecursionError)
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._keys: Keys | None = None
         if jwks is not None:
             self._keys = FixedKeys(jwks)
         elif jwks_url is not None:
             self._keys = RemoteKeys(jwks_url, refetch_s=refetch_s)
-        self._algorithms = _allowed(algorithms, self._secret)
+        self._algorithms = _check_algorithms(algorithms, self._secret)
         self._issuer, self._audience, self._leeway = issuer, audience, leeway
         self._scopes_claim, self._principal_claim = scopes_claim, principal_claim
         self._required = ["exp"] if require_exp else []
@@ -97,16 +97,16 @@ class BearerTokenAuth:
         token = authorization(metadata, "bearer")
         if token is None:
             return None
-        mark, now = blinded(token), time.time()
-        known = self._verified.get(mark)
+        digest, now = keyed_digest(token), time.time()
+        known = self._verified.get(digest)
         if known is not None and now < known.until and known.version == self._version:
             return known.principal
-        found = await self._verify(token, now + REMEMBERED_S)
+        found = await self._verify(token, now + CACHED_S)
         if found is None:
             return None
-        if len(self._verified) >= MAX_REMEMBERED:
-            self._verified.clear()  # one step, safe where several loops share this authenticator
-        self._verified[mark] = found
+        if len(self._verified) >= MAX_CACHED:
+            self._verified.clear()  # one step, so it is safe if several loops share this authenticator
+        self._verified[digest] = found
         return found.principal
 
     @property
@@ -114,7 +114,7 @@ class BearerTokenAuth:
         return 0 if self._keys is None else self._keys.version
 
     async def _verify(self, token: str, until: float) -> _Verified | None:
-        """What the token proves, at most until then."""
+        """Verify a token. The result is valid until `until` at most; None if the token is invalid."""
         import jwt  # loaded already, see above
 
         try:
@@ -140,7 +140,7 @@ class BearerTokenAuth:
             principal = self._principal(claims)
             end = float(claims["exp"]) + self._leeway if "exp" in claims else until
             return None if principal is None else _Verified(principal, min(until, end), version)
-        except self._junk:
+        except self._invalid_token_errors:
             return None
 
     async def _key(self, kid: str | None, algorithm: str) -> Any:
@@ -153,7 +153,7 @@ class BearerTokenAuth:
         name = claims.get(self._principal_claim)
         if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
             return None
-        return Principal(name, _scopes(claims.get(self._scopes_claim)))
+        return Principal(name, _read_scopes(claims.get(self._scopes_claim)))
 
     def schemes(self) -> dict[str, dict[str, Any]]:
         metadata: dict[str, Any] = {"algorithms": list(self._algorithms)}
@@ -171,7 +171,7 @@ class BearerTokenAuth:
         }
 
 
-def _allowed(algorithms: str | Sequence[str] | None, secret: bytes | None) -> tuple[str, ...]:
+def _check_algorithms(algorithms: str | Sequence[str] | None, secret: bytes | None) -> tuple[str, ...]:
     named = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms or ())
     possible: tuple[str, ...] = ASYMMETRIC if secret is None else tuple(_SECRET_BYTES)
     named = named or (possible if secret is None else ("HS256",))
@@ -185,11 +185,11 @@ def _allowed(algorithms: str | Sequence[str] | None, secret: bytes | None) -> tu
 
 
 def _is_time(value: object) -> bool:
-    """Whether a claim is a NumericDate: a finite JSON number. Libraries also take what they can turn into one."""
-    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number, as was just asked
+    """Whether a claim is a NumericDate: a finite JSON number. The library also accepts values that can be converted to one."""
+    return type(value) in (int, float) and math.isfinite(value)  # type: ignore[arg-type]  # a number, as checked before
 
 
-def _scopes(value: object) -> frozenset[str]:
+def _read_scopes(value: object) -> frozenset[str]:
     if isinstance(value, str):
         return frozenset(value.split())
     if isinstance(value, list):

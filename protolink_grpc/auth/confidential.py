@@ -1,4 +1,4 @@
-"""Which URLs a secret may be sent to."""
+"""Checks that secrets are sent only to confidential URLs: over TLS, or within this machine."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -8,46 +8,46 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.net.address import is_loopback
 
 SECURE_SCHEMES = frozenset({"https", "wss", "grpcs", "runtime"})
-"""Nobody on the way can read along: TLS, or no way at all."""
+"""Schemes with TLS or without a network."""
 
 
 SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "cookie"})
-"""Headers whose values identify a caller, whoever has set them."""
+"""Headers that contain credentials."""
 
 
 def check_headers(headers: Iterable[tuple[str, str]], url: str, *, insecure_ok: bool) -> None:
-    """Let headers that were set by hand go to `url`. Raises InvalidArgumentError as `demand_confidential`, for SECRET_HEADERS."""
+    """Check that headers of the application may be sent to `url`. Raises as `check_confidential` if one is in SECRET_HEADERS."""
     if any(name.lower() in SECRET_HEADERS for name, _ in headers):
-        demand_confidential(url, insecure_ok=insecure_ok, field="metadata")
+        check_confidential(url, insecure_ok=insecure_ok, field="metadata")
 
 
-def demand_confidential(url: str, *, insecure_ok: bool, field: str = "credentials") -> None:
-    """Let a secret go to `url`.
+def check_confidential(url: str, *, insecure_ok: bool, field: str = "credentials") -> None:
+    """Check that a secret may be sent to `url`.
 
     Raises:
-        InvalidArgumentError: Over this scheme, to another machine, everybody on the way could read it; names `field`.
+        InvalidArgumentError: It would be sent unencrypted to another machine; names `field`.
     """
     if insecure_ok or is_confidential(url):
         return
     split = _split(url, field)
     where = f"{split.scheme}://{split.hostname}"
     raise InvalidArgumentError(
-        f"credentials would go to {where} in the clear: use TLS, or allow it with insecure_ok=True", field=field
+        f"credentials would be sent to {where} unencrypted: use TLS, or allow it with insecure_ok=True", field=field
     )
 
 
-@lru_cache(maxsize=256)  # asked for each call, about few peers
+@lru_cache(maxsize=256)  # called for each call, with few different peers
 def is_confidential(url: str) -> bool:
-    """Whether nobody on the way to `url` can read or change what is sent. Raises InvalidArgumentError where it is no URL."""
+    """Whether requests to `url` cannot be read or changed on the way. Raises InvalidArgumentError if it is not a URL."""
     split = _split(url, "credentials")
     return split.scheme in SECURE_SCHEMES or is_loopback(split.hostname or "")
 
 
-def endpoint(url: str, *, field: str) -> str:
-    """`url`, which keys or tokens come from.
+def check_endpoint(url: str, *, field: str) -> str:
+    """Return the URL of a source of keys or tokens if it is valid.
 
     Raises:
-        InvalidArgumentError: It is not https, nor http on this machine, or it carries credentials; names `field`.
+        InvalidArgumentError: It is neither https nor http on this machine, or it contains credentials; names `field`.
     """
     split = _split(url, field)
     if "@" in split.netloc:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Protocol
 
-from protolink_grpc.auth.confidential import demand_confidential
+from protolink_grpc.auth.confidential import check_confidential
 from protolink_grpc.auth.headers import is_token
 from protolink_grpc.auth.schemes import header_name
 from protolink_grpc.errors import InvalidArgumentError
@@ -48,11 +48,11 @@ class APIKey:
     """
 
     def __init__(self, key: str, header: str = "X-API-Key", *, insecure_ok: bool = False) -> None:
-        self._headers = {header_name(header): _checked(key, "key")}
+        self._headers = {header_name(header): _check_secret(key, "key")}
         self._insecure_ok = insecure_ok
 
     async def headers(self, audience_url: str) -> Mapping[str, str]:
-        demand_confidential(audience_url, insecure_ok=self._insecure_ok)
+        check_confidential(audience_url, insecure_ok=self._insecure_ok)
         return self._headers
 
     async def refresh(self, refused: Mapping[str, str] | None = None) -> bool:
@@ -71,7 +71,7 @@ class Basic:
         self._insecure_ok = insecure_ok
 
     async def headers(self, audience_url: str) -> Mapping[str, str]:
-        demand_confidential(audience_url, insecure_ok=self._insecure_ok)
+        check_confidential(audience_url, insecure_ok=self._insecure_ok)
         return self._headers
 
     async def refresh(self, refused: Mapping[str, str] | None = None) -> bool:
@@ -92,22 +92,22 @@ class BearerToken:
     """
 
     def __init__(self, token: str | TokenSource, *, insecure_ok: bool = False) -> None:
-        self._token = _checked(token, "token") if isinstance(token, str) else token
+        self._token = _check_secret(token, "token") if isinstance(token, str) else token
         self._insecure_ok = insecure_ok
 
     async def headers(self, audience_url: str) -> Mapping[str, str]:
-        demand_confidential(audience_url, insecure_ok=self._insecure_ok)
+        check_confidential(audience_url, insecure_ok=self._insecure_ok)
         token = self._token
         if not isinstance(token, str):
-            made = token(audience_url)
-            token = _checked(await made if isawaitable(made) else made, "token")
+            result = token(audience_url)
+            token = _check_secret(await result if isawaitable(result) else result, "token")
         return {"authorization": f"Bearer {token}"}
 
     async def refresh(self, refused: Mapping[str, str] | None = None) -> bool:
         return not isinstance(self._token, str)
 
 
-def _checked(secret: object, field: str) -> str:
+def _check_secret(secret: object, field: str) -> str:
     """Return the secret if it is valid in a header. The error does not contain it."""
     if not isinstance(secret, str) or not is_token(secret):
         raise InvalidArgumentError("must be visible ASCII without spaces", field=field)

@@ -20,8 +20,8 @@ MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One request.
+class JsonRequest:
+    """A request for a JSON document.
 
     Args:
         form: The form to post; without one the request is a GET.
@@ -34,7 +34,7 @@ class Question:
     timeout_s: float = 5.0
 
 
-def fetch_json(question: Question) -> tuple[int, Any]:
+def fetch_json(request: JsonRequest) -> tuple[int, Any]:
     """Fetch a document and return it with the HTTP status. Blocks, and does not follow redirects, because only this URL is trusted.
 
     Raises:
@@ -42,12 +42,12 @@ def fetch_json(question: Question) -> tuple[int, Any]:
     """
     import httpx  # takes 0.2 s to import, and most servers never need it
 
-    split = urlsplit(question.url)
+    split = urlsplit(request.url)
     where = f"{split.scheme}://{split.netloc}{split.path}"
     try:
         # Calls to this machine must not go through a proxy.
-        with httpx.Client(timeout=question.timeout_s, trust_env=not is_loopback(split.hostname or "")) as client:
-            status, body = _exchange(client, question)
+        with httpx.Client(timeout=request.timeout_s, trust_env=not is_loopback(split.hostname or "")) as client:
+            status, body = _exchange(client, request)
         return status, json.loads(body)
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
         raise UnavailableError(f"{where} did not answer: {type(error).__name__}", url=where) from None
@@ -55,13 +55,13 @@ def fetch_json(question: Question) -> tuple[int, Any]:
         raise UnavailableError(f"{where} answered with something that is not a JSON document", url=where) from None
 
 
-def _exchange(client: Any, question: Question) -> tuple[int, bytes]:
-    until = time.monotonic() + question.timeout_s
-    method = "GET" if question.form is None else "POST"
+def _exchange(client: Any, request: JsonRequest) -> tuple[int, bytes]:
+    until = time.monotonic() + request.timeout_s
+    method = "GET" if request.form is None else "POST"
     # Without decoding, because a small compressed body can be large when it is decompressed.
-    headers = {"accept": "application/json", "accept-encoding": "identity", **question.headers}
+    headers = {"accept": "application/json", "accept-encoding": "identity", **request.headers}
     body = b""
-    with client.stream(method, question.url, data=question.form, headers=headers) as response:
+    with client.stream(method, request.url, data=request.form, headers=headers) as response:
         for chunk in response.iter_raw():
             body += chunk
             if len(body) > MAX_BYTES:

@@ -16,18 +16,18 @@ def authorization(metadata: Mapping[str, str], scheme: str) -> str | None:
     Args:
         scheme: In lower case; the header's case does not matter (RFC 9110, 11.1).
     """
-    said, _, rest = metadata.get("authorization", "").partition(" ")
-    if said.lower() != scheme:
+    name, _, rest = metadata.get("authorization", "").partition(" ")
+    if name.lower() != scheme:
         return None
-    return _token(rest.strip(" "))
+    return _valid_token(rest.strip(" "))
 
 
 def header_value(metadata: Mapping[str, str], name: str) -> str | None:
     """Return the header with that lower-case name, if it is valid as credentials."""
-    return _token(metadata.get(name, "").strip(" "))
+    return _valid_token(metadata.get(name, "").strip(" "))
 
 
-def _token(text: str) -> str | None:
+def _valid_token(text: str) -> str | None:
     return text if len(text) <= MAX_CREDENTIALS_CHARS and is_token(text) else None
 
 
@@ -36,11 +36,11 @@ def is_token(text: str) -> bool:
     return text != "" and text.isascii() and text.isprintable() and " " not in text
 
 
-def blinded(secret: str) -> bytes:
+def keyed_digest(secret: str) -> bytes:
     """Return a keyed digest of a secret, which differs in each process, so that look-ups do not leak it by their time."""
     return hmac.digest(_PEPPER, secret.encode("utf-8", "surrogatepass"), "sha256")
 
 
-def same(left: bytes, right: bytes) -> bool:
+def digests_equal(left: bytes, right: bytes) -> bool:
     """Compare digests in constant time."""
     return hmac.compare_digest(left, right)

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from protolink_grpc.auth.confidential import endpoint
-from protolink_grpc.auth.fetch import Question, Shared, fetch_json
+from protolink_grpc.auth.confidential import check_endpoint
+from protolink_grpc.auth.fetch import JsonRequest, Shared, fetch_json
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.logs import get_logger
 
@@ -60,7 +60,7 @@ class FixedKeys:
             raise InvalidArgumentError("contains no public key to verify signatures with", field="jwks")
 
     async def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        return _fitting(self._keys, kid, algorithm)
+        return _select_key(self._keys, kid, algorithm)
 
 
 class RemoteKeys:
@@ -83,7 +83,7 @@ class RemoteKeys:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.version = 0
-        self._question = Question(endpoint(url, field="jwks_url"), timeout_s=timeout_s)
+        self._request = JsonRequest(check_endpoint(url, field="jwks_url"), timeout_s=timeout_s)
         self._refetch_s, self._max_age_s = refetch_s, max_age_s
         self._clock = clock
         self._keys: tuple[VerificationKey, ...] = ()
@@ -91,11 +91,11 @@ class RemoteKeys:
         self._fetch = Shared(self._refresh)
 
     async def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        found = _fitting(self._keys, kid, algorithm)
+        found = _select_key(self._keys, kid, algorithm)
         age_s = self._clock() - self._fetched_at
         if (found is None or age_s > self._max_age_s) and (self._fetch.is_running or self._is_due()):
             await self._fetch.result()
-            found = _fitting(self._keys, kid, algorithm)
+            found = _select_key(self._keys, kid, algorithm)
             age_s = self._clock() - self._fetched_at
         if age_s > self._max_age_s + MAX_STALE_S:
             raise UnavailableError("the keys of the token issuer cannot be fetched")
@@ -109,21 +109,21 @@ class RemoteKeys:
         if not self._is_due():
             return
         try:
-            status, document = fetch_json(self._question)
+            status, document = fetch_json(self._request)
             keys = read_keys(document) if status == 200 else ()
             if keys:
                 self._keys = keys
                 self._fetched_at = self._clock()
                 self.version += 1
             else:
-                log.warning("no usable keys at %s (HTTP %d)", self._question.url, status)
+                log.warning("no usable keys at %s (HTTP %d)", self._request.url, status)
         except UnavailableError as error:
             log.warning("keys cannot be fetched: %s", error)
         finally:
             self._attempted_at = self._clock()
 
 
-def _fitting(keys: Iterable[VerificationKey], kid: str | None, algorithm: str) -> VerificationKey | None:
+def _select_key(keys: Iterable[VerificationKey], kid: str | None, algorithm: str) -> VerificationKey | None:
     found = [each for each in keys if algorithm in each.algorithms and (kid is None or each.kid == kid)]
     return found[0] if len(found) == 1 or (found and kid is not None) else None
 

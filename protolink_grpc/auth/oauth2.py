@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote_plus
 
-from protolink_grpc.auth.confidential import demand_confidential, endpoint
-from protolink_grpc.auth.fetch import Question, Shared, fetch_json
+from protolink_grpc.auth.confidential import check_confidential, check_endpoint
+from protolink_grpc.auth.fetch import JsonRequest, Shared, fetch_json
 from protolink_grpc.auth.headers import is_token
 from protolink_grpc.errors import InvalidArgumentError, UnauthenticatedError, UnavailableError
 from protolink_grpc.logs import get_logger
@@ -74,20 +74,20 @@ class OAuth2ClientCredentials:
             pair = f"{quote_plus(client_id)}:{quote_plus(client_secret)}"
             headers["authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         filled = {key: value for key, value in form.items() if value}
-        self._question = Question(endpoint(token_url, field="token_url"), filled, headers, timeout_s)
+        self._request = JsonRequest(check_endpoint(token_url, field="token_url"), filled, headers, timeout_s)
         self._insecure_ok = insecure_ok
         self._clock = clock
         self._token: _Token | None = None
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
         self._fetch = Shared(self._renew)
         self._lock = Lock()
 
     async def headers(self, audience_url: str) -> Mapping[str, str]:
-        demand_confidential(audience_url, insecure_ok=self._insecure_ok)
+        check_confidential(audience_url, insecure_ok=self._insecure_ok)
         token, now = self._token, self._clock()
         if token is None or now >= token.ends_at:
             token = await self._fetch.result()
-        elif now >= token.renew_at and now - self._asked_at >= PAUSE_S:
+        elif now >= token.renew_at and now - self._requested_at >= PAUSE_S:
             self._fetch.begin()
         return {"authorization": f"Bearer {token.value}"}
 
@@ -96,7 +96,7 @@ class OAuth2ClientCredentials:
             token = self._token
             if token is None or (refused is not None and refused.get("authorization") != f"Bearer {token.value}"):
                 return True
-            if self._clock() - self._asked_at < PAUSE_S:
+            if self._clock() - self._requested_at < PAUSE_S:
                 return False  # a new one would be refused too
             self._token = None
             return True
@@ -107,36 +107,36 @@ class OAuth2ClientCredentials:
         if token is not None and self._clock() < token.renew_at:
             return token
         try:
-            made = self._read(*fetch_json(self._question))
+            renewed = self._read(*fetch_json(self._request))
         except (UnavailableError, UnauthenticatedError) as error:
             log.warning("no token: %s", error)
             raise
         finally:
-            self._asked_at = self._clock()
+            self._requested_at = self._clock()
         with self._lock:
-            self._token = made
-        return made
+            self._token = renewed
+        return renewed
 
     def _read(self, status: int, document: Any) -> _Token:
         source = document if isinstance(document, dict) else {}
         if status in (400, 401, 403):
-            said = source.get("error")
-            code = said if isinstance(said, str) and len(said) <= 40 and is_token(said) else f"HTTP {status}"
+            error = source.get("error")
+            code = error if isinstance(error, str) and len(error) <= 40 and is_token(error) else f"HTTP {status}"
             raise UnauthenticatedError(f"the token endpoint refuses this client: {code}", code=code)
         value, kind = source.get("access_token"), source.get("token_type", "bearer")
         if status != 200 or not isinstance(value, str) or not is_token(value):
             raise UnavailableError(f"the token endpoint answered without a token: HTTP {status}", status=str(status))
         if not isinstance(kind, str) or kind.lower() != "bearer":
-            raise UnavailableError("the token endpoint issues tokens of another kind than Bearer")
-        lifetime_s = _lifetime_s(source.get("expires_in"))
+            raise UnavailableError("the token endpoint issues tokens of another type than Bearer")
+        lifetime_s = _read_lifetime(source.get("expires_in"))
         now = self._clock()
         return _Token(value, now + lifetime_s - min(EARLY_S, lifetime_s / 5), now + lifetime_s)
 
 
-def _lifetime_s(said: object) -> float:
+def _read_lifetime(value: object) -> float:
     """Read the lifetime. Some endpoints write the number as text."""
     try:
-        seconds = float(said) if isinstance(said, int | float | str) and not isinstance(said, bool) else 0.0
+        seconds = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
     except (ValueError, OverflowError):
         seconds = 0.0
     return min(seconds, MAX_LIFETIME_S) if seconds > 0 else UNKNOWN_LIFETIME_S

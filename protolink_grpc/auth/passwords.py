@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Self
 
-from protolink_grpc.auth.headers import same
+from protolink_grpc.auth.headers import digests_equal
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError
 from protolink_grpc.models.arguments import checks_arguments
 
@@ -33,8 +33,8 @@ MAX_WAITING = 32
 def hash_password(password: str) -> str:
     """Hash a password for storage: `scrypt$<cost>$<block>$<parallel>$<salt>$<hash>`, with salt and hash in base64."""
     salt = secrets.token_bytes(16)
-    made = PasswordHash(COST, BLOCK, PARALLEL, salt, b"")
-    digest = made.digest(password, 32)
+    parsed = PasswordHash(COST, BLOCK, PARALLEL, salt, b"")
+    digest = parsed.digest(password, 32)
     return f"{PREFIX}{COST}${BLOCK}${PARALLEL}${b64encode(salt).decode()}${b64encode(digest).decode()}"
 
 
@@ -57,8 +57,8 @@ class PasswordHash:
         """
         try:
             *numbers, salt, expected = text.removeprefix(PREFIX).split("$")
-            cost, block, parallel = map(_number, numbers)
-            made = cls(cost, block, parallel, b64decode(salt, validate=True), b64decode(expected, validate=True))
+            cost, block, parallel = map(_parse_number, numbers)
+            parsed = cls(cost, block, parallel, b64decode(salt, validate=True), b64decode(expected, validate=True))
         except (ValueError, binascii.Error):
             raise InvalidArgumentError("is not a scrypt$... hash", field="password") from None
         if (
@@ -66,12 +66,12 @@ class PasswordHash:
             or cost & (cost - 1)
             or not 1 <= parallel <= MAX_PARALLEL
             or not block > 0
-            or made.memory > MAX_MEMORY
+            or parsed.memory > MAX_MEMORY
         ):
             raise InvalidArgumentError("has scrypt parameters out of range", field="password")
-        if len(made.salt) < 8 or not 16 <= len(made.expected) <= 64:
+        if len(parsed.salt) < 8 or not 16 <= len(parsed.expected) <= 64:
             raise InvalidArgumentError("has a salt or hash that is too short", field="password")
-        return made
+        return parsed
 
     @classmethod
     def like(cls, other: "PasswordHash") -> Self:
@@ -96,10 +96,10 @@ class PasswordHash:
         )
 
     def matches(self, password: str) -> bool:
-        return same(self.digest(password, len(self.expected)), self.expected)
+        return digests_equal(self.digest(password, len(self.expected)), self.expected)
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         raise ValueError("not a parameter")
     return int(text)
@@ -114,12 +114,12 @@ class PasswordChecks:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(2, "plgrpc-passwords")
-        self._places = BoundedSemaphore(MAX_WAITING)
+        self._slots = BoundedSemaphore(MAX_WAITING)
 
-    async def matches(self, kept: PasswordHash, password: str) -> bool:
-        if not self._places.acquire(blocking=False):
+    async def matches(self, stored: PasswordHash, password: str) -> bool:
+        if not self._slots.acquire(blocking=False):
             raise ResourceExhaustedError("too many passwords are being checked", retry_after_s=1.0)
-        check = self._threads.submit(kept.matches, password)
-        # A canceled wait does not end work that has started: its place becomes free when the work ends.
-        check.add_done_callback(lambda _: self._places.release())
+        check = self._threads.submit(stored.matches, password)
+        # A canceled wait does not end work that has started: its slot becomes free when the work ends.
+        check.add_done_callback(lambda _: self._slots.release())
         return await asyncio.wrap_future(check)

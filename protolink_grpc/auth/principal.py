@@ -23,7 +23,7 @@ class Principal:
     scopes: frozenset[str] = frozenset()
 
 
-NOBODY = Principal(ANONYMOUS)
+ANONYMOUS_PRINCIPAL = Principal(ANONYMOUS)
 
 Authenticate = Callable[[str, Mapping[str, str]], Awaitable[Principal | None]]
 """An authentication function.
@@ -33,7 +33,7 @@ lower-case keys, or None without valid credentials.
 """
 
 
-def unreserved(name: str) -> str:
+def check_principal_name(name: str) -> str:
     """Return the name of an authenticated caller if it is not reserved.
 
     Raises:

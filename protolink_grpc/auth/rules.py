@@ -50,18 +50,18 @@ class AccessRules:
     """
 
     def __init__(self, rules: Mapping[str, Demand], default: Demand = True) -> None:
-        patterns = [_Pattern(pattern, _scopes(demand, f"rules.{pattern}")) for pattern, demand in rules.items()]
+        patterns = [_Pattern(pattern, _read_scopes(demand, f"rules.{pattern}")) for pattern, demand in rules.items()]
         self._patterns = sorted(patterns, key=lambda each: each.rank, reverse=True)
-        self._default = _scopes(default, "default")
-        self._found: dict[str, frozenset[str] | None] = {}
+        self._default = _read_scopes(default, "default")
+        self._cache: dict[str, frozenset[str] | None] = {}
 
     def __call__(self, method: str, principal: Principal) -> None:
         try:
-            demand = self._found[method]
+            demand = self._cache[method]
         except KeyError:
             demand = self._look_up(method)
         if demand is None:
-            raise PermissionDeniedError(f"{method} is closed", method=method)
+            raise PermissionDeniedError(f"no caller may call {method}", method=method)
         if not demand <= principal.scopes:
             missing = " ".join(sorted(demand - principal.scopes))
             raise PermissionDeniedError(f"{method} needs the scope {missing}", method=method, scope=missing)
@@ -72,8 +72,8 @@ class AccessRules:
             demand = self._look_up(SENDS_A_TASK[method])
         else:
             demand = self._default if pattern is None else pattern.demand
-        if len(self._found) < MAX_METHODS:
-            self._found[method] = demand
+        if len(self._cache) < MAX_METHODS:
+            self._cache[method] = demand
         return demand
 
 
@@ -87,12 +87,12 @@ class _Pattern:
         service, slash, method = ("*", "/", "*") if pattern == "*" else pattern.rpartition("/")
         if not slash or not method or "/" in service[1:] or service[:1] not in ("/", "*"):
             raise InvalidArgumentError(
-                "must look like /package.Service/Method; `*` may stand for parts of it", field=f"rules.{pattern}"
+                "must have the form /package.Service/Method, in which `*` matches any text", field=f"rules.{pattern}"
             )
         self.demand = demand
         self.names_method = bool(method.replace("*", ""))
         self.rank = _rank(method) + _rank(service)
-        self._regex = re.compile(f"/{_expression(service.removeprefix('/'))}/{_expression(method)}")
+        self._regex = re.compile(f"/{_to_regex(service.removeprefix('/'))}/{_to_regex(method)}")
 
     def matches(self, method: str) -> bool:
         return self._regex.fullmatch(method) is not None
@@ -102,16 +102,16 @@ def _rank(part: str) -> tuple[bool, int]:
     return "*" not in part, len(part.replace("*", ""))
 
 
-def _expression(part: str) -> str:
+def _to_regex(part: str) -> str:
     return "[^/]*".join(map(re.escape, part.split("*")))
 
 
-def _scopes(demand: Demand, field: str) -> frozenset[str] | None:
+def _read_scopes(demand: Demand, field: str) -> frozenset[str] | None:
     if isinstance(demand, bool):
         return frozenset() if demand else None
     found = frozenset((demand,) if isinstance(demand, str) else demand)
     if not all(isinstance(each, str) and each for each in found):
-        raise InvalidArgumentError("must be a scope, several, true or false", field=field)
+        raise InvalidArgumentError("must be a scope, a list of scopes, true or false", field=field)
     return found
 
 

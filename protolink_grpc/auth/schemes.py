@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Protocol
 
-from protolink_grpc.auth.headers import authorization, blinded, header_value, is_token, same
+from protolink_grpc.auth.headers import authorization, digests_equal, header_value, is_token, keyed_digest
 from protolink_grpc.auth.passwords import PREFIX, PasswordChecks, PasswordHash
-from protolink_grpc.auth.principal import Principal, unreserved
+from protolink_grpc.auth.principal import Principal, check_principal_name
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, UnavailableError
 from protolink_grpc.models.arguments import checks_arguments
 
@@ -54,29 +54,29 @@ class APIKeyAuth:
 
     def __init__(self, valid_keys: Mapping[str, Iterable[str] | Principal], header: str = "X-API-Key") -> None:
         self._header = header_name(header)
-        self._shown = header
+        self._display_header = header
         self._known: dict[bytes, tuple[bytes, Principal]] = {}
         for position, (key, owner) in enumerate(valid_keys.items()):
             if not is_token(key):
                 raise InvalidArgumentError("must be visible ASCII without spaces", field=f"valid_keys[{position}]")
-            mark = blinded(key)
-            self._known[mark] = mark, _owner(key, owner, f"valid_keys[{position}]")
+            digest = keyed_digest(key)
+            self._known[digest] = digest, _to_owner(key, owner, f"valid_keys[{position}]")
 
     async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
         key = header_value(metadata, self._header) or authorization(metadata, "apikey")
         if key is None:
             return None
-        mark = blinded(key)
-        found = self._known.get(mark)
-        return found[1] if found is not None and same(found[0], mark) else None
+        digest = keyed_digest(key)
+        found = self._known.get(digest)
+        return found[1] if found is not None and digests_equal(found[0], digest) else None
 
     def schemes(self) -> dict[str, dict[str, Any]]:
         own = _scheme("apiKey", None, "Simple API key authentication")
-        return {"apiKey": own | {"in": "header", "name": self._shown}}
+        return {"apiKey": own | {"in": "header", "name": self._display_header}}
 
 
-_NO_MARK = bytes(32)
-"""A digest for which no secret is known."""
+_NO_DIGEST = bytes(32)
+"""A digest that no secret has."""
 
 
 @checks_arguments
@@ -99,33 +99,36 @@ class BasicAuth:
         for user, password in valid_credentials.items():
             if ":" in user:
                 raise InvalidArgumentError("cannot contain a colon", field="valid_credentials")
-            self._principals[user] = _principal(user, (scopes or {}).get(user, ()), "valid_credentials")
+            self._principals[user] = _to_principal(user, (scopes or {}).get(user, ()), "valid_credentials")
             if password.startswith(PREFIX):
                 self._hashed[user] = PasswordHash.parse(password)
             else:
-                self._plain[user] = blinded(password)
+                self._plain[user] = keyed_digest(password)
         # An unknown user takes as long as a wrong password.
-        self._nobody = next((PasswordHash.like(each) for each in self._hashed.values()), None)
-        self._remembered: dict[str, bytes] = {}
+        self._dummy_hash = next((PasswordHash.like(each) for each in self._hashed.values()), None)
+        self._verified: dict[str, bytes] = {}
         self._checks = PasswordChecks()
 
     async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
         token = authorization(metadata, "basic")
-        given = None if token is None else _user_and_password(token)
-        if given is None:
+        pair = None if token is None else _parse_basic(token)
+        if pair is None:
             return None
-        user, password = given
+        user, password = pair
         return self._principals[user] if await self._matches(user, password) else None
 
     async def _matches(self, user: str, password: str) -> bool:
-        mark = blinded(password)
-        if self._nobody is None or user in self._plain:
-            return same(self._plain.get(user, _NO_MARK), mark)
-        if same(self._remembered.get(user, _NO_MARK), mark):
+        digest = keyed_digest(password)
+        if self._dummy_hash is None or user in self._plain:
+            return digests_equal(self._plain.get(user, _NO_DIGEST), digest)
+        if digests_equal(self._verified.get(user, _NO_DIGEST), digest):
             return True
-        if not await self._checks.matches(self._hashed.get(user, self._nobody), password) or user not in self._hashed:
+        if (
+            not await self._checks.matches(self._hashed.get(user, self._dummy_hash), password)
+            or user not in self._hashed
+        ):
             return False
-        self._remembered[user] = mark
+        self._verified[user] = digest
         return True
 
     def schemes(self) -> dict[str, dict[str, Any]]:
@@ -151,7 +154,7 @@ class MutualTLS:
     """
 
     def __init__(self, scopes: Mapping[str, Iterable[str]] | None = None) -> None:
-        self._scopes = {name: frozenset(_texts(each, f"scopes.{name}")) for name, each in (scopes or {}).items()}
+        self._scopes = {name: frozenset(_check_scopes(each, f"scopes.{name}")) for name, each in (scopes or {}).items()}
 
     async def __call__(self, method: str, metadata: Mapping[str, str]) -> Principal | None:
         name = metadata.get(CERTIFICATE)
@@ -196,11 +199,11 @@ class AnyOf:
         for each in self._authenticators:
             for name, scheme in each.schemes().items():
                 if scheme not in found.values():
-                    found[_free_name(found, name, scheme)] = scheme
+                    found[_unique_name(found, name, scheme)] = scheme
         return found
 
 
-def _free_name(taken: Mapping[str, object], name: str, scheme: Mapping[str, Any]) -> str:
+def _unique_name(taken: Mapping[str, object], name: str, scheme: Mapping[str, Any]) -> str:
     wanted = f"{name}-{scheme['scheme']}" if name in taken and scheme.get("scheme") else name
     free, number = wanted, 2
     while free in taken:
@@ -223,26 +226,26 @@ def _scheme(kind: str, scheme: str | None, description: str) -> dict[str, Any]:
     return {"type": kind, "scheme": scheme, "description": description, "metadata": {}}
 
 
-def _owner(key: str, owner: Iterable[str] | Principal, field: str) -> Principal:
+def _to_owner(key: str, owner: Iterable[str] | Principal, field: str) -> Principal:
     if isinstance(owner, Principal):
-        return _principal(owner.name, owner.scopes, field)
-    return Principal(f"key-{sha256(key.encode()).hexdigest()[:12]}", frozenset(_texts(owner, field)))
+        return _to_principal(owner.name, owner.scopes, field)
+    return Principal(f"key-{sha256(key.encode()).hexdigest()[:12]}", frozenset(_check_scopes(owner, field)))
 
 
-def _principal(name: str, scopes: Iterable[str], field: str) -> Principal:
+def _to_principal(name: str, scopes: Iterable[str], field: str) -> Principal:
     try:
-        return Principal(unreserved(name), frozenset(_texts(scopes, field)))
+        return Principal(check_principal_name(name), frozenset(_check_scopes(scopes, field)))
     except UnauthenticatedError as error:
         raise InvalidArgumentError(str(error), field=field) from None
 
 
-def _texts(scopes: Iterable[str], field: str) -> Iterable[str]:
+def _check_scopes(scopes: Iterable[str], field: str) -> Iterable[str]:
     if isinstance(scopes, str):
-        raise InvalidArgumentError("scopes must be a list, not one text", field=field)
+        raise InvalidArgumentError("scopes must be a list, not a string", field=field)
     return scopes
 
 
-def _user_and_password(token: str) -> tuple[str, str] | None:
+def _parse_basic(token: str) -> tuple[str, str] | None:
     try:
         text = b64decode(token, validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protolink_grpc.auth import AnyOf, APIKeyAuth, BearerTokenAuth, OAuth2ClientCredentials
-from protolink_grpc.auth.fetch import MAX_BYTES, Question, fetch_json
+from protolink_grpc.auth.fetch import MAX_BYTES, JsonRequest, fetch_json
 from protolink_grpc.auth.keys import MAX_STALE_S, RemoteKeys
 from protolink_grpc.errors import UnauthenticatedError, UnavailableError
 
@@ -276,20 +276,20 @@ def test_an_endpoint_that_misbehaves_is_unavailable_within_its_bounds(
     trouble(provider)
     began = time.monotonic()
     with pytest.raises(UnavailableError):
-        fetch_json(Question(provider.url, timeout_s=0.3))
+        fetch_json(JsonRequest(provider.url, timeout_s=0.3))
     assert time.monotonic() - began < 5
 
 
 def test_a_redirect_is_not_followed(provider: Provider) -> None:
     provider.headers = {"Location": "/elsewhere"}
     provider.answer = (302, {})
-    assert fetch_json(Question(provider.url))[0] == 302
+    assert fetch_json(JsonRequest(provider.url))[0] == 302
     assert len(provider.asked) == 1
 
 
 def test_nobody_listening_is_unavailable(provider: Provider) -> None:
     with pytest.raises(UnavailableError):
-        fetch_json(Question("http://127.0.0.1:1/keys?secret=1"))
+        fetch_json(JsonRequest("http://127.0.0.1:1/keys?secret=1"))
 
 
 # -- tokens of a client ------------------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ async def test_a_missing_scope_is_permission_denied_and_named(guarded: Worker) -
 
 
 async def test_a_closed_method_is_closed_for_everybody(guarded: Worker) -> None:
-    with pytest.raises(PermissionDeniedError, match="CancelTask is closed"):
+    with pytest.raises(PermissionDeniedError, match=r"no caller may call .*CancelTask"):
         await client(guarded, APIKey("k-ann")).cancel("x", "", 10)
 
 
@@ -301,7 +301,7 @@ async def test_credentials_that_do_not_come_count_towards_the_time_of_a_call(gua
 
 async def test_credentials_are_not_sent_in_the_clear_to_another_machine() -> None:
     agent = GrpcAgent(Address.parse("grpc://agents.test:50051"), ChannelOptions(credentials=APIKey("k-ann")))
-    with pytest.raises(InvalidArgumentError, match="in the clear"):
+    with pytest.raises(InvalidArgumentError, match="unencrypted"):
         await agent.card(1)
 
 

@@ -365,7 +365,7 @@ async def test_a_task_has_one_id(task_id: str) -> None:
 async def test_a_secret_header_never_goes_to_another_machine_in_the_clear(header: str, scheme: str) -> None:
     client = AgentClient(url=f"{scheme}://agent.example:50051", metadata=[(header, "secret")])
     for refused in (client.get_agent_card(), client.send_task(None, "x"), anext(client.subscribe("x"))):
-        with pytest.raises(InvalidArgumentError, match=r"in the clear: use TLS, or allow it") as error:
+        with pytest.raises(InvalidArgumentError, match=r"unencrypted: use TLS, or allow it") as error:
             await refused
         assert (error.value.field, "secret" in str(error.value)) == ("metadata", False)
     with pytest.raises(InvalidArgumentError):

@@ -33,7 +33,7 @@ from protolink_peer_world import (
 
 from protolink_grpc import Agent, Limits, MockLLM, Principal, ScriptedLLM, State, current_run
 from protolink_grpc import Task as OurTask
-from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.edges.http.options import Bounds
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import OpenStreams
@@ -307,9 +307,9 @@ async def test_a_run_goes_on_when_its_stream_is_cut(world: World, held: Held, st
         await ended(reading)
         held.release.set()
     service = await world.agent._own_service()
-    frames = [frame async for batch in service.watch(task.id, NOBODY.name) for frame in batch]
+    frames = [frame async for batch in service.watch(task.id, ANONYMOUS_PRINCIPAL.name) for frame in batch]
     assert frames
-    assert (await service.get(task.id, NOBODY.name)).state == "completed"
+    assert (await service.get(task.id, ANONYMOUS_PRINCIPAL.name)).state == "completed"
     assert held.ends == ["done"]
 
 
@@ -480,7 +480,7 @@ async def test_state_operations_answer_what_protolinks_own_agent_answers(operati
     )
     ours = Agent(our_card("ours"), llm=MockLLM(), state="conversation")
     async with behind_the_gateway(ours) as world, peer_client(transport) as client:
-        memory = ours.state.of(NOBODY.name).conversation  # type: ignore[union-attr]  # it was given a state
+        memory = ours.state.of(ANONYMOUS_PRINCIPAL.name).conversation  # type: ignore[union-attr]  # it was given a state
         here = ours.state.of("local").conversation  # type: ignore[union-attr]
         for session_id, words in SAID.items():
             history = PeerHistory()

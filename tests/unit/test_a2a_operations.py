@@ -7,7 +7,7 @@ from typing import Any
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.options import A2AOptions, PushOptions
 from protolink_grpc.a2a.values import V1, Asked, SendParams
-from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
@@ -58,7 +58,7 @@ async def test_a_caller_that_hangs_up_while_its_webhook_is_written_has_its_webho
     await service.start()
     await operations.start()
     try:
-        asked = Asked(NOBODY, False, V1, frozenset())
+        asked = Asked(ANONYMOUS_PRINCIPAL, False, V1, frozenset())
         message = Message(role="user", parts=[Part.text("begin")])
         config = PushConfig(id="hook", url="http://127.0.0.1:9/hook")
         async with asyncio.timeout(PATIENCE_S):

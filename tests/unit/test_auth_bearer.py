@@ -56,19 +56,19 @@ KEYS = {"keys": [jwk(RSA_KEY, "rsa"), jwk(EC_KEY, "ec"), jwk(ED_KEY, "ed")]}
 # Shared secrets
 
 
-async def test_a_signed_token_is_its_subject_with_its_scopes():
+async def test_a_valid_token_authenticates_its_subject_with_its_scopes():
     token = signed(claims(scope="read pay"))
     assert await ask(BearerTokenAuth(SECRET), token) == Principal("ann", frozenset({"read", "pay"}))
 
 
-async def test_other_claims_can_say_who_and_what_for():
+async def test_other_claims_can_contain_the_principal_and_the_scopes():
     auth = BearerTokenAuth(SECRET, scopes_claim="roles", principal_claim="client_id")
     found = await ask(auth, signed(claims(client_id="robot", roles=["a", "b", 3, ""], scope="c")))
     assert found == Principal("robot", frozenset({"a", "b"}))
 
 
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
-async def test_each_shared_secret_algorithm_is_accepted_where_it_is_named(algorithm):
+async def test_each_configured_shared_secret_algorithm_is_accepted(algorithm):
     secret = "s" * 64
     token = signed(claims(), secret, algorithm)
     assert await ask(BearerTokenAuth(secret, algorithm), token) is not None
@@ -106,7 +106,7 @@ async def test_each_shared_secret_algorithm_is_accepted_where_it_is_named(algori
         ({}, {"sub": "x" * 257}, False),
     ],
 )
-async def test_the_claims_decide(options, changes, accepted):
+async def test_tokens_are_accepted_or_refused_by_their_claims(options, changes, accepted):
     times = {name: now() + value for name, value in changes.items() if name in ("exp", "nbf", "iat") and value}
     payload = {name: value for name, value in claims(**{**changes, **times}).items() if value is not None}
     raw = handmade({"alg": "HS256"}, payload, SECRET)
@@ -118,7 +118,7 @@ def segment(data):
 
 
 def handmade(header, payload, secret):
-    """A token that no library has looked at."""
+    """Build a token without a library, which would check the claims."""
     head = f"{segment(json.dumps(header).encode())}.{segment(json.dumps(payload).encode())}"
     return f"{head}.{segment(hmac.digest(secret.encode(), head.encode(), hashlib.sha256))}"
 
@@ -128,7 +128,7 @@ NO_TIMES = [float("inf"), float("nan"), 10**400, "soon", "9999999999", " 1 ", [1
 
 @pytest.mark.parametrize("name", ["exp", "nbf", "iat"])
 @pytest.mark.parametrize("value", NO_TIMES, ids=repr)
-async def test_a_time_that_is_no_number_is_refused_even_when_it_is_signed(name, value):
+async def test_a_signed_time_claim_that_is_not_a_number_is_refused(name, value):
     token = handmade({"alg": "HS256"}, claims(**{name: value}), SECRET)
     assert await ask(BearerTokenAuth(SECRET), token) is None
     assert await ask(BearerTokenAuth(SECRET, require_exp=False), token) is None
@@ -143,7 +143,7 @@ async def test_a_token_of_another_secret_is_refused():
     assert await ask(BearerTokenAuth(SECRET), signed(claims(), "t" * 40)) is None
 
 
-async def test_a_changed_token_is_refused_also_after_the_true_one_was_seen():
+async def test_a_changed_token_is_refused_also_after_the_original_was_cached():
     auth, token = BearerTokenAuth(SECRET), signed(claims())
     assert await ask(auth, token) is not None
     head, body, signature = token.split(".")
@@ -152,7 +152,7 @@ async def test_a_changed_token_is_refused_also_after_the_true_one_was_seen():
         assert await ask(auth, other) is None
 
 
-async def test_the_token_counts_under_the_prefix_bearer_only():
+async def test_the_token_is_read_with_the_prefix_bearer_only():
     auth, token = BearerTokenAuth(SECRET), signed(claims())
     for metadata in (
         {"authorization": token},
@@ -164,7 +164,7 @@ async def test_the_token_counts_under_the_prefix_bearer_only():
         assert await auth(METHOD, metadata) is None
 
 
-async def test_a_remembered_token_ends_when_it_expires(monkeypatch):
+async def test_a_cached_token_is_refused_after_its_expiry(monkeypatch):
     auth, token = BearerTokenAuth(SECRET), signed(claims(exp=now() + 30))
     assert await ask(auth, token) is not None
     verified = []
@@ -180,22 +180,22 @@ async def refused():
     return None
 
 
-async def test_a_remembered_token_is_not_verified_again(monkeypatch):
+async def test_a_cached_token_is_not_verified_again(monkeypatch):
     auth, token = BearerTokenAuth(SECRET), signed(claims())
     first = await ask(auth, token)
     monkeypatch.setattr(auth, "_verify", None)
     assert await ask(auth, token) is first
 
 
-async def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr("protolink_grpc.auth.bearer.MAX_REMEMBERED", 3)
+async def test_the_cache_of_tokens_is_bounded(monkeypatch):
+    monkeypatch.setattr("protolink_grpc.auth.bearer.MAX_CACHED", 3)
     auth = BearerTokenAuth(SECRET)
     for number in range(10):
         assert await ask(auth, signed(claims(sub=f"caller-{number}"))) is not None
         assert len(auth._verified) <= 3
 
 
-# Which key for which algorithm
+# Keys and algorithms
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_public_keys_of_each_kind_verify(key, algorithm, kid):
     assert await ask(auth, signed(claims(), key, algorithm, kid="unknown")) is None
 
 
-async def test_a_token_without_a_key_id_needs_the_only_key_that_fits():
+async def test_a_token_without_a_key_id_is_accepted_only_if_one_key_matches():
     token = signed(claims(), EC_KEY, "ES256")
     assert await ask(BearerTokenAuth(jwks=KEYS), token) is not None
     two = {"keys": [jwk(EC_KEY, "one"), jwk(EC_KEY, "two")]}
@@ -218,7 +218,7 @@ async def test_a_token_without_a_key_id_needs_the_only_key_that_fits():
 @pytest.mark.parametrize("kid", ["rsa", "ec", "ed", None])
 @pytest.mark.parametrize("algorithm", ["HS256", "none", "None", "NONE", "", None, 7, ["RS256"]])
 async def test_a_token_cannot_choose_a_shared_secret_or_no_signature(algorithm, kid):
-    """The public key as an HMAC secret is the classic confusion."""
+    """The public key as an HMAC secret is the classic algorithm confusion."""
     pem = RSA_KEY.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     header = {"alg": algorithm, **({"kid": kid} if kid else {})}
     token = handmade(header, claims(), pem.decode())
@@ -240,7 +240,7 @@ async def test_a_key_that_names_its_algorithm_is_for_that_one_only():
     assert await ask(auth, signed(claims(), RSA_KEY, "RS512", kid="rsa")) is None
 
 
-async def test_algorithms_narrow_what_the_keys_could_do():
+async def test_algorithms_restrict_those_of_the_keys():
     auth = BearerTokenAuth(jwks=KEYS, algorithms=["ES256"])
     assert await ask(auth, signed(claims(), EC_KEY, "ES256", kid="ec")) is not None
     assert await ask(auth, signed(claims(), RSA_KEY, "RS256", kid="rsa")) is None
@@ -263,7 +263,7 @@ async def test_algorithms_narrow_what_the_keys_could_do():
         None,
     ],
 )
-def test_what_is_no_public_key_for_signatures_is_not_read(key):
+def test_only_public_signature_keys_are_read(key):
     assert read_keys({"keys": [key]}) == ()
     assert len(read_keys({"keys": [key, jwk(EC_KEY, "ec")]})) == 1
     with pytest.raises(InvalidArgumentError):
@@ -278,7 +278,7 @@ JSON = st.recursive(
 
 
 @given(JSON | st.fixed_dictionaries({"keys": st.lists(JSON)}))
-def test_no_document_breaks_the_reader_of_key_sets(document):
+def test_any_json_document_can_be_read_as_a_key_set(document):
     assert all(key.algorithms for key in read_keys(document))
 
 
@@ -288,7 +288,7 @@ def test_no_document_breaks_the_reader_of_key_sets(document):
         optional={name: st.text() | st.integers() | st.none() for name in ("n", "e", "x", "y", "kid", "alg", "use")},
     )
 )
-def test_no_broken_key_breaks_the_reader_of_key_sets(key):
+def test_invalid_keys_in_a_key_set_are_skipped(key):
     read_keys({"keys": [key]})
 
 
@@ -318,7 +318,7 @@ def test_no_broken_key_breaks_the_reader_of_key_sets(key):
         {"secret": SECRET, "leeway": float("nan")},
     ],
 )
-def test_what_cannot_verify_safely_is_refused_and_not_repeated(arguments):
+def test_unsafe_settings_are_refused_without_secrets_in_the_error(arguments):
     with pytest.raises(InvalidArgumentError) as caught:
         BearerTokenAuth(**arguments)
     assert "short" not in str(caught.value)
@@ -338,7 +338,7 @@ def test_no_secret_is_in_the_representation():
     assert SECRET not in json.dumps(auth.schemes())
 
 
-def test_the_card_says_bearer_jwt_and_whom_it_is_for():
+def test_the_card_names_bearer_jwt_the_issuer_and_the_audience():
     (scheme,) = BearerTokenAuth(SECRET, issuer="i", audience=["a", "b"]).schemes().values()
     assert (scheme["type"], scheme["scheme"], scheme["bearerFormat"]) == ("http", "bearer", "JWT")
     assert scheme["metadata"] == {"algorithms": ["HS256"], "issuer": "i", "audience": ["a", "b"]}
@@ -348,7 +348,7 @@ def test_basic_and_bearer_have_two_names_in_one_card():
     assert list(AnyOf(BasicAuth({}), BearerTokenAuth(SECRET)).schemes()) == ["http", "http-bearer"]
 
 
-# Junk
+# Random input
 
 AUTHS = [BearerTokenAuth(SECRET), BearerTokenAuth(jwks=KEYS)]
 JUNK = st.one_of(
@@ -366,15 +366,15 @@ JUNK = st.one_of(
 
 @pytest.mark.parametrize("auth", AUTHS, ids=["secret", "keys"])
 @given(JUNK)
-async def test_random_tokens_are_nobody(auth, token):
+async def test_random_tokens_are_refused(auth, token):
     assert await ask(auth, token) is None
 
 
 @given(JSON)
-async def test_random_claims_are_nobody_even_when_they_are_signed(payload):
+async def test_random_signed_claims_are_refused(payload):
     assert await ask(AUTHS[0], handmade({"alg": "HS256"}, payload, SECRET)) is None
 
 
-async def test_deeply_nested_tokens_are_nobody():
+async def test_deeply_nested_tokens_are_refused():
     deep = segment(b'{"alg":' + b"[" * 3000 + b"]" * 3000 + b"}")[:8000]
     assert await ask(AUTHS[0], f"{deep}.{deep[:50]}.x") is None

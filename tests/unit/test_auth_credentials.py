@@ -12,7 +12,7 @@ from protolink_grpc.auth import (
     BearerToken,
     OAuth2ClientCredentials,
 )
-from protolink_grpc.auth.confidential import demand_confidential, endpoint
+from protolink_grpc.auth.confidential import check_confidential, check_endpoint
 from protolink_grpc.errors import InvalidArgumentError
 
 HERE = "grpc://127.0.0.1:50051"
@@ -21,7 +21,7 @@ SECURE = "grpcs://agents.test:50051"
 METHOD = "/plgrpc.v1.AgentService/SendTask"
 
 
-async def test_each_credential_is_what_the_scheme_of_the_server_reads():
+async def test_each_kind_of_credentials_is_accepted_by_its_authenticator():
     keys, users = APIKeyAuth({"k-1": []}), BasicAuth({"ann": "pässword:1"})
     assert await keys(METHOD, await APIKey("k-1").headers(HERE)) is not None
     assert await users(METHOD, await Basic("ann", "pässword:1").headers(HERE)) is not None
@@ -29,11 +29,11 @@ async def test_each_credential_is_what_the_scheme_of_the_server_reads():
     assert await other(METHOD, await APIKey("k-1", "X-Agent-Key").headers(HERE)) is not None
 
 
-async def test_a_token_is_sent_as_it_is():
+async def test_a_token_is_sent_unchanged():
     assert await BearerToken("t.o.k").headers(HERE) == {"authorization": "Bearer t.o.k"}
 
 
-async def test_a_token_source_is_asked_for_each_call_and_told_for_whom():
+async def test_a_token_source_is_called_for_each_call_with_the_receivers_url():
     asked = []
 
     def source(url):
@@ -52,7 +52,7 @@ async def test_a_token_source_is_asked_for_each_call_and_told_for_whom():
     ("credentials", "renewable"),
     [(APIKey("k"), False), (Basic("u", "p"), False), (BearerToken("t"), False), (BearerToken(lambda url: "t"), True)],
 )
-async def test_only_what_can_change_is_worth_another_try(credentials, renewable):
+async def test_refresh_is_true_only_for_token_sources(credentials, renewable):
     assert await credentials.refresh() is renewable
     assert await credentials.refresh(await credentials.headers(HERE)) is renewable
 
@@ -66,7 +66,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_no_credential_travels_in_the_clear_to_another_machine(kind):
+async def test_no_credentials_are_sent_unencrypted_to_another_machine(kind):
     for url in (AWAY, "http://agents.test/", "ws://10.0.0.7:80/ws", "grpc://127.0.0.1.evil.test:1", "//agents.test"):
         with pytest.raises(InvalidArgumentError) as caught:
             await MAKERS[kind]().headers(url)
@@ -79,12 +79,12 @@ async def test_no_credential_travels_in_the_clear_to_another_machine(kind):
     "url",
     [HERE, "grpc://localhost:1", "http://[::1]:80", "ws://127.9.9.9/ws", SECURE, "https://a.test", "wss://a.test/ws"],
 )
-async def test_credentials_travel_over_tls_and_within_this_machine(kind, url):
+async def test_credentials_are_sent_over_tls_and_within_this_machine(kind, url):
     assert await MAKERS[kind]().headers(url)
 
 
 @pytest.mark.parametrize("kind", ["key", "basic", "bearer"])
-async def test_the_clear_can_be_allowed(kind):
+async def test_insecure_ok_allows_unencrypted_credentials(kind):
     assert await MAKERS[kind](insecure_ok=True).headers(AWAY)
 
 
@@ -98,7 +98,7 @@ def test_no_secret_is_in_the_representation(kind):
 
 
 @pytest.mark.parametrize("secret", ["", "two words", "line\nbreak", "ünicode", "tab\t", "\x7f"])
-async def test_what_no_header_can_carry_is_refused_without_being_shown(secret):
+async def test_a_secret_that_is_invalid_in_a_header_is_refused_without_quoting_it(secret):
     async def broken():
         return await BearerToken(lambda url: secret).headers(HERE)
 
@@ -111,7 +111,7 @@ async def test_what_no_header_can_carry_is_refused_without_being_shown(secret):
 
 
 @pytest.mark.parametrize("user", ["", "a:b"])
-def test_a_user_name_that_cannot_be_read_again_is_refused(user):
+def test_a_user_name_with_a_colon_or_an_empty_one_is_refused(user):
     with pytest.raises(InvalidArgumentError):
         Basic(user, "p")
 
@@ -127,7 +127,7 @@ def test_a_user_name_that_cannot_be_read_again_is_refused(user):
         "https://[",
     ],
 )
-def test_a_token_endpoint_must_be_https_or_here(url):
+def test_a_token_endpoint_must_use_https_or_be_on_this_machine(url):
     with pytest.raises(InvalidArgumentError) as caught:
         OAuth2ClientCredentials(url, "me", "s")
     assert caught.value.field == "token_url"
@@ -141,7 +141,7 @@ def test_a_client_without_id_or_secret_is_refused(client_id, secret):
 
 @given(st.text())
 def test_any_text_as_a_url_is_refused_or_accepted(url):
-    for read in (lambda: demand_confidential(url, insecure_ok=False), lambda: endpoint(url, field="url")):
+    for read in (lambda: check_confidential(url, insecure_ok=False), lambda: check_endpoint(url, field="url")):
         try:
             read()
         except InvalidArgumentError:

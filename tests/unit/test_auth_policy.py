@@ -17,47 +17,47 @@ async def judged(rule, *scopes, permissions=None):
 
 
 @pytest.mark.parametrize("effect", ["allow", "require_approval"])
-async def test_a_rule_with_scopes_holds_for_callers_that_have_them_all(effect):
+async def test_a_rule_with_scopes_allows_callers_that_have_all_of_them(effect):
     rule = {"effect": effect, "scopes": ["pay", "eu"]}
     assert (await judged(rule, "eu", "pay", "more")).effect == effect
     assert (await judged(rule, "pay")).effect == "deny"
     assert (await judged(rule)).effect == "deny"
 
 
-async def test_a_denial_says_which_scope_is_missing_and_of_which_rule():
+async def test_a_denial_names_the_missing_scope_and_the_rule():
     decision = await judged({"effect": "allow", "scopes": ["pay", "eu"]}, "eu")
     assert decision.reason == ("payments.write: denied by rule 'payments.*', which demands the scope pay of the caller")
 
 
-async def test_scopes_do_not_soften_a_denial():
+async def test_scopes_do_not_weaken_a_denial():
     assert (await judged({"effect": "deny", "scopes": ["pay"]}, "pay")).effect == "deny"
 
 
-async def test_the_default_can_demand_scopes_too():
+async def test_the_default_can_require_scopes_too():
     policy = CapabilityPolicy(None, {"effect": "allow", "scopes": ["pay"]})
     assert (await policy.evaluate(PAY, RunContext())).effect == "deny"
     assert (await policy.evaluate(PAY, RunContext(scopes=("pay",)))).effect == "allow"
 
 
-async def test_one_scope_may_be_written_as_a_text():
+async def test_one_scope_may_be_a_string():
     assert (await judged({"effect": "allow", "scopes": "pay"}, "pay")).effect == "allow"
     assert (await judged({"effect": "allow", "scopes": "pay"}, "p", "a", "y")).effect == "deny"
 
 
-async def test_permissions_of_a_run_do_not_give_a_scope():
+async def test_permissions_of_a_run_do_not_grant_scopes():
     permissions = {"payments.write": {"effect": "allow", "scopes": ["pay"]}, "scopes": ["pay"]}
     decision = await judged({"effect": "allow", "scopes": ["pay"]}, permissions=permissions)
     assert decision.effect == "deny"
 
 
-def test_scopes_in_permissions_are_words_of_the_application():
+def test_scopes_in_permissions_are_data_of_the_application():
     decision = permissions_effect(PAY, {"payments.write": {"effect": "allow", "scopes": ["pay"]}})
     assert decision is not None
     assert decision.effect == "allow"
 
 
 @pytest.mark.parametrize("scopes", [1, True, [1], [""], "", {}, [None], {"pay": True}])
-def test_scopes_that_are_no_names_are_refused(scopes):
+def test_scopes_that_are_not_names_are_refused(scopes):
     with pytest.raises(InvalidArgumentError) as caught:
         CapabilityPolicy({"pay": {"effect": "allow", "scopes": scopes}})
     assert caught.value.field == "rules.pay.scopes"

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.auth import AccessRules, Principal, RateLimit, admission
-from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.errors import InvalidArgumentError, PermissionDeniedError, ResourceExhaustedError
 
 SEND = "/plgrpc.v1.AgentService/SendTask"
@@ -28,21 +28,21 @@ def allowed(rules, method, *scopes):
 # Rules by method
 
 
-def test_a_method_without_a_rule_is_open_by_default_and_closed_on_demand():
+def test_a_method_without_a_rule_is_allowed_unless_the_default_denies():
     assert allowed(AccessRules({}), SEND)
     assert not allowed(AccessRules({}, default=False), SEND, "everything")
     assert not allowed(AccessRules({}, default="use"), SEND)
     assert allowed(AccessRules({}, default="use"), SEND, "use")
 
 
-def test_all_scopes_of_a_rule_are_needed():
+def test_all_scopes_of_a_rule_are_required():
     rules = AccessRules({SEND: ["use", "pay"]})
     assert allowed(rules, SEND, "use", "pay", "more")
     assert not allowed(rules, SEND, "use")
     assert allowed(rules, CANCEL)
 
 
-def test_a_refusal_names_the_method_and_what_is_missing():
+def test_a_refusal_names_the_method_and_the_missing_scopes():
     with pytest.raises(PermissionDeniedError) as caught:
         AccessRules({SEND: {"use", "pay", "see"}})(SEND, caller("pay"))
     assert str(caught.value) == f"{SEND} needs the scope see use"
@@ -70,7 +70,7 @@ def test_a_refusal_names_the_method_and_what_is_missing():
         ("/plgrpc.v1.AgentService/SendTask".replace(".", "?"), SEND, False),
     ],
 )
-def test_a_star_stands_for_text_within_a_part_and_nothing_else_is_special(pattern, method, matches):
+def test_a_star_matches_text_within_a_part_and_no_other_character_is_special(pattern, method, matches):
     assert allowed(AccessRules({pattern: False}), method, "x") is not matches
 
 
@@ -86,13 +86,13 @@ def test_a_star_stands_for_text_within_a_part_and_nothing_else_is_special(patter
         ("/plgrpc.v1.ControlService/Call*", True),
     ],
 )
-def test_calling_a_tool_needs_what_sending_a_task_needs_unless_a_rule_names_it(pattern, closed):
+def test_calling_a_tool_requires_the_scopes_of_sending_a_task_unless_a_rule_names_it(pattern, closed):
     assert allowed(AccessRules({pattern: "work"}), CALL) is not closed
     assert allowed(AccessRules({pattern: "work"}), CALL, "work")
     assert allowed(AccessRules({"*/SendTask": "work", "*/CallTool": True}), CALL)
 
 
-def test_the_rule_that_says_more_of_the_method_wins_then_of_the_service():
+def test_the_rule_with_the_more_specific_method_applies_then_the_more_specific_service():
     rules = AccessRules(
         {
             "*": "any",
@@ -119,7 +119,7 @@ def test_the_order_of_the_rules_does_not_matter():
         assert not allowed(AccessRules(each), CANCEL)
 
 
-def test_true_lets_everybody_in_and_false_nobody():
+def test_true_allows_all_callers_and_false_none():
     assert allowed(AccessRules({"*": False, SEND: True}), SEND)
     assert not allowed(AccessRules({SEND: False}), SEND, "all", "scopes")
 
@@ -132,22 +132,22 @@ def test_a_pattern_that_can_never_match_is_refused(pattern):
 
 
 @pytest.mark.parametrize("demand", [[""], [1], ""])
-def test_a_demand_that_is_no_scope_is_refused(demand):
+def test_an_invalid_requirement_is_refused(demand):
     with pytest.raises(InvalidArgumentError):
         AccessRules({SEND: demand})
 
 
 @given(st.text(), st.sets(st.sampled_from("abc")))
-def test_any_text_as_a_method_is_answered_the_same_twice(method, scopes):
+def test_any_method_name_has_the_same_result_twice(method, scopes):
     rules = AccessRules({"*/a*": "a", "/b*/*": "b"}, default="c")
     assert allowed(rules, method, *scopes) == allowed(rules, method, *scopes)
 
 
-def test_what_is_remembered_of_methods_is_bounded():
+def test_the_cache_of_methods_is_bounded():
     rules = AccessRules({"*": "use"})
     for number in range(3000):
         assert not allowed(rules, f"/x.Y/Method{number}")
-    assert len(rules._found) <= 1024
+    assert len(rules._cache) <= 1024
 
 
 # Rates
@@ -162,7 +162,7 @@ class Clock:
 
 
 def taken(limit, principal, calls=100):
-    """How many calls get through at once."""
+    """The number of calls that are allowed at once."""
     for number in range(calls):
         try:
             limit(SEND, principal)
@@ -171,7 +171,7 @@ def taken(limit, principal, calls=100):
     return calls
 
 
-def test_a_burst_passes_and_then_the_rate_counts():
+def test_a_burst_is_allowed_and_then_the_rate_applies():
     clock = Clock()
     limit = RateLimit(2, burst=5, clock=clock)
     assert taken(limit, caller()) == 5
@@ -183,7 +183,7 @@ def test_a_burst_passes_and_then_the_rate_counts():
     assert taken(limit, caller()) == 5
 
 
-def test_who_waits_as_long_as_told_gets_through_and_not_earlier():
+def test_a_call_succeeds_after_retry_after_s_and_not_earlier():
     clock = Clock()
     limit = RateLimit(3, burst=2, clock=clock)
     taken(limit, caller())
@@ -197,7 +197,7 @@ def test_who_waits_as_long_as_told_gets_through_and_not_earlier():
     assert taken(limit, caller()) == 1
 
 
-def test_refused_calls_do_not_push_the_next_one_away():
+def test_refused_calls_do_not_delay_the_next_one():
     clock = Clock()
     limit = RateLimit(1, burst=1, clock=clock)
     for _ in range(50):
@@ -206,26 +206,26 @@ def test_refused_calls_do_not_push_the_next_one_away():
     assert taken(limit, caller()) == 1
 
 
-def test_callers_do_not_share_a_bucket_and_the_anonymous_do():
+def test_each_principal_has_a_bucket_and_anonymous_callers_share_one():
     limit = RateLimit(1, burst=1, clock=Clock())
     assert taken(limit, caller(name="ann")) == 1
     assert taken(limit, caller(name="bob")) == 1
-    assert taken(limit, NOBODY) == 1
-    assert taken(limit, NOBODY) == 0
+    assert taken(limit, ANONYMOUS_PRINCIPAL) == 1
+    assert taken(limit, ANONYMOUS_PRINCIPAL) == 0
 
 
-def test_scopes_do_not_make_another_caller():
+def test_the_bucket_does_not_depend_on_scopes():
     limit = RateLimit(1, burst=1, clock=Clock())
     assert taken(limit, caller("a")) == 1
     assert taken(limit, caller("b")) == 0
 
 
-def test_the_memory_of_callers_is_bounded_and_forgets_the_longest_away(monkeypatch):
+def test_the_number_of_buckets_is_bounded_and_the_least_recently_used_is_dropped(monkeypatch):
     monkeypatch.setattr("protolink_grpc.auth.rate.MAX_PRINCIPALS", 3)
     limit = RateLimit(1, burst=1, clock=Clock())
     for name in ("a", "b", "c"):
         limit(SEND, caller(name=name))
-    assert taken(limit, caller(name="a")) == 0  # it asks again, so it was not away
+    assert taken(limit, caller(name="a")) == 0  # it has just called, so its bucket was kept
     limit(SEND, caller(name="d"))
     assert list(limit._full_at) == ["c", "a", "d"]
 
@@ -235,7 +235,7 @@ def test_the_memory_of_callers_is_bounded_and_forgets_the_longest_away(monkeypat
     st.integers(1, 20),
     st.lists(st.floats(0, 10), max_size=60),
 )
-def test_in_no_time_more_than_the_burst_and_the_rate_get_through(per_second, burst, pauses):
+def test_no_interval_allows_more_calls_than_burst_and_rate(per_second, burst, pauses):
     clock = Clock()
     limit = RateLimit(per_second, burst, clock=clock)
     passed = taken(limit, caller(), 30)
@@ -246,28 +246,28 @@ def test_in_no_time_more_than_the_burst_and_the_rate_get_through(per_second, bur
 
 
 @pytest.mark.parametrize(("per_second", "burst"), [(0, None), (-1, None), (float("nan"), 1), (float("inf"), 1), (1, 0)])
-def test_a_rate_that_lets_nothing_or_everything_through_is_refused(per_second, burst):
+def test_a_rate_of_zero_or_infinity_is_refused(per_second, burst):
     with pytest.raises(InvalidArgumentError):
         RateLimit(per_second, burst)
 
 
-def test_the_default_burst_is_one_seconds_worth():
+def test_the_default_burst_is_the_number_of_calls_in_one_second():
     assert taken(RateLimit(7, clock=Clock()), caller()) == 7
     assert taken(RateLimit(0.1, clock=Clock()), caller()) == 1
 
 
-# Together
+# Combinations
 
 
-def test_of_several_checks_the_first_that_refuses_decides():
+def test_the_first_refusing_check_determines_the_error():
     limit = RateLimit(1, burst=1, clock=Clock())
     admit = admission(AccessRules({SEND: "use"}), limit)
     with pytest.raises(PermissionDeniedError):
         admit(SEND, caller())
-    admit(SEND, caller("use"))  # what was refused above has taken nothing from the bucket
+    admit(SEND, caller("use"))  # the refused call above has not been counted
     with pytest.raises(ResourceExhaustedError):
         admit(SEND, caller("use"))
 
 
-def test_no_checks_admit_everybody():
-    admission()(SEND, NOBODY)
+def test_without_checks_all_calls_are_admitted():
+    admission()(SEND, ANONYMOUS_PRINCIPAL)

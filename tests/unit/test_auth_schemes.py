@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.auth import AnyOf, APIKeyAuth, BasicAuth, MutualTLS, Principal, hash_password
-from protolink_grpc.auth.headers import authorization, blinded
+from protolink_grpc.auth.headers import authorization, keyed_digest
 from protolink_grpc.auth.passwords import PasswordChecks, PasswordHash
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.errors import InvalidArgumentError, ResourceExhaustedError, UnauthenticatedError, UnavailableError
@@ -21,7 +21,7 @@ def basic(user, password):
 
 
 def cheap_hash(password, cost=16):
-    """A hash that is checked in no time."""
+    """A hash that is checked quickly."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(password.encode(), salt=salt, n=cost, r=8, p=1, dklen=32)
     return f"scrypt${cost}$8$1${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
@@ -48,12 +48,12 @@ async def test_the_name_of_a_key_contains_nothing_of_the_key():
     assert found == "key-" + hashlib.sha256(KEY.encode()).hexdigest()[:12]
 
 
-async def test_a_key_may_stand_for_a_principal():
+async def test_a_key_may_be_mapped_to_a_principal():
     ann = Principal("ann", frozenset({"pay"}))
     assert await APIKeyAuth({KEY: ann})(METHOD, {"x-api-key": KEY}) == ann
 
 
-async def test_another_header_can_carry_the_key():
+async def test_the_header_of_the_key_can_be_configured():
     keys = APIKeyAuth({KEY: []}, header="X-Agent-Key")
     assert await name(keys, {"x-agent-key": KEY}) is not None
     assert await name(keys, {"x-api-key": KEY}) is None
@@ -77,25 +77,25 @@ async def test_another_header_can_carry_the_key():
         {"x-api-key": KEY + "\x00"},
     ],
 )
-async def test_a_key_in_another_place_or_shape_is_none(metadata):
+async def test_a_key_in_another_header_or_form_is_not_accepted(metadata):
     assert await name(APIKeyAuth({KEY: []}), metadata) is None
 
 
 @pytest.mark.parametrize("key", ["", "with space", "line\nbreak", "ünicode"])
-def test_a_key_that_no_header_carries_is_refused_without_being_shown(key):
+def test_a_key_that_is_invalid_in_a_header_is_refused_without_quoting_it(key):
     with pytest.raises(InvalidArgumentError) as caught:
         APIKeyAuth({KEY: [], key: []})
     assert caught.value.field == "valid_keys[1]"
     assert not key or key not in str(caught.value)
 
 
-def test_scopes_written_as_one_text_are_refused():
+def test_scopes_as_one_string_are_refused():
     with pytest.raises(InvalidArgumentError):
         APIKeyAuth({KEY: "read"})
 
 
 @pytest.mark.parametrize("reserved", ["", "anonymous", "local", "ann#tenant=a"])
-def test_nobody_can_be_given_a_reserved_name(reserved):
+def test_a_reserved_name_is_refused(reserved):
     with pytest.raises(InvalidArgumentError):
         APIKeyAuth({KEY: Principal(reserved)})
     with pytest.raises(InvalidArgumentError):
@@ -103,7 +103,7 @@ def test_nobody_can_be_given_a_reserved_name(reserved):
 
 
 @pytest.mark.parametrize("header", ["", "x key", "key-bin", "grpc-key", "x:y", "ключ"])
-def test_a_header_that_grpc_cannot_carry_is_refused(header):
+def test_a_header_name_that_is_invalid_in_grpc_is_refused(header):
     with pytest.raises(InvalidArgumentError):
         APIKeyAuth({KEY: []}, header=header)
 
@@ -117,7 +117,7 @@ def test_a_header_that_grpc_cannot_carry_is_refused(header):
     ],
     ids=["key", "plain", "hashed"],
 )
-async def test_the_comparison_in_constant_time_decides(monkeypatch, make, metadata):
+async def test_the_constant_time_comparison_decides(monkeypatch, make, metadata):
     authenticator = make()
     assert await authenticator(METHOD, metadata) is not None
     monkeypatch.setattr(hmac, "compare_digest", lambda left, right: False)
@@ -127,7 +127,7 @@ async def test_the_comparison_in_constant_time_decides(monkeypatch, make, metada
 @pytest.mark.parametrize(
     "authenticator", [APIKeyAuth({KEY: []}), BasicAuth({"ann": "secret-word", "bob": cheap_hash("secret-word")})]
 )
-def test_no_secret_is_kept_or_shown(authenticator):
+def test_no_secret_is_stored_or_in_the_representation(authenticator):
     seen = repr(authenticator) + repr(vars(authenticator))
     assert KEY not in seen
     assert "secret-word" not in seen
@@ -137,7 +137,7 @@ def test_no_secret_is_kept_or_shown(authenticator):
 
 
 @pytest.mark.parametrize("kept", ["secret", cheap_hash("secret")], ids=["plain", "hashed"])
-async def test_a_user_with_the_right_password_is_the_principal(kept):
+async def test_a_user_with_the_correct_password_is_authenticated(kept):
     users = BasicAuth({"ann": kept, "bob": cheap_hash("other")}, scopes={"ann": ["pay"]})
     assert await users(METHOD, basic("ann", "secret")) == Principal("ann", frozenset({"pay"}))
     assert await users(METHOD, basic("ann", "secret")) == Principal("ann", frozenset({"pay"})), "the second time, too"
@@ -149,7 +149,7 @@ async def test_a_password_may_contain_colons_and_letters_beyond_ascii():
     assert await name(BasicAuth({"änn": "a:b:ç"}), basic("änn", "a:b:ç")) == "änn"
 
 
-async def test_a_hash_is_no_password():
+async def test_a_hash_is_not_accepted_as_the_password():
     kept = cheap_hash("secret")
     assert await name(BasicAuth({"ann": kept}), basic("ann", kept)) is None
 
@@ -177,20 +177,20 @@ def test_a_new_hash_matches_its_password_only_and_is_salted():
         "scrypt$-16$8$1$MDEyMzQ1Njc=$MDEyMzQ1Njc4OWFiY2RlZg==",
     ],
 )
-def test_what_begins_like_a_hash_and_is_none_is_refused(kept):
+def test_a_text_that_begins_like_a_hash_and_is_invalid_is_refused(kept):
     with pytest.raises(InvalidArgumentError):
         BasicAuth({"ann": kept})
 
 
 @given(st.text().map("scrypt$".__add__))
-def test_no_text_breaks_the_reader_of_hashes(text):
+def test_any_text_is_parsed_as_a_hash_or_refused(text):
     try:
         PasswordHash.parse(text)
     except InvalidArgumentError:
         pass
 
 
-async def test_a_right_password_is_hashed_once_and_a_wrong_one_each_time(monkeypatch):
+async def test_a_correct_password_is_hashed_once_and_a_wrong_one_each_time(monkeypatch):
     hashed = []
     matches = PasswordHash.matches
     monkeypatch.setattr(PasswordHash, "matches", lambda self, password: hashed.append(1) or matches(self, password))
@@ -203,7 +203,7 @@ async def test_a_right_password_is_hashed_once_and_a_wrong_one_each_time(monkeyp
     assert len(hashed) == 3
 
 
-async def test_an_unknown_user_costs_as_much_as_a_wrong_password(monkeypatch):
+async def test_an_unknown_user_takes_as_long_as_a_wrong_password(monkeypatch):
     costs = []
     monkeypatch.setattr(PasswordHash, "matches", lambda self, password: costs.append((self.cost, self.parallel)))
     users = BasicAuth({"ann": cheap_hash("secret", cost=32)})
@@ -212,10 +212,10 @@ async def test_an_unknown_user_costs_as_much_as_a_wrong_password(monkeypatch):
     assert costs == [(32, 1), (32, 1)]
 
 
-async def test_more_checks_than_the_threads_can_take_are_refused_with_a_hint(monkeypatch):
+async def test_too_many_concurrent_password_checks_are_refused_with_a_retry_delay(monkeypatch):
     monkeypatch.setattr("protolink_grpc.auth.passwords.MAX_WAITING", 0)
-    with pytest.raises(ValueError):  # a semaphore without places cannot be released
-        PasswordChecks()._places.release()
+    with pytest.raises(ValueError):  # a semaphore with all slots free cannot be released
+        PasswordChecks()._slots.release()
     with pytest.raises(ResourceExhaustedError) as caught:
         await BasicAuth({"ann": cheap_hash("secret")})(METHOD, basic("ann", "secret"))
     assert caught.value.retry_after_s > 0
@@ -224,7 +224,7 @@ async def test_more_checks_than_the_threads_can_take_are_refused_with_a_hint(mon
 # Certificates
 
 
-async def test_a_certificate_is_believed_from_the_edge_and_never_from_a_header():
+async def test_a_certificate_name_is_accepted_from_the_edge_and_never_from_a_header():
     certificates = MutualTLS({"ann.test": ["pay"]})
     assert await certificates(METHOD, {CERTIFICATE: "ann.test"}) is None
     found = await certificates(METHOD, {CERTIFICATE: CertificateName("ann.test")})
@@ -232,10 +232,10 @@ async def test_a_certificate_is_believed_from_the_edge_and_never_from_a_header()
     assert await name(certificates, {}) is None
 
 
-# Several ways
+# Several authenticators
 
 
-async def test_each_of_several_ways_leads_in():
+async def test_each_of_several_authenticators_can_accept_a_caller():
     either = AnyOf(APIKeyAuth({KEY: []}), BasicAuth({"ann": "secret"}))
     assert await name(either, basic("ann", "secret")) == "ann"
     assert (await name(either, {"x-api-key": KEY}) or "").startswith("key-")
@@ -254,25 +254,25 @@ class Broken:
 
 
 @pytest.mark.parametrize("error", [UnavailableError("away"), ResourceExhaustedError("busy")])
-async def test_a_way_that_is_out_of_order_counts_only_where_no_other_leads_in(error):
+async def test_an_unavailable_authenticator_is_an_error_only_if_no_other_one_accepts(error):
     either = AnyOf(Broken(error), BasicAuth({"ann": "secret"}))
     assert await name(either, basic("ann", "secret")) == "ann"
     with pytest.raises(type(error)):
         await either(METHOD, basic("ann", "wrong"))
 
 
-async def test_a_hook_that_refuses_by_raising_does_not_hide_the_next():
+async def test_an_authenticator_that_raises_does_not_prevent_the_next_one():
     either = AnyOf(Broken(UnauthenticatedError("no")), BasicAuth({"ann": "secret"}))
     assert await name(either, basic("ann", "secret")) == "ann"
     assert await name(either, {}) is None
 
 
-def test_any_of_nothing_is_refused():
+def test_any_of_requires_an_authenticator():
     with pytest.raises(InvalidArgumentError):
         AnyOf()
 
 
-# What a card says
+# Cards
 
 
 @pytest.mark.parametrize("authenticator", [APIKeyAuth({KEY: []}), BasicAuth({"ann": "x"}), MutualTLS()])
@@ -281,7 +281,7 @@ def test_each_scheme_has_the_four_fields_that_protolink_reads(authenticator):
         assert {"type", "scheme", "description", "metadata"} <= scheme.keys()
 
 
-def test_schemes_are_named_by_their_type_and_do_not_hide_each_other():
+def test_schemes_are_named_by_their_type_and_repeated_names_get_a_suffix():
     many = AnyOf(
         APIKeyAuth({KEY: []}), APIKeyAuth({KEY: []}), APIKeyAuth({KEY: []}, "X-Other"), BasicAuth({}), MutualTLS()
     )
@@ -291,7 +291,7 @@ def test_schemes_are_named_by_their_type_and_do_not_hide_each_other():
     assert found["apiKey"]["in"] == "header"
 
 
-# Junk
+# Random input
 
 HEADERS = st.one_of(
     st.text(),
@@ -302,23 +302,23 @@ HEADERS = st.one_of(
 
 
 @given(st.dictionaries(st.sampled_from(["authorization", "x-api-key", CERTIFICATE]), HEADERS))
-async def test_random_headers_are_nobody(metadata):
+async def test_random_headers_are_refused(metadata):
     anybody = AnyOf(APIKeyAuth({KEY: []}), BasicAuth({"ann": "secret", "bob": cheap_hash("secret")}), MutualTLS())
     assert await anybody(METHOD, metadata) is None
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), st.sampled_from(["basic", "bearer"]))
-def test_a_visible_token_is_read_under_its_own_scheme_only(token, scheme):
+def test_a_token_is_read_with_its_own_scheme_only(token, scheme):
     metadata = {"authorization": f"{scheme.title()} {token}"}
     assert authorization(metadata, scheme) == token
     assert authorization(metadata, "apikey") is None
 
 
-def test_credentials_beyond_the_bound_are_none():
+def test_too_long_credentials_are_ignored():
     assert authorization({"authorization": "Bearer " + "x" * 8192}, "bearer") is not None
     assert authorization({"authorization": "Bearer " + "x" * 8193}, "bearer") is None
 
 
 @given(st.text(), st.text())
 def test_digests_are_equal_for_equal_secrets_only(one, other):
-    assert (blinded(one) == blinded(other)) == (one == other)
+    assert (keyed_digest(one) == keyed_digest(other)) == (one == other)

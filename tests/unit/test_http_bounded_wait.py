@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import ClientDisconnect
 
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.auth.stream_quota import StreamQuota
 from protolink_grpc.edges.http import bounded_wait as waiting_module
 from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits
@@ -97,7 +97,7 @@ def test_one_stream_too_many_is_refused_by_the_name_of_the_option() -> None:
     with pytest.raises(ResourceExhaustedError, match="max_streams_per_principal") as caught:
         quota.take(ann)
     assert caught.value.metadata == {"max_streams_per_principal": "2"}
-    quota.take(NOBODY)
+    quota.take(ANONYMOUS_PRINCIPAL)
     first.release()
     quota.take(ann)
 

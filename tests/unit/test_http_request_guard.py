@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from protolink_grpc.auth import AccessRules, RateLimit, admission
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.http.app import _build_router
 from protolink_grpc.edges.http.json_body import check_json
 from protolink_grpc.edges.http.options import Bounds
@@ -93,7 +93,7 @@ async def test_strangers_share_the_bucket_of_everybody_anonymous() -> None:
     with pytest.raises(ResourceExhaustedError):
         await guard.charge_sender(request())
     with pytest.raises(ResourceExhaustedError):
-        guard.charge(NOBODY)
+        guard.charge(ANONYMOUS_PRINCIPAL)
 
 
 async def test_no_rule_is_about_what_is_no_call() -> None:

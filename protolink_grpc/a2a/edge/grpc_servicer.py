@@ -16,7 +16,7 @@ from protolink_grpc.a2a.card import card_pb
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, Asked, TaskPage, Update, is_large
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
@@ -53,7 +53,7 @@ def asked_by(context: Context, version: str = "") -> Asked:
     receive_waiting_runs(waiting_runs)
     named = frozenset(filter(None, (each.strip() for each in extensions.split(",")))) if extensions else frozenset()
     call = current_call()
-    principal, authenticated = NOBODY, False
+    principal, authenticated = ANONYMOUS_PRINCIPAL, False
     if call is not None:
         principal, authenticated = Principal(call.principal, call.scopes), call.authenticated
     asked = Asked(principal, authenticated, given, named, idempotency_key)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.types import Receive
 
-from protolink_grpc.auth.principal import NOBODY, Authenticate, Principal, unreserved
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Authenticate, Principal, check_principal_name
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.auth.stream_quota import StreamQuota
@@ -68,11 +68,11 @@ class RequestGuard:
     async def identify(self, request: HTTPConnection, method: str = "") -> Principal:
         """Authenticate the caller before the method is known. Raises UnauthenticatedError."""
         if self._authenticate is None:
-            return NOBODY
+            return ANONYMOUS_PRINCIPAL
         known = await self._authenticate(method, _metadata_of(request))
         if known is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
-        unreserved(known.name)
+        check_principal_name(known.name)
         return known
 
     def admit(self, method: str, principal: Principal) -> None:
@@ -96,7 +96,7 @@ class RequestGuard:
         try:
             sender = await self.identify(request)
         except UnauthenticatedError:
-            self.charge(NOBODY)
+            self.charge(ANONYMOUS_PRINCIPAL)
             raise
         self.charge(sender)
 

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from protolink_grpc.auth.principal import NOBODY
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.auth.stream_quota import StreamSlot
 from protolink_grpc.compat.protolink.edge.events import is_last
 from protolink_grpc.compat.protolink.edge.shapes import (
@@ -109,7 +109,7 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
 
 
 async def _ask(guard: RequestGuard, verb: Verb, request: Request) -> Ask:
-    principal = NOBODY if verb.is_open else await guard.principal(request, verb.rpc)
+    principal = ANONYMOUS_PRINCIPAL if verb.is_open else await guard.principal(request, verb.rpc)
     params: Fields = {}
     if request.scope["query_string"]:
         query = request.query_params

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from html import escape
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.compat.protolink.edge.events import StreamEvents, is_last
 from protolink_grpc.compat.protolink.edge.shapes import Fields, PublicUrl, card_json, task_json
 from protolink_grpc.errors import InternalError
@@ -44,7 +44,7 @@ class Ask:
         is_complex: Whether its data must be converted in a thread, because that takes long.
     """
 
-    principal: Principal = NOBODY
+    principal: Principal = ANONYMOUS_PRINCIPAL
     data: Any = None
     params: Mapping[str, Any] = field(default_factory=dict)
     key: str = ""

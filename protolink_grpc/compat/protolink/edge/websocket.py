@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from protolink_grpc.auth.principal import NOBODY, Principal
+from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.compat.protolink.edge.events import is_last
 from protolink_grpc.compat.protolink.edge.shapes import Fields, error_json
 from protolink_grpc.compat.protolink.edge.verbs import Ask, Stream, Verb
@@ -214,7 +214,7 @@ class _Connection:
             return
 
     async def _ask(self, verb: Verb, frame: Fields, many: bool) -> Ask:
-        principal = NOBODY if verb.is_open else await self._guard.principal(self._websocket, verb.rpc)
+        principal = ANONYMOUS_PRINCIPAL if verb.is_open else await self._guard.principal(self._websocket, verb.rpc)
         return Ask(
             principal,
             frame.get("data"),

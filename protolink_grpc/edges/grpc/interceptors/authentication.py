@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from protolink_grpc.auth.principal import ANONYMOUS, Authenticate, unreserved
+from protolink_grpc.auth.principal import ANONYMOUS, Authenticate, check_principal_name
 from protolink_grpc.auth.schemes import CERTIFICATE, CertificateName
 from protolink_grpc.edges.grpc.call import Call
 from protolink_grpc.edges.grpc.interceptors import Interceptor
@@ -22,7 +22,7 @@ def authentication(authenticate: Authenticate) -> Interceptor:
         principal = await authenticate(call.method, _with_certificate(call))
         if principal is None:
             raise UnauthenticatedError("valid credentials are needed for this method")
-        call.principal, call.scopes = unreserved(principal.name), principal.scopes
+        call.principal, call.scopes = check_principal_name(principal.name), principal.scopes
         call.authenticated = True
         yield
 
@@ -34,7 +34,7 @@ async def certificate_identity(call: Call) -> AsyncIterator[None]:
     """Read the principal from the client certificate: its first subject alternative name, otherwise its common name."""
     name = _read_certificate_name(call)
     if name:
-        call.principal, call.authenticated = unreserved(name), True
+        call.principal, call.authenticated = check_principal_name(name), True
     else:
         call.principal = ANONYMOUS
     yield
