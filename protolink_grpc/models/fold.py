@@ -35,7 +35,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, StateChange, 
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
 from protolink_grpc.models.payload import copied
-from protolink_grpc.models.references import REFERRING, References
+from protolink_grpc.models.references import RESOLVERS, References
 from protolink_grpc.models.task import Task, postpone_context, stored_metadata
 
 T = TypeVar("T")
@@ -183,8 +183,9 @@ class TaskFold:
             self.run_ids.append(run_id)
         # Two look-ups by class: most events of a long log, such as progress reports, are in neither table.
         kind = payload.__class__
-        if kind in REFERRING:
-            payload = self.references.resolve(payload, action_id)
+        resolve = RESOLVERS.get(kind)
+        if resolve is not None:
+            payload = resolve(self.references, payload, action_id)
         if self.restarted:
             self._note_progress(payload)
         read = _READERS.get(kind)
@@ -311,6 +312,16 @@ class TaskFold:
             return self.turn_change
         return 0 if latest is None else max(0, len(self.history) - latest)
 
+    def _own_messages(self, first: int) -> list[Message]:
+        """Return copies of the messages from that index on."""
+        messages = self.messages[first:] if first else self.messages
+        # The message of a new task is read by nearly every handler: it needs no lazy list.
+        return CopyOnRead(messages, copy_message) if len(messages) > 1 else [copy_message(each) for each in messages]
+
+    def _own_artifacts(self, first: int) -> list[Artifact]:
+        artifacts = self.artifacts[first:] if first else self.artifacts
+        return CopyOnRead(artifacts, copy_artifact) if artifacts else []
+
     def to_task(self, *, changes: int | None = None, turn: bool = False) -> Task:
         """Return a Task that shares nothing with the fold.
 
@@ -321,8 +332,8 @@ class TaskFold:
         task = Task(
             id=self.task_id,
             state=self.state,
-            messages=CopyOnRead(self.messages[self.turn_message :] if turn else self.messages, copy_message),
-            artifacts=CopyOnRead(self.artifacts[self.turn_artifact :] if turn else self.artifacts, copy_artifact),
+            messages=self._own_messages(self.turn_message if turn else 0),
+            artifacts=self._own_artifacts(self.turn_artifact if turn else 0),
             metadata=plain(self.metadata) if self.metadata else {},
             flow_state=plain(self.flow_state) if self.flow_state else {},
             created_at=iso_from_micros(self.create_micros),
@@ -374,6 +385,9 @@ _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
     ApprovalDecided: TaskFold._decide,
 }
 """The method that applies each kind of payload to the fold."""
+
+AFFECTING = frozenset(_READERS) | frozenset(RESOLVERS)
+"""Kinds of payloads that change a fold; all others only move its position, unless the run is a restarted one."""
 
 
 def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

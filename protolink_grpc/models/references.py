@@ -59,7 +59,7 @@ class References:
         Args:
             action_id: The event's action id.
         """
-        read = _READERS.get(payload.__class__)
+        read = RESOLVERS.get(payload.__class__)
         return payload if read is None else read(self, payload, action_id)
 
     def abridged(self, payload: ActionRequested, before: Sequence[Any]) -> ActionRequested:
@@ -77,9 +77,9 @@ class References:
                 case LlmCallCompleted(tool_calls=made):
                     _note(calls, made)
                 case TaskMessagesAdded(messages=messages):
-                    _note(calls, _calls_in(messages))
+                    _note_messages(calls, messages)
                 case TaskSubmitted(task=task):
-                    _note(calls, _calls_in(task.messages))
+                    _note_messages(calls, task.messages)
                 case TaskStatusChanged(new_state=state) if state in _RESTS:
                     calls.clear()
                 case ActionRequested(action=action):
@@ -91,11 +91,11 @@ class References:
         return replace(payload, abridged=True)
 
     def _submitted(self, payload: TaskSubmitted, _: str) -> TaskSubmitted:
-        _note(self._calls, _calls_in(payload.task.messages))
+        _note_messages(self._calls, payload.task.messages)
         return payload
 
     def _said(self, payload: TaskMessagesAdded, _: str) -> TaskMessagesAdded:
-        _note(self._calls, _calls_in(payload.messages))
+        _note_messages(self._calls, payload.messages)
         return payload
 
     def _status(self, payload: TaskStatusChanged, _: str) -> TaskStatusChanged:
@@ -146,7 +146,7 @@ class References:
 
 _RESTS = TERMINAL | INTERRUPTED
 
-_READERS: dict[Any, Callable[[References, Any, str], Any]] = {
+RESOLVERS: dict[Any, Callable[[References, Any, str], Any]] = {
     TaskSubmitted: References._submitted,
     TaskMessagesAdded: References._said,
     TaskStatusChanged: References._status,
@@ -157,20 +157,16 @@ _READERS: dict[Any, Callable[[References, Any, str], Any]] = {
     ActionStarted: References._started,
     ActionEnded: References._ended,
 }
-
-REFERRING = frozenset(_READERS)
-"""Kinds of payloads that `References.resolve` must process; all others neither have references nor are referred to."""
+"""Resolves the references of each kind of payload; all other kinds neither have references nor are referred to."""
 
 
-def _calls_in(messages: Iterable[Message]) -> list[ToolCall]:
-    found = []
+def _note_messages(calls: dict[str, Any], messages: Iterable[Message]) -> None:
     for message in messages:
         for part in message.parts:
             if part.type == PartType.TOOL_CALL:
                 # An invalid tool call is ignored: no action refers to it.
                 with suppress(InvalidArgumentError):
-                    found.append(part.as_tool_call())
-    return found
+                    _note(calls, (part.as_tool_call(),))
 
 
 def _note(calls: dict[str, Any], made: Iterable[ToolCall]) -> None:

@@ -121,9 +121,12 @@ class Task:
         return cls.create(message, session_id=session_id, budget=budget, context=context)
 
     def add_message(self, message: Message) -> Self:
+        self._append(message)
+        return self
+
+    def _append(self, message: Message) -> None:
         self.messages.append(message)
         self._newest = (False, len(self.messages), len(self.artifacts))
-        return self
 
     def add_artifact(self, artifact: Artifact) -> Self:
         self.artifacts.append(artifact)
@@ -137,7 +140,9 @@ class Task:
             InvalidTransitionError: The lifecycle does not allow the move.
             InvalidArgumentError: No such state.
         """
-        target = state if isinstance(state, TaskState) else parse_state(state)
+        return self._move(state if isinstance(state, TaskState) else parse_state(state))
+
+    def _move(self, target: TaskState) -> Self:
         current = self.state
         if target == current:
             return self
@@ -147,7 +152,7 @@ class Task:
         return self
 
     def begin(self) -> Self:
-        return self.update_state(TaskState.WORKING)
+        return self._move(TaskState.WORKING)
 
     def require_input(self, message: Message | str | None = None) -> Self:
         """Wait for input of the sender, optionally with a question; moves through `working` where the lifecycle requires it."""
@@ -176,12 +181,14 @@ class Task:
     def _reach(self, state: TaskState, message: Message | None) -> Self:
         ways = TRANSITIONS[self.state]
         if state != self.state and state not in ways and TaskState.WORKING in ways:
-            self.update_state(TaskState.WORKING)
-        self.update_state(state)
-        return self if message is None else self.add_message(message)
+            self._move(TaskState.WORKING)
+        self._move(state)
+        if message is not None:
+            self._append(message)
+        return self
 
     def _end(self, state: TaskState, reason: str | Failure | None) -> Self:
-        self.update_state(state)
+        self._move(state)
         text = reason.message if isinstance(reason, Failure) else reason
         if state is TaskState.CANCELED:
             self.cancel_reason = text or ""
@@ -399,15 +406,11 @@ def find_output(
         for index in range(len(items) - 1, since[looks_at_artifacts] - 1, -1):  # `reversed` would bypass a lazy list
             item = items[index]
             answers = item.kind == "result" if isinstance(item, Artifact) else item.role in ("agent", "assistant")
-            part = _output(item.parts) if answers else None
-            if part is not None:
-                return item, part
+            if answers:
+                for part in reversed(item.parts):
+                    if _is_output(part):
+                        return item, part
     return None
-
-
-def _output(parts: Sequence[Part]) -> Part | None:
-    """Return the last output part, or None."""
-    return next((part for part in reversed(parts) if _is_output(part)), None)
 
 
 def _is_output(part: Part) -> bool:

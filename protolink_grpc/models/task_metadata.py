@@ -111,7 +111,7 @@ def protolink_metadata(task: TaskFacts, own: Mapping[str, Any]) -> dict[str, Any
 
 def own_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata without `DERIVED_KEYS`."""
-    return {key: value for key, value in metadata.items() if key not in DERIVED_KEYS}
+    return {key: value for key, value in metadata.items() if key not in DERIVED_KEYS} if metadata else {}
 
 
 def take_facts(metadata: dict[str, Any], state: TaskState) -> dict[str, Any]:

@@ -344,7 +344,8 @@ def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None
     spoken: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
     new = _find_changed_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
-    facts = spoken + made if isinstance(task.get_last_item(), Artifact) else made + spoken
+    last_is_artifact = bool(spoken and made) and isinstance(task.get_last_item(), Artifact)
+    facts = spoken + made if last_is_artifact else made + spoken
     free = own_metadata(stored_metadata(task))
     is_given = given is not None and given.task is task
     metadata = _patch(fold.metadata, free, removing=is_given)

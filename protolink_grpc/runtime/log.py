@@ -35,7 +35,7 @@ from protolink_grpc.models.events import (
     TaskSubmitted,
     TextDelta,
 )
-from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import Append, RequestRecord, TaskHead, TaskStore
@@ -326,8 +326,6 @@ class LiveTask:
         state, frames, asks = fold.state, [], False
         ended = state in TERMINAL
         messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
-        payloads: list[Payload | dict[str, Any]] = []
-        action_ids: list[str] = []
         new_artifacts: set[str] = set()
         encoder = self._encoder_of(run_id)
         for fact in facts:
@@ -335,37 +333,36 @@ class LiveTask:
                 raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
             sequence += 1
             if isinstance(fact, RunEvent):
-                payload, kind, envelope, action_id = _unpacked(fact)
+                payload, kind, envelope = _unpack(fact)
             else:
-                payload, kind, envelope, action_id = fact, "", b"", ""
+                payload, kind, envelope = fact, "", b""
             written = payload
             # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
-                match payload:
-                    case TaskStatusChanged(new_state=target):
-                        _check(state, payload)
-                        state, ended, reason = target, target in TERMINAL, payload.reason
-                    case TaskMessagesAdded(messages=added):
-                        messages += len(added)
-                    case TaskSubmitted(task=task):
-                        messages, artifacts = messages + len(task.messages), artifacts + len(task.artifacts)
-                    case TaskArtifactUpdated(artifact=artifact) if fold.artifact(artifact.id) is None:
-                        new_artifacts.add(artifact.id)
-                    case ApprovalRequired() | ApprovalDecided():
-                        asks = True
-                    case ActionRequested():
-                        written = fold.references.abridged(payload, payloads)
-            frame = encoder.frame(written, sequence, micros, type=kind, final=ended, envelope=envelope)
-            if len(frame) > MAX_EVENT_BYTES:
-                raise MessageTooLargeError(
-                    f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
-                    field=kind or type(payload).__name__,
-                )
-            payloads.append(payload)
-            action_ids.append(action_id)
-            frames.append(frame)
+                if isinstance(payload, TaskStatusChanged):
+                    _check(state, payload)
+                    state, reason = payload.new_state, payload.reason
+                    ended = state in TERMINAL
+                elif isinstance(payload, TaskMessagesAdded):
+                    messages += len(payload.messages)
+                elif isinstance(payload, TaskSubmitted):
+                    messages += len(payload.task.messages)
+                    artifacts += len(payload.task.artifacts)
+                elif isinstance(payload, TaskArtifactUpdated):
+                    if fold.artifact(payload.artifact.id) is None:
+                        new_artifacts.add(payload.artifact.id)
+                elif isinstance(payload, ActionRequested):
+                    before = [_payload_of(each) for each in facts[: sequence - expected - 1]]
+                    written = fold.references.abridged(payload, before)
+                else:
+                    asks = True
+            frames.append(encoder.frame(written, sequence, micros, type=kind, final=ended, envelope=envelope))
+        size = sum(map(len, frames))
+        if size > MAX_EVENT_BYTES:
+            _check_sizes(facts, frames)
         records: Sequence[Put] = ()
         if asks or (ended and fold.asked):
+            payloads = [_payload_of(fact) for fact in facts]
             records = [Put(APPROVALS, row) for row in approval_rows(fold, self.agent_name, payloads, micros, run_id)]
         epoch, worker = (self.epoch + 1, self._store.worker) if claim else (self.epoch, self.worker)
         head = TaskHead(
@@ -387,12 +384,22 @@ class LiveTask:
         known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records))
         if known is not None:
             return known
-        self.epoch, self.worker, self.size = epoch, worker, self.size + sum(map(len, frames))
-        for number, payload in enumerate(payloads):
-            fold.apply(payload, expected + number + 1, micros, run_id, action_ids[number])
-        if self._observers:
-            self._observers.notify(AppendedFacts(fold, run_id, expected + 1, micros, facts))
+        self.epoch, self.worker, self.size = epoch, worker, self.size + size
+        self._apply(facts, micros, run_id)
         return None
+
+    def _apply(self, facts: Sequence[Fact], micros: int, run_id: str) -> None:
+        """Apply committed facts to the fold, and notify the observers."""
+        fold = self.fold
+        first, last = fold.sequence + 1, fold.sequence + len(facts)
+        for sequence, fact in enumerate(facts, first):
+            if isinstance(fact, RunEvent):
+                fold.apply(_payload_of(fact), sequence, micros, run_id, fact.action_id)
+            elif sequence == last or fact.__class__ in AFFECTING or fold.restarted:
+                # Facts of other kinds, such as progress reports, only move the position: applying the last one is enough.
+                fold.apply(fact, sequence, micros, run_id)
+        if self._observers:
+            self._observers.notify(AppendedFacts(fold, run_id, first, micros, facts))
 
     def _encoder_of(self, run_id: str) -> EventEncoder:
         if self._encoder is None or self._encoder_run != run_id:
@@ -414,12 +421,29 @@ def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConf
     )
 
 
-def _unpacked(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes, str]:
-    """Return the payload of an event with its type, its encoded envelope and its action id."""
+def _unpack(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes]:
+    """Return the payload of an event with its type and its encoded envelope."""
     if isinstance(event.payload, TextDelta):
         raise InvalidArgumentError("a delta cannot be recorded in the log", field="payload")
     payload = event.payload if event.payload is not None else {}
-    return payload, event.type, encode_envelope(event), event.action_id
+    return payload, event.type, encode_envelope(event)
+
+
+def _payload_of(fact: Fact) -> Any:
+    """Return the payload of a fact; an empty dict for an event without one."""
+    if isinstance(fact, RunEvent):
+        return {} if fact.payload is None else fact.payload
+    return fact
+
+
+def _check_sizes(facts: Sequence[Fact], frames: Sequence[bytes]) -> None:
+    for fact, frame in zip(facts, frames, strict=True):
+        if len(frame) > MAX_EVENT_BYTES:
+            kind = fact.type if isinstance(fact, RunEvent) else ""
+            raise MessageTooLargeError(
+                f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
+                field=kind or type(_payload_of(fact)).__name__,
+            )
 
 
 def _check(state: TaskState, payload: TaskStatusChanged) -> None:

@@ -21,8 +21,10 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
 from protolink_grpc.models.payload import MARK, Payload, read_value
 from protolink_grpc.models.summaries import MAX_SUMMARY, summary_of
+from protolink_grpc.models.task import Task
 from protolink_grpc.wire.actions import (
     ABRIDGED_ACTION,
     ACTION,
@@ -42,6 +44,7 @@ from protolink_grpc.wire.scalars import (
     json_object_to_pb,
     micros_from_pb,
     micros_to_duration,
+    sized_id,
     sized_time,
     tag,
     text_field,
@@ -154,13 +157,8 @@ class EventEncoder:
     __slots__ = ("_constant", "_micros", "_time")
 
     def __init__(self, *, task_id: str, run_id: str, session_id: str, agent_name: str) -> None:
-        self._constant = (
-            text_field(_TASK_TAG, task_id)
-            + text_field(_RUN_TAG, run_id)
-            + text_field(_SESSION_TAG, session_id)
-            + text_field(_AGENT_TAG, agent_name)
-            + _SEQUENCE_TAG
-        )
+        fields = ((_TASK_TAG, task_id), (_RUN_TAG, run_id), (_SESSION_TAG, session_id), (_AGENT_TAG, agent_name))
+        self._constant = b"".join([tag + sized_id(text) for tag, text in fields if text]) + _SEQUENCE_TAG
         self._micros: int | None = None
         self._time = b""
 
@@ -192,11 +190,24 @@ class EventEncoder:
         elif payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
             summary, tail = _status_tail(*_status_key(payload), final)
         else:
-            summary, tail = text_field(_SUMMARY_TAG, summary_of(payload)), _tail(payload, type, final)
+            summary, tail = _summary(payload), _tail(payload, type, final)
         # The last occurrence of a field wins: a summary in the envelope replaces the one made here.
         event = b"".join((self._constant, varint(sequence), self._time, summary, envelope, tail))
         size = len(event)
         return _FRAME_TAG + (VARINTS[size] if size < 2048 else varint(size)) + event
+
+
+def _summary(payload: ev.Payload | dict[str, Any]) -> bytes:
+    """Encode the summary. The ones of the events that nearly every turn has are encoded once."""
+    if payload.__class__ is ev.TaskSubmitted:
+        return _TASK_SUBMITTED
+    if payload.__class__ is ev.TaskMessagesAdded and len(payload.messages) == 1:
+        return _MESSAGE_ADDED
+    return text_field(_SUMMARY_TAG, summary_of(payload))
+
+
+_TASK_SUBMITTED: Final = text_field(_SUMMARY_TAG, summary_of(ev.TaskSubmitted(Task())))
+_MESSAGE_ADDED: Final = text_field(_SUMMARY_TAG, summary_of(ev.TaskMessagesAdded((Message(),))))
 
 
 def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes:
@@ -405,7 +416,8 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
     task = encode_task_header(payload.task, payload.session_id, payload.context) + delimited(
         MESSAGES_TAG, payload.encoded
     )
-    owner = text_field(_PRINCIPAL_TAG, payload.principal) + text_field(_REQUEST_TAG, payload.request_id)
+    owner = _PRINCIPAL_TAG + sized_id(payload.principal) if payload.principal else b""
+    owner += text_field(_REQUEST_TAG, payload.request_id)
     return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
 
 

@@ -162,10 +162,12 @@ def encode_time(micros: int) -> bytes:
     nanos = rest * 1000
     if nanos < 1 << 21:
         return _encode_second(seconds) + b"\x10" + varint(nanos)
-    # Four or five groups of seven bits.
-    low = (nanos & 0x7F | 0x80, nanos >> 7 & 0x7F | 0x80, nanos >> 14 & 0x7F | 0x80)
-    high = (nanos >> 21,) if nanos < 1 << 28 else (nanos >> 21 & 0x7F | 0x80, nanos >> 28)
-    return _encode_second(seconds) + b"\x10" + bytes((*low, *high))
+    # Groups of seven bits, the lowest first; each but the last has the continuation bit.
+    groups = nanos & 0x7F | nanos << 1 & 0x7F00 | nanos << 2 & 0x7F0000 | nanos << 3 & 0x7F000000
+    if nanos < 1 << 28:
+        return _encode_second(seconds) + b"\x10" + (groups | 0x808080).to_bytes(4, "little")
+    groups |= nanos << 4 & 0x7F00000000
+    return _encode_second(seconds) + b"\x10" + (groups | 0x80808080).to_bytes(5, "little")
 
 
 # A request writes the same few times again and again: of its events, of its state changes, of the task.
@@ -176,11 +178,12 @@ def sized_time(micros: int) -> bytes:
     return VARINTS[len(time)] + time
 
 
-def sized_text(text: str) -> bytes:
-    """Encode a text with its length before it: a field without its key, which several fields may share."""
+# A request writes the same few ids again and again: with each of its appends, and in the header of its response.
+@lru_cache(maxsize=256)
+def sized_id(text: str) -> bytes:
+    """Encode an id or a name with its length before it: a field without its key."""
     raw = text.encode()
-    size = len(raw)
-    return (VARINTS[size] if size < 2048 else varint(size)) + raw
+    return varint(len(raw)) + raw
 
 
 @lru_cache(maxsize=64)

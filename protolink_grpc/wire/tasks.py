@@ -46,7 +46,7 @@ from protolink_grpc.wire.scalars import (
     json_object_from_pb,
     json_object_to_pb,
     set_time,
-    sized_text,
+    sized_id,
     sized_time,
     tag,
     text_field,
@@ -294,8 +294,9 @@ def encode_task_header(task: Task, session_id: str, context: RunContext | None) 
         header = task_header_to_pb(task).SerializeToString()
     else:
         created = sized_time(micros_from_iso(task.created_at))
-        header = b"".join((text_field(_ID, task.id), _STATE, varint(STATES[task.state]), _CREATED, created))
-    header += text_field(_SESSION, session_id)
+        header = b"".join((_ID, sized_id(task.id), _STATE, varint(STATES[task.state]), _CREATED, created))
+    if session_id:
+        header += _SESSION + sized_id(session_id)
     if context is None:
         return header
     body = CONTEXT.to_pb(context).SerializeToString()
@@ -399,11 +400,11 @@ _OUTPUT: Final = tag(_FIELDS["output_id"].number)
 def _encode_header(fold: TaskFold) -> bytes:
     """The reading of a task's log without messages, artifacts and history. By hand: it is part of every answer."""
     # Each text and time is encoded once, also where the context repeats it.
-    created, agent = sized_time(fold.create_micros), sized_text(fold.agent_name)
-    session_id, run_id = sized_text(fold.session_id), sized_text(fold.run_id)
+    created, agent = sized_time(fold.create_micros), sized_id(fold.agent_name)
+    session_id, run_id = sized_id(fold.session_id), sized_id(fold.run_id)
     pieces = [
         _ID,
-        sized_text(fold.task_id),
+        sized_id(fold.task_id),
         _STATE,
         varint(STATES[fold.state]),
         _CREATED,
