@@ -10,7 +10,7 @@ from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.agent.grpc_port import ServedAgent, agent_services
 from protolink_grpc.compat.protolink.edge.routes import agent_routes
-from protolink_grpc.compat.protolink.edge.websocket import behind_guard
+from protolink_grpc.compat.protolink.edge.websocket import limits_of_port
 from protolink_grpc.edges.http.app import Gateway
 from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
@@ -73,7 +73,7 @@ class HttpPort:
             public_url=lambda: gateway.url,
             streams=gateway.streams,
             public_card=a2a is None or a2a.public_card,
-            socket=behind_guard(self._options),
+            socket=limits_of_port(self._options),
         )
 
     async def drain(self) -> None:

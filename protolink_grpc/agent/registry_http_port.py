@@ -9,7 +9,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.compat.protolink.edge.registry import registry_routes
-from protolink_grpc.compat.protolink.edge.websocket import behind_guard
+from protolink_grpc.compat.protolink.edge.websocket import limits_of_port
 from protolink_grpc.edges.http.app import Gateway
 from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
@@ -55,7 +55,7 @@ class RegistryHttpPort:
         gateway = self.gateway
         web = procedure_routes(gateway.guard, gateway.streams, self._settings.procedures(self._services))
         own = registry_routes(
-            gateway.guard, self._service, lease_ttl_s=self._lease_ttl_s, socket=behind_guard(gateway.options)
+            gateway.guard, self._service, lease_ttl_s=self._lease_ttl_s, socket=limits_of_port(gateway.options)
         )
         return await gateway.start([*own, *web])
 

@@ -49,21 +49,25 @@ KIND_S: Final = 300.0
 
 _STREAMS: Final = frozenset({"stream", "watch", "export", "watch_approvals"})
 _NO_CARD = (UnimplementedError, InvalidAgentResponseError, RemoteError)
-"""HTTP statuses of a request for a card that mean: there is no such card."""
+"""Errors of a request for a card that mean that the agent has no card of that kind."""
 
 _NOT_SERVED = (UnimplementedError, InvalidAgentResponseError, PermissionDeniedError, ContentTypeNotSupportedError)
-"""Errors of this package's services that mean: the caller cannot reach them, for instance because of a proxy."""
+"""Errors that mean that the caller cannot reach this package's services, for instance because of a proxy."""
 
 
 @dataclass(slots=True)
 class _Peer:
-    """What is known about the agent at a URL, by kind."""
+    """The clients for the agent at a URL, and its kind if it has been detected.
+
+    Attributes:
+        valid_until: End of the cached kind, in seconds of the monotonic clock.
+    """
 
     a2a: A2APeer
     own: "OwnAgent"
     protolink: ProtolinkPeer
     kind: str = ""
-    believed_until: float = 0.0
+    valid_until: float = 0.0
 
 
 class WebAgents:
@@ -85,9 +89,9 @@ class WebAgents:
             return ProtolinkSocketAgent(peer.protolink)
         if transport in WEB_TRANSPORTS:
             return _port(peer, transport)
-        if time.monotonic() < peer.believed_until:
+        if time.monotonic() < peer.valid_until:
             return _port(peer, peer.kind)
-        return cast(AgentPort, _Unmet(lambda: _meet(peer)))
+        return cast(AgentPort, _DetectedAgent(lambda: _detect(peer)))
 
     def a2a_agent(self, url: str) -> A2AAgent:
         """Open the agent at a URL over A2A; at a `grpc(s)://` URL over the A2A service of its gRPC port.
@@ -98,7 +102,7 @@ class WebAgents:
         if not url.startswith(("grpc://", "grpcs://")):
             address = _address(url)
             if address.scheme in ("ws", "wss"):
-                raise InvalidArgumentError(f"{url} is ProtoLink's wire, not A2A", field="agent_url")
+                raise InvalidArgumentError(f"{url} uses ProtoLink's protocol, not A2A", field="agent_url")
             return A2AAgent(self._peer(address).a2a)
         target = Address.parse(url, field="agent_url")
         web = WebAddress("https" if target.secure else "http", target.host, target.port)
@@ -117,7 +121,7 @@ class WebAgents:
 
 
 def _address(url: str) -> WebAddress:
-    """The base URL of an agent. The URL of its card is accepted too."""
+    """Return the base URL of an agent, from that URL or the URL of its card."""
     address = WebAddress.parse(url, field="agent_url")
     for card_path in (CARD_PATH, PROTOLINK_CARD_PATH):
         address = replace(address, path=address.path.removesuffix(card_path))
@@ -132,7 +136,7 @@ class OwnAgent(GrpcWebAgent):
         self._peer = peer
 
     async def is_served(self) -> bool:
-        """Whether this package's services can be reached there. A proxy or an access rule may prevent that."""
+        """Return whether this package's services are reachable at the URL. A proxy or an access rule may prevent that."""
         try:
             await super().card(CONNECT_S)
         except UnauthenticatedError:
@@ -156,8 +160,8 @@ def _port(peer: _Peer, kind: str) -> AgentPort:
     return A2AAgent(peer.a2a) if kind == A2A else ProtolinkHttpAgent(peer.protolink)
 
 
-async def _meet(peer: _Peer) -> AgentPort:
-    """Fetch the agent's cards, A2A's first.
+async def _detect(peer: _Peer) -> AgentPort:
+    """Detect the kind of an agent by its cards, A2A's first, and return its client.
 
     Raises:
         UnavailableError: The server cannot be reached.
@@ -175,7 +179,7 @@ async def _meet(peer: _Peer) -> AgentPort:
             continue
         if kind == A2A and (await peer.a2a.card()).has_own_services and await peer.own.is_served():
             kind = OWN  # noqa: PLW2901 -- the better protocol for the same agent
-        peer.kind, peer.believed_until = kind, time.monotonic() + KIND_S
+        peer.kind, peer.valid_until = kind, time.monotonic() + KIND_S
         return _port(peer, kind)
     url = peer.a2a.url
     raise refusal or AgentNotFoundError(
@@ -183,27 +187,27 @@ async def _meet(peer: _Peer) -> AgentPort:
     )
 
 
-class _Unmet:
+class _DetectedAgent:
     """An AgentPort for a URL. The first call detects the kind of agent; all calls are passed on to its client."""
 
     is_connected = False
 
-    def __init__(self, meet: Callable[[], Coroutine[Any, Any, AgentPort]]) -> None:
-        self._meet = meet
-        self._met: AgentPort | None = None
+    def __init__(self, detect: Callable[[], Coroutine[Any, Any, AgentPort]]) -> None:
+        self._detect = detect
+        self._found: AgentPort | None = None
 
     async def _agent(self) -> AgentPort:
-        if self._met is None:
-            self._met = await self._meet()
-        return self._met
+        if self._found is None:
+            self._found = await self._detect()
+        return self._found
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        async def called(*arguments: Any, **named: Any) -> Any:
+        async def call(*arguments: Any, **named: Any) -> Any:
             return await getattr(await self._agent(), verb)(*arguments, **named)
 
-        async def streamed(*arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
+        async def stream(*arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
             async with aclosing(getattr(await self._agent(), verb)(*arguments, **named)) as items:
                 async for item in items:
                     yield item
 
-        return streamed if verb in _STREAMS else called
+        return stream if verb in _STREAMS else call

@@ -216,7 +216,7 @@ async def test_a_stream_that_is_cut_is_no_end(
                 if event.type == "action.started":
                     strung.cut()
 
-    with pytest.raises(UncertainExecutionError, match="cannot be asked"):
+    with pytest.raises(UncertainExecutionError, match="the outcome of task"):
         await follow()
     assert types[-1] == "action.started"
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.auth.principal import Principal
-from protolink_grpc.compat.protolink.edge.verbs import Ask, Verb
+from protolink_grpc.compat.protolink.edge.verbs import Verb, VerbCall
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
 from protolink_grpc.edges.http.connections import TEXTS
 from protolink_grpc.edges.http.options import Bounds
@@ -28,7 +28,7 @@ class Stage:
     """Verbs that do what a test wants, and what they were asked."""
 
     def __init__(self) -> None:
-        self.asked: list[Ask] = []
+        self.asked: list[VerbCall] = []
         self.begun = 0
         self.ends: list[str] = []
         self.pulled = 0
@@ -45,11 +45,11 @@ class Stage:
             Verb("GET", "/open", f"{SERVICE}/Open", self.echo, is_open=True),
         ]
 
-    async def echo(self, ask: Ask) -> Any:
-        self.asked.append(ask)
-        return ask.data
+    async def echo(self, call: VerbCall) -> Any:
+        self.asked.append(call)
+        return call.data
 
-    async def work(self, ask: Ask) -> Any:
+    async def work(self, call: VerbCall) -> Any:
         self.begun += 1
         try:
             await self.release.wait()
@@ -57,19 +57,19 @@ class Stage:
             self.ends.append("canceled")
             raise
         self.ends.append("done")
-        return ask.data
+        return call.data
 
-    async def fail(self, ask: Ask) -> Any:
-        if ask.data == "on purpose":
+    async def fail(self, call: VerbCall) -> Any:
+        if call.data == "on purpose":
             raise TaskNotFoundError("task x not found", task_id="x")
         raise ZeroDivisionError("the secret of the house")
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[list[dict[str, Any]], None]:
+    async def stream(self, call: VerbCall) -> AsyncGenerator[list[dict[str, Any]], None]:
         try:
             for number in range(self.batches):
                 self.pulled += 1
                 yield [{"type": "task_progress", "progress": number}]
-            if ask.data == "fail":
+            if call.data == "fail":
                 raise TaskNotFoundError("task x not found", task_id="x")
             yield [{"type": "task_status_update", "new_state": "completed", "final": True}]
         finally:
@@ -102,7 +102,7 @@ class Peer:
         text = frame if isinstance(frame, str) else json.dumps(frame)
         self._sent.put_nowait({"type": "websocket.receive", "text": text})
 
-    def ask(self, request_id: Any, path: str, data: Any = None, **more: Any) -> None:
+    def call(self, request_id: Any, path: str, data: Any = None, **more: Any) -> None:
         self.say({"id": request_id, "method": "POST", "path": path, "data": data} | more)
 
     def leave(self) -> None:
@@ -152,7 +152,7 @@ async def reached(what: Callable[[], bool]) -> None:
 async def test_an_answer_has_the_id_of_its_request() -> None:
     async with connected(Stage()) as peer:
         for request_id in ("1", 7):
-            peer.ask(request_id, "/echo", {"a": 1})
+            peer.call(request_id, "/echo", {"a": 1})
             assert await peer.answer() == {"id": request_id, "ok": True, "result": {"a": 1}}
 
 
@@ -179,7 +179,7 @@ async def test_what_is_no_request_is_refused_in_protolinks_words(frame: Any, req
     async with connected(Stage()) as peer:
         peer.say(frame)
         assert await peer.answer() == {"id": request_id, "ok": False, "error": error}
-        peer.ask("after", "/echo")
+        peer.call("after", "/echo")
         assert (await peer.answer())["ok"]
 
 
@@ -210,16 +210,16 @@ async def test_every_frame_is_answered_and_none_ends_the_connection(frames: list
             peer.say(frame)
             answer = await peer.answer()
             assert answer["ok"] or answer["error"]["message"]
-        peer.ask("after", "/echo", "still here")
+        peer.call("after", "/echo", "still here")
         assert await peer.answer() == {"id": "after", "ok": True, "result": "still here"}
 
 
 async def test_answers_come_in_the_order_in_which_they_are_ready() -> None:
     stage = Stage()
     async with connected(stage) as peer:
-        peer.ask("slow", "/work")
+        peer.call("slow", "/work")
         await reached(lambda: stage.begun == 1)
-        peer.ask("quick", "/echo")
+        peer.call("quick", "/echo")
         assert (await peer.answer())["id"] == "quick"
         stage.release.set()
         assert (await peer.answer())["id"] == "slow"
@@ -229,28 +229,28 @@ async def test_what_steers_is_answered_although_there_is_no_room_for_work() -> N
     stage = Stage()
     async with connected(stage, limits=SocketLimits(max_work=2)) as peer:
         for request_id in ("1", "2", "3"):
-            peer.ask(request_id, "/work")
+            peer.call(request_id, "/work")
         refused = await peer.answer()
         assert (refused["id"], refused["ok"], refused["error"]["reason"]) == ("3", False, "RESOURCE_EXHAUSTED")
-        peer.ask("steer", "/echo")
+        peer.call("steer", "/echo")
         assert await peer.answer() == {"id": "steer", "ok": True, "result": None}
         stage.release.set()
         assert {(await peer.answer())["id"], (await peer.answer())["id"]} == {"1", "2"}
-        peer.ask("4", "/work")
+        peer.call("4", "/work")
         assert (await peer.answer())["id"] == "4"
 
 
 async def test_what_steers_has_a_bound_too() -> None:
     stage = Stage()
     async with connected(stage, limits=SocketLimits(max_steering=1)) as peer:
-        peer.ask("1", "/steer")
-        peer.ask("2", "/steer")
+        peer.call("1", "/steer")
+        peer.call("2", "/steer")
         assert (await peer.answer())["error"]["reason"] == "RESOURCE_EXHAUSTED"
 
 
 async def test_a_stream_ends_with_its_last_event() -> None:
     async with connected(Stage()) as peer:
-        peer.ask("s", "/tasks/stream")
+        peer.call("s", "/tasks/stream")
         frames = [await peer.answer() for _ in range(4)]
         assert [each["final"] for each in frames] == [False, False, False, True]
         assert frames[0] == {
@@ -265,7 +265,7 @@ async def test_a_stream_ends_with_its_last_event() -> None:
 async def test_a_stream_that_fails_ends_with_a_final_error() -> None:
     stage = Stage()
     async with connected(stage) as peer:
-        peer.ask("s", "/tasks/stream", "fail")
+        peer.call("s", "/tasks/stream", "fail")
         *shown, last = [await peer.answer() for _ in range(4)]
         assert all(each["ok"] for each in shown)
         assert (last["id"], last["ok"], last["final"], last["error"]["type"]) == ("s", False, True, "TaskNotFoundError")
@@ -273,15 +273,15 @@ async def test_a_stream_that_fails_ends_with_a_final_error() -> None:
 
 async def test_a_batch_is_one_write_of_the_same_frames_where_the_server_can_do_that() -> None:
     class Wide(Stage):
-        async def stream(self, ask: Ask) -> AsyncGenerator[list[dict[str, Any]], None]:
+        async def stream(self, call: VerbCall) -> AsyncGenerator[list[dict[str, Any]], None]:
             yield [{"type": "task_progress", "progress": number} for number in range(3)]
             yield [{"type": "task_status_update", "new_state": "completed", "final": True}]
 
     async with connected(Wide()) as peer:
-        peer.ask("1", "/tasks/stream")
+        peer.call("1", "/tasks/stream")
         one_by_one = [(await peer.message())["text"] for _ in range(4)]
     async with connected(Wide(), extensions={TEXTS: {}}) as peer:
-        peer.ask("1", "/tasks/stream")
+        peer.call("1", "/tasks/stream")
         batch, last = await peer.message(), await peer.message()
     assert [text.decode() for text in batch[TEXTS]] + [last["text"]] == one_by_one
 
@@ -290,9 +290,9 @@ async def test_streams_and_answers_take_turns() -> None:
     stage = Stage()
     async with connected(stage) as peer:
         peer.reading.clear()
-        peer.ask("s", "/tasks/stream")
+        peer.call("s", "/tasks/stream")
         await reached(lambda: stage.pulled == 1)
-        peer.ask("e", "/echo")
+        peer.call("e", "/echo")
         await reached(lambda: bool(stage.asked))
         peer.reading.set()
         order = [(await peer.answer())["id"] for _ in range(5)]
@@ -305,7 +305,7 @@ async def test_a_slow_reader_makes_its_stream_wait_and_not_its_server_grow() -> 
     stage.batches = 1000
     async with connected(stage) as peer:
         peer.reading.clear()
-        peer.ask("s", "/tasks/stream")
+        peer.call("s", "/tasks/stream")
         await reached(lambda: stage.pulled == 1)
         for _ in range(100):
             await asyncio.sleep(0)
@@ -316,10 +316,10 @@ async def test_a_peer_that_takes_nothing_is_given_up() -> None:
     stage = Stage()
     stage.batches = 1000
     async with connected(stage, limits=SocketLimits(write_timeout_s=0.01)) as peer:
-        peer.ask("w", "/work")
+        peer.call("w", "/work")
         await reached(lambda: stage.begun == 1)
         peer.reading.clear()
-        peer.ask("s", "/tasks/stream")
+        peer.call("s", "/tasks/stream")
         await peer.end()
         assert sorted(stage.ends) == ["canceled", "closed"]
 
@@ -327,8 +327,8 @@ async def test_a_peer_that_takes_nothing_is_given_up() -> None:
 async def test_waiting_ends_with_the_connection_and_steering_is_finished() -> None:
     stage = Stage()
     async with connected(stage) as peer:
-        peer.ask("w", "/work")
-        peer.ask("s", "/steer")
+        peer.call("w", "/work")
+        peer.call("s", "/steer")
         await reached(lambda: stage.begun == 2)
         peer.leave()
         await reached(lambda: stage.ends == ["canceled"])
@@ -341,7 +341,7 @@ async def test_a_cancel_counts_also_if_its_sender_leaves_at_once() -> None:
     stage = Stage()
     stage.release.set()
     async with connected(stage) as peer:
-        peer.ask("s", "/steer")
+        peer.call("s", "/steer")
         peer.leave()
         await peer.end()
         assert stage.ends == ["done"]
@@ -349,7 +349,7 @@ async def test_a_cancel_counts_also_if_its_sender_leaves_at_once() -> None:
 
 async def test_a_frame_that_is_too_large_closes_the_connection() -> None:
     async with connected(Stage(), RequestGuard(bounds=Bounds(max_body_bytes=100))) as peer:
-        peer.ask("1", "/echo", "é" * 60)
+        peer.call("1", "/echo", "é" * 60)
         closed = await peer.message()
         assert (closed["type"], closed["code"]) == ("websocket.close", 1009)
         await peer.end()
@@ -357,10 +357,10 @@ async def test_a_frame_that_is_too_large_closes_the_connection() -> None:
 
 async def test_what_went_wrong_is_told_and_what_is_secret_is_not(caplog: pytest.LogCaptureFixture) -> None:
     async with connected(Stage()) as peer:
-        peer.ask("1", "/fail", "on purpose")
+        peer.call("1", "/fail", "on purpose")
         error = {"message": "task x not found", "type": "TaskNotFoundError", "reason": "TASK_NOT_FOUND"}
         assert (await peer.answer())["error"] == error
-        peer.ask("2", "/fail")
+        peer.call("2", "/fail")
         internal = (await peer.answer())["error"]
     assert internal["reason"] == "INTERNAL"
     assert "secret" not in internal["message"]
@@ -370,9 +370,9 @@ async def test_what_went_wrong_is_told_and_what_is_secret_is_not(caplog: pytest.
 async def test_the_query_and_the_key_of_a_request_reach_the_verb() -> None:
     stage = Stage()
     async with connected(stage) as peer:
-        peer.ask("1", "/echo", params={"tags": ["a"]}, idempotency_key="k")
+        peer.call("1", "/echo", params={"tags": ["a"]}, idempotency_key="k")
         await peer.answer()
-    assert [(ask.params, ask.key, ask.socket) for ask in stage.asked] == [({"tags": ["a"]}, "k", True)]
+    assert [(call.params, call.key, call.socket) for call in stage.asked] == [({"tags": ["a"]}, "k", True)]
 
 
 # -- who connects ------------------------------------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ async def test_pages_of_browsers_are_refused(origin: str) -> None:
 async def test_pages_that_are_allowed_may_connect() -> None:
     limits = SocketLimits(allowed_origins=frozenset({"https://console.example"}))
     async with connected(Stage(), limits=limits, headers={"origin": "https://console.example"}) as peer:
-        peer.ask("1", "/echo")
+        peer.call("1", "/echo")
         assert (await peer.answer())["ok"]
     status, _ = await refusal(RequestGuard(), {"origin": "https://console.example.evil"}, limits)
     assert status == 403
@@ -422,14 +422,14 @@ async def test_a_stranger_is_refused_at_the_handshake() -> None:
 async def test_credentials_are_looked_at_for_each_request() -> None:
     gate, stage = Gate(), Stage()
     async with connected(stage, RequestGuard(gate), headers={"x-api-key": "k"}) as peer:
-        peer.ask("1", "/echo")
+        peer.call("1", "/echo")
         assert (await peer.answer())["ok"]
         gate.valid = False
-        peer.ask("2", "/echo")
+        peer.call("2", "/echo")
         assert (await peer.answer())["error"]["reason"] == "UNAUTHENTICATED"
-        peer.ask("3", "/open", method="GET")
+        peer.call("3", "/open", method="GET")
         assert (await peer.answer())["ok"]
-    assert [ask.principal.name for ask in stage.asked] == ["ann", "anonymous"]
+    assert [call.principal.name for call in stage.asked] == ["ann", "anonymous"]
     assert gate.methods[1:] == [f"{SERVICE}/Echo"] * 2
 
 
@@ -439,7 +439,7 @@ async def test_what_one_may_not_do_is_refused_and_the_rest_is_answered() -> None
             raise PermissionDeniedError(f"{principal.name} may not call {method}")
 
     async with connected(Stage(), RequestGuard(Gate(), admit), headers={"x-api-key": "k"}) as peer:
-        peer.ask("1", "/work")
+        peer.call("1", "/work")
         assert (await peer.answer())["error"]["reason"] == "PERMISSION_DENIED"
-        peer.ask("2", "/echo")
+        peer.call("2", "/echo")
         assert (await peer.answer())["ok"]

@@ -8,7 +8,7 @@ import pytest
 
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.compat.protolink.edge.shapes import task_json
-from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Ask, TableRow, page, submission_of
+from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, TableRow, VerbCall, page, submission_of
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, TaskNotFoundError
 from protolink_grpc.models import AgentCard, Message, Task
 from protolink_grpc.runtime.run import Run
@@ -23,8 +23,8 @@ def body(message: str = "m1", **fields: Any) -> dict[str, Any]:
     return Task(id="t", messages=[Message(message, "user").add_text("hi")]).to_dict() | fields
 
 
-def asked(data: Any, key: str = "t", principal: Principal = ANN) -> Ask:
-    return Ask(principal, data, key=key)
+def asked(data: Any, key: str = "t", principal: Principal = ANN) -> VerbCall:
+    return VerbCall(principal, data, key=key)
 
 
 def test_the_same_words_under_the_same_key_are_the_same_request() -> None:
@@ -42,7 +42,7 @@ def test_the_same_words_under_the_same_key_are_the_same_request() -> None:
         asked(body(artifacts=[{"id": "a", "parts": []}])),
     ],
 )
-def test_other_words_or_another_key_are_another_request(other: Ask) -> None:
+def test_other_words_or_another_key_are_another_request(other: VerbCall) -> None:
     assert submission_of(other).request_id != submission_of(asked(body())).request_id
 
 

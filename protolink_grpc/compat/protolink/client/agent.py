@@ -1,8 +1,8 @@
 """A client for a ProtoLink 0.8.3 agent, independent of the transport.
 
-Such an agent stores no tasks: each request contains the whole task, and so does the response. The last response is kept here, so
-    that the caller only passes what is new. After an interruption the result of the work is unknown, because it cannot be
-    requested again.
+Such an agent stores no tasks: each request contains the whole task, and so does the response. This client keeps the last response,
+so that the caller only passes additions. After an interruption the result of the work is unknown, because it cannot be requested
+again.
 """
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -43,7 +43,7 @@ from protolink_grpc.models.watch import StopAt
 KIND: Final = "a ProtoLink agent"
 CARD_PATH: Final = "/.well-known/agent.json"
 OPEN_TASKS, DONE_TASKS = 1000, 100
-"""The number of tasks whose last response is kept."""
+"""Maximum number of unfinished and of finished tasks whose last response is kept."""
 
 OUTAGE_S = 10.0
 """How long sending is retried, in seconds. The request has an idempotency key, which the agent keeps for 300 s."""
@@ -51,7 +51,7 @@ OUTAGE_S = 10.0
 
 @dataclass(slots=True)
 class ProtolinkPeer:
-    """What a client knows about a peer, shared by all event loops: its name and the last response for each task.
+    """The state of a client for one peer, shared by all event loops: the peer's name and the last response for each task.
 
     Attributes:
         name: The name on its card; empty until the client has fetched the card.
@@ -72,7 +72,7 @@ class ProtolinkPeer:
             self.unfinished.put(task.id, task)
         return _copy_task(task)
 
-    def known(self, task_id: str) -> Task | None:
+    def last_response(self, task_id: str) -> Task | None:
         return self.unfinished.get(task_id) or self.finished.get(task_id)
 
 
@@ -146,26 +146,26 @@ class ProtolinkAgent(NoControlService):
                 return Task.from_dict(found)
 
     def _complete_task(self, task: Task, must_exist: bool) -> Task:
-        """The complete task for the agent: its last response and what the caller adds.
+        """Return the complete task for the agent: its last response and the caller's additions.
 
         Raises:
             TaskNotFoundError: The task was continued, but this client no longer has the agent's last response.
             InvalidArgumentError: The task is new and already finished.
         """
-        known = self._peer.unfinished.get(task.id)
-        if known is None:
+        last = self._peer.unfinished.get(task.id)
+        if last is None:
             if must_exist:
                 raise TaskNotFoundError(
-                    f"{self.url} keeps no tasks, and this client has lost {task.id}", task_id=task.id
+                    f"{self.url} stores no tasks, and this client no longer has {task.id}", task_id=task.id
                 )
             if task.is_terminal and self._peer.finished.get(task.id) is None:
                 raise finished_error(task.state)
             return task
-        said = {message.id for message in known.messages}
-        made = {artifact.id for artifact in known.artifacts}
-        whole = _copy_task(known)
-        whole.messages += [message for message in task.messages if message.id not in said]
-        whole.artifacts += [artifact for artifact in task.artifacts if artifact.id not in made]
+        message_ids = {message.id for message in last.messages}
+        artifact_ids = {artifact.id for artifact in last.artifacts}
+        whole = _copy_task(last)
+        whole.messages += [message for message in task.messages if message.id not in message_ids]
+        whole.artifacts += [artifact for artifact in task.artifacts if artifact.id not in artifact_ids]
         whole.metadata |= task.metadata
         if task.context is not None:
             task.context.attach_to_task(whole)
@@ -173,7 +173,7 @@ class ProtolinkAgent(NoControlService):
         return whole
 
     async def _add_receiver(self, task: Task) -> Task:
-        """The task with the receiver at the end of its agent chain, if it is delegated, as ProtoLink's agents send it."""
+        """Return a delegated task with the receiver at the end of its agent chain, as ProtoLink's agents send it."""
         context = task.given_context()
         if context is None or not context.parent_run_id:
             return task
@@ -215,16 +215,18 @@ class ProtolinkAgent(NoControlService):
                     found, final = self._read(frame, task.id)
                     if not sequence:
                         sequence = 1
-                        yield [self._begun(task, whole)]
+                        yield [self._first_event(task, whole)]
                     if isinstance(found, dict):
                         sequence += 1
                         yield [self._event(found, sequence, task.id)]
                     if final:
                         return
-            raise UnavailableError(f"{self.url} was cut off from task {task.id}", url=self.url, task_id=task.id)
+            raise UnavailableError(
+                f"the stream of task {task.id} at {self.url} was interrupted", url=self.url, task_id=task.id
+            )
         except (UnavailableError, DeadlineExceededError) as error:
             if not sequence and "unreached" not in error.metadata and SAFE_TO_REPEAT not in error.metadata:
-                raise self._uncertain(task.id, str(error)) from None
+                raise self._uncertain_error(task.id, str(error)) from None
             raise
         except UnimplementedError:
             if sequence:
@@ -234,13 +236,13 @@ class ProtolinkAgent(NoControlService):
             yield events
 
     async def _events_of_turn(self, task: Task, whole: Task, request_id: str) -> AsyncGenerator[list[RunEvent], None]:
-        """The events of a completed turn, for an agent without streams."""
+        """Yield the events of a completed turn, for an agent without streams."""
         answer = self._peer.note(await self._send_turn(whole, request_id))
         reading = Reading(task.id, "")
         for event in _turn_events(reading, whole, answer):
             yield [event]
 
-    def _begun(self, task: Task, whole: Task) -> RunEvent:
+    def _first_event(self, task: Task, whole: Task) -> RunEvent:
         payload: Any = TaskMessagesAdded(tuple(_copy_task(task).messages))
         if len(whole.messages) == len(task.messages):
             payload = TaskSubmitted.of(_copy_task(whole))
@@ -249,7 +251,7 @@ class ProtolinkAgent(NoControlService):
     def _read(self, frame: Any, task_id: str) -> tuple[Any, bool]:
         """Convert a frame to an event. Also returns whether it is the last frame."""
         if not isinstance(frame, dict):
-            raise InvalidAgentResponseError(f"{self.url} sent a frame that is no object", url=self.url)
+            raise InvalidAgentResponseError(f"{self.url} sent a frame that is not an object", url=self.url)
         if not frame.get("ok"):
             raise response_error(frame.get("error"), self.url, task_id=task_id)
         return frame.get("result"), frame.get("final") is True
@@ -258,15 +260,17 @@ class ProtolinkAgent(NoControlService):
         with self._check_response():
             event = RunEvent.from_task_event(found)
             metadata = found.get("metadata")
-            told = metadata.get("task") if isinstance(metadata, dict) else None
-            if told is not None:
-                self._peer.note(Task.from_dict(told))
+            task = metadata.get("task") if isinstance(metadata, dict) else None
+            if task is not None:
+                self._peer.note(Task.from_dict(task))
         # The sequence is that of this stream, because the event may be from another log.
         return replace(event, sequence=sequence, task_id=task_id)
 
-    def _uncertain(self, task_id: str, why: str) -> UncertainExecutionError:
+    def _uncertain_error(self, task_id: str, why: str) -> UncertainExecutionError:
         return UncertainExecutionError(
-            f"{why}; a ProtoLink agent cannot be asked what became of task {task_id}", task_id=task_id, url=self.url
+            f"{why}; the outcome of task {task_id} is unknown, because a ProtoLink agent does not store tasks",
+            task_id=task_id,
+            url=self.url,
         )
 
     # -- Tasks -----------------------------------------------------------------------------------------------------------------
@@ -274,20 +278,20 @@ class ProtolinkAgent(NoControlService):
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
-        known = self._peer.known(task_id)
+        last = self._peer.last_response(task_id)
         if after:
-            raise self._uncertain(task_id, f"{self.url} was cut off")
-        settled = known is not None and (known.state in TERMINAL or known.state in INTERRUPTED)
-        if known is None or not (settled or stop_at is StopAt.CURRENT):
+            raise self._uncertain_error(task_id, f"the stream from {self.url} was interrupted")
+        settled = last is not None and (last.state in TERMINAL or last.state in INTERRUPTED)
+        if last is None or not (settled or stop_at is StopAt.CURRENT):
             raise self.unsupported_error("its tasks can be streamed only by the sender")
-        for event in Reading(task_id, "").read(view_of_task(known), {}):
+        for event in Reading(task_id, "").read(view_of_task(last), {}):
             yield [event]
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
-        known = self._peer.known(task_id)
-        if known is None:
+        last = self._peer.last_response(task_id)
+        if last is None:
             raise self.unsupported_error("getting tasks is not supported")
-        return _copy_task(known)
+        return _copy_task(last)
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         raise self.unsupported_error("listing tasks is not supported")
@@ -365,9 +369,9 @@ class ResponseCheck:
 
 def response_error(error: object, url: str, **metadata: str) -> ProtolinkError:
     """Build the error for `{"message": ..., "type": ...}`: that of the named type if it exists here, otherwise RemoteError."""
-    said = error if isinstance(error, Mapping) else {}
-    message, kind = said.get("message"), said.get("type")
-    text = f"{url}: {message if isinstance(message, str) else 'refused'}"
+    fields = error if isinstance(error, Mapping) else {}
+    message, kind = fields.get("message"), fields.get("type")
+    text = f"{url}: {message if isinstance(message, str) else 'request refused'}"
     if kind == "TaskNotFoundError":
         return TaskNotFoundError(text, **metadata)
     if kind == "ValueError" and "No endpoint registered" in text:

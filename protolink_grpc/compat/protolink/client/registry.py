@@ -79,11 +79,11 @@ class ProtolinkRegistry:
             agent for agent in agents if agent.card.name == name_or_url
         ]
         if not named:
-            raise AgentNotFoundError(f"{self._url} knows no agent called {name_or_url!r}", name=name_or_url)
+            raise AgentNotFoundError(f"{self._url} has no agent {name_or_url!r}", name=name_or_url)
         if len(named) > 1:
             urls = ", ".join(agent.card.url for agent in named)
             raise AmbiguousAgentError(
-                f"{len(named)} agents are called {name_or_url!r}: {urls}; ask for one by its URL",
+                f"{len(named)} agents have the name {name_or_url!r}: {urls}; use the URL of one of them",
                 name=name_or_url,
                 urls=urls,
             )
@@ -100,7 +100,7 @@ class ProtolinkRegistry:
 
     def _cards(self, found: Any) -> list[Any]:
         if not isinstance(found, list):
-            raise InvalidAgentResponseError(f"{self._url}{PATH} is no list of cards", url=self._url)
+            raise InvalidAgentResponseError(f"{self._url}{PATH} did not return a list of cards", url=self._url)
         return found
 
 
@@ -108,11 +108,11 @@ def _card(found: Any, url: str) -> AgentCard:
     try:
         return AgentCard.from_dict(reader.as_object(found))
     except InvalidArgumentError as error:
-        raise InvalidAgentResponseError(f"{url} lists what is no card: {error}", url=url) from None
+        raise InvalidAgentResponseError(f"{url} lists an invalid card: {error}", url=url) from None
 
 
 def card_on_the_web(card: AgentCard) -> AgentCard:
-    """The card with its HTTP address first and its own as a further interface, or unchanged if it has no HTTP address."""
+    """Return the card with its HTTP address first and its own as another interface; unchanged if it has no HTTP address."""
     if card.url.startswith(("http://", "https://", "ws://", "wss://")):
         return card
     web = next((each for each in card.interfaces if each.url.startswith(("http://", "https://"))), None)

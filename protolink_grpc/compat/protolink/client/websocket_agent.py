@@ -1,8 +1,8 @@
 """A ProtoLink agent over WebSocket, with one connection per request.
 
-Such an agent processes one request per connection at a time, so on a shared connection a cancellation would wait for the work
-that it
-cancels."""
+Such an agent processes one request per connection at a time, so on a shared connection a cancellation would wait for the work that
+it cancels.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,13 +36,13 @@ class ProtolinkSocketAgent(ProtolinkAgent):
         request = {"id": new_request_id(), "method": method, "path": path}
         if key:
             request["idempotency_key"] = key
-        async with self._connected(request, data) as socket:
+        async with self._connect(request, data) as socket:
             result, _ = self._read(self._value(await socket.recv()), "")
             return result
 
     async def _open_stream(self, path: str, data: Any) -> AsyncGenerator[Any, None]:
         request = {"id": new_request_id(), "method": "POST", "path": path}
-        async with self._connected(request, data) as socket:
+        async with self._connect(request, data) as socket:
             async for text in socket:
                 yield self._value(text)
 
@@ -51,21 +51,22 @@ class ProtolinkSocketAgent(ProtolinkAgent):
             return from_json(text)
 
     @asynccontextmanager
-    async def _connected(self, request: dict[str, Any], data: Any) -> AsyncIterator[ClientConnection]:
+    async def _connect(self, request: dict[str, Any], data: Any) -> AsyncIterator[ClientConnection]:
         """Open a connection and send the request."""
         if data is not None:
             request = {**request, "data": data}
-        socket = await self._opened()
+        socket = await self._authenticate()
         try:
             await socket.send(to_json(request))
             yield socket
         except WebSocketException as error:
-            raise UnavailableError(f"{self.url} was cut off: {error}", url=self.url) from None
+            raise UnavailableError(f"the connection to {self.url} was interrupted: {error}", url=self.url) from None
         finally:
-            # Without waiting for the peer, which may still have much to send.
+            # Does not wait for the peer, which may still have much to send.
             socket.transport.abort()
 
-    async def _opened(self) -> ClientConnection:
+    async def _authenticate(self) -> ClientConnection:
+        """Open a connection. Refused credentials are renewed once."""
         renewed = False
         while True:
             shown = await self._sender.headers(self._sender.address)

@@ -45,8 +45,8 @@ class StreamEvents:
                 return [_status(event, payload)]
             case ev.TaskArtifactUpdated(append=False):
                 # Further parts of an artifact are sent as RunEvent JSON: ProtoLink only has whole artifacts.
-                told = _event(event, "task_artifact_update", artifact=payload.artifact.to_dict())
-                return [*self._final(event, payload.artifact.parts), told]
+                update = _event(event, "task_artifact_update", artifact=payload.artifact.to_dict())
+                return [*self._final(event, payload.artifact.parts), update]
             case ev.TaskMessagesAdded(messages=messages):
                 parts = [part for each in messages if each.role != "user" for part in each.parts]
                 return [*self._final(event, parts), event.to_dict()]
@@ -57,7 +57,7 @@ class StreamEvents:
                 return [_event(event, "task_error", **found, recoverable=payload.recoverable)]
             case ev.TextDelta():
                 return [self._chunk(event, payload.call_id, payload.offset, payload.text)]
-        write = _TOLD.get(type(payload))
+        write = _WRITERS.get(type(payload))
         if write is None:
             return [event.to_dict()]
         rest = self._follow(event, payload)
@@ -65,16 +65,16 @@ class StreamEvents:
         return [*rest, self._of_model(event, kind, content, metadata)]
 
     def _final(self, event: ev.RunEvent, parts: Sequence[Part]) -> list[Fields]:
-        """The event for the final answer of a model: an output after its last answer."""
-        said = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
-        if not self._may_end or not said:
+        """Return the event for the final answer of a model: an output after its last answer."""
+        outputs = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
+        if not self._may_end or not outputs:
             return []
         self._may_end = False
-        text = said[-1] if isinstance(said[-1], str) else to_json(said[-1])
+        text = outputs[-1] if isinstance(outputs[-1], str) else to_json(outputs[-1])
         return [self._of_model(event, "llm_final", text, {})]
 
     def _follow(self, event: ev.RunEvent, payload: Any) -> list[Fields]:
-        """Track steps and calls. At the end of a call, yield the text that no delta contained."""
+        """Track steps and calls. At the end of a call, return the text that no delta contained."""
         step = getattr(payload, "step", None)
         if step is not None:
             self._step = step or None
@@ -82,7 +82,7 @@ class StreamEvents:
         if isinstance(payload, ev.ContextPrepared):
             return [self._of_model(event, "llm_step", None, {})]
         if isinstance(payload, ev.ActionRequested):
-            return self._chosen(event, payload)
+            return self._requested_by_model(event, payload)
         if isinstance(payload, ev.LlmCallStarted):
             self._calls[payload.call_id] = (payload.step, 0)
         elif isinstance(payload, ev.LlmCallCompleted):
@@ -94,19 +94,19 @@ class StreamEvents:
             return found
         return []
 
-    def _chosen(self, event: ev.RunEvent, requested: ev.ActionRequested) -> list[Fields]:
-        """The event for an action that a model requested."""
+    def _requested_by_model(self, event: ev.RunEvent, requested: ev.ActionRequested) -> list[Fields]:
+        """Return the event for an action that a model requested; nothing for other actions."""
         if not self._answered or not requested.position.startswith(f"{self._answered}/"):
             return []
         action = requested.action
         if action.kind == AGENT_CALL:
-            chosen: Fields = {"action": "agent_call", "payload": plain(action.payload)}
+            call: Fields = {"action": "agent_call", "payload": plain(action.payload)}
         else:
-            chosen = {
+            call = {
                 "action": "tool_call",
                 "payload": {"tool": action.name, "args": plain(action.payload.get("arguments", {}))},
             }
-        return [self._of_model(event, "llm_action", None, chosen)]
+        return [self._of_model(event, "llm_action", None, call)]
 
     def _chunk(self, event: ev.RunEvent, call_id: str, offset: int, text: str) -> Fields:
         step = self._calls.get(call_id, (self._step or 0, 0))[0]
@@ -130,9 +130,9 @@ class StreamEvents:
         )
 
 
-def is_last(told: Fields) -> bool:
-    """Whether the stream ends with this event. An application's own RunEvents have no state."""
-    return "new_state" in told and told["type"] == "task_status_update" and bool(told["final"])
+def is_last(event: Fields) -> bool:
+    """Return whether the stream ends with this event. An application's own RunEvents have no state."""
+    return "new_state" in event and event["type"] == "task_status_update" and bool(event["final"])
 
 
 def _event(event: ev.RunEvent, kind: str, metadata: Fields | None = None, /, **more: Any) -> Fields:
@@ -147,7 +147,7 @@ def _event(event: ev.RunEvent, kind: str, metadata: Fields | None = None, /, **m
 
 
 def _progress(event: ev.RunEvent, payload: ev.TaskProgress) -> Fields:
-    """ProtoLink's percentage: an integer if possible. Unknown progress is left out, which its clients read as 0."""
+    """Convert progress. The percentage is an integer if possible; unknown progress is left out, which means 0 for these clients."""
     percent = payload.progress
     found = {} if percent is None else {"progress": int(percent) if float(percent).is_integer() else percent}
     return _event(event, "task_progress", **found, message=payload.message)
@@ -166,24 +166,24 @@ def _status(event: ev.RunEvent, payload: ev.TaskStatusChanged) -> Fields:
     )
 
 
-Told = tuple[str, str | None, Fields]
+LlmFields = tuple[str, str | None, Fields]
 """The fields `llm_event_type`, `content` and `metadata` of a `task_llm_stream` event."""
 
 
-def _step(_: ev.RunEvent, payload: ev.LlmStep) -> Told:
+def _step(_: ev.RunEvent, payload: ev.LlmStep) -> LlmFields:
     return payload.kind, payload.content or None, plain(payload.data)
 
 
-def _call_failed(_: ev.RunEvent, payload: ev.LlmCallFailed) -> Told:
+def _call_failed(_: ev.RunEvent, payload: ev.LlmCallFailed) -> LlmFields:
     kind, metadata = chunk_of(payload)
     return kind, None, metadata
 
 
-def _prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> Told:
+def _context_prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> LlmFields:
     return "context_prepared", None, {"manifest": payload.manifest.to_dict()}
 
 
-def _call_started(_: ev.RunEvent, payload: ev.LlmCallStarted) -> Told:
+def _call_started(_: ev.RunEvent, payload: ev.LlmCallStarted) -> LlmFields:
     return (
         "llm_call_started",
         None,
@@ -197,13 +197,13 @@ def _call_started(_: ev.RunEvent, payload: ev.LlmCallStarted) -> Told:
     )
 
 
-def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> Told:
+def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> LlmFields:
     usage = {"input_tokens": payload.input_tokens, "output_tokens": payload.output_tokens}
     metrics = plain(payload.metrics)
     if any(count is not None for count in usage.values()):
-        known = metrics.get("usage")
+        reported = metrics.get("usage")
         metrics["usage"] = usage | {"total_tokens": sum(count or 0 for count in usage.values())}
-        metrics["usage"] |= known if isinstance(known, dict) else {}
+        metrics["usage"] |= reported if isinstance(reported, dict) else {}
     return (
         "llm_call_completed",
         payload.text or None,
@@ -217,34 +217,34 @@ def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> Told:
     )
 
 
-def _budget(_: ev.RunEvent, payload: ev.BudgetReported) -> Told:
+def _budget_reported(_: ev.RunEvent, payload: ev.BudgetReported) -> LlmFields:
     return ev.type_of(payload).replace(".", "_"), None, {"decision": payload.decision.to_dict()}
 
 
-def _requested(_: ev.RunEvent, payload: ev.ActionRequested) -> Told:
+def _action_requested(_: ev.RunEvent, payload: ev.ActionRequested) -> LlmFields:
     return "action_requested", None, {"action": payload.action.to_dict()}
 
 
-def _policy(_: ev.RunEvent, payload: ev.ActionPolicyEvaluated) -> Told:
+def _policy_evaluated(_: ev.RunEvent, payload: ev.ActionPolicyEvaluated) -> LlmFields:
     return "policy_decision", None, {"decision": payload.decision.to_dict()}
 
 
-def _approval(_: ev.RunEvent, payload: ev.ApprovalRequired) -> Told:
+def _approval_required(_: ev.RunEvent, payload: ev.ApprovalRequired) -> LlmFields:
     return "approval_required", None, {"request": payload.request.to_dict()}
 
 
-def _answer(_: ev.RunEvent, payload: ev.ApprovalDecided) -> Told:
+def _approval_decided(_: ev.RunEvent, payload: ev.ApprovalDecided) -> LlmFields:
     return "approval_decision", None, {"decision": payload.decision.to_dict()}
 
 
-def _started(_: ev.RunEvent, payload: ev.ActionStarted) -> Told:
-    metadata = _named(payload)
+def _action_started(_: ev.RunEvent, payload: ev.ActionStarted) -> LlmFields:
+    metadata = _target(payload)
     metadata["args"] = plain(payload.arguments or {})
     return f"{_prefix(payload)}_start", None, metadata
 
 
-def _ended(event: ev.RunEvent, payload: ev.ActionEnded) -> Told:
-    metadata = _named(payload)
+def _action_ended(event: ev.RunEvent, payload: ev.ActionEnded) -> LlmFields:
+    metadata = _target(payload)
     outcome = payload.outcome
     if outcome == "completed":
         omitted = payload.result is None
@@ -264,22 +264,22 @@ def _prefix(payload: ev.ActionStarted | ev.ActionEnded) -> str:
     return "agent_call" if payload.kind == AGENT_CALL else "tool"
 
 
-def _named(payload: ev.ActionStarted | ev.ActionEnded) -> Fields:
+def _target(payload: ev.ActionStarted | ev.ActionEnded) -> Fields:
     return {"agent" if payload.kind == AGENT_CALL else "tool": payload.name}
 
 
-_TOLD: dict[type, Callable[[ev.RunEvent, Any], Told]] = {
+_WRITERS: dict[type, Callable[[ev.RunEvent, Any], LlmFields]] = {
     ev.LlmStep: _step,
     ev.LlmCallFailed: _call_failed,
-    ev.ContextPrepared: _prepared,
+    ev.ContextPrepared: _context_prepared,
     ev.LlmCallStarted: _call_started,
     ev.LlmCallCompleted: _call_completed,
-    ev.BudgetReported: _budget,
-    ev.ActionRequested: _requested,
-    ev.ActionPolicyEvaluated: _policy,
-    ev.ApprovalRequired: _approval,
-    ev.ApprovalDecided: _answer,
-    ev.ActionStarted: _started,
-    ev.ActionEnded: _ended,
+    ev.BudgetReported: _budget_reported,
+    ev.ActionRequested: _action_requested,
+    ev.ActionPolicyEvaluated: _policy_evaluated,
+    ev.ApprovalRequired: _approval_required,
+    ev.ApprovalDecided: _approval_decided,
+    ev.ActionStarted: _action_started,
+    ev.ActionEnded: _action_ended,
 }
 """The kinds of events that are `task_llm_stream` events in ProtoLink."""

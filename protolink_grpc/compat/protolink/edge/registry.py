@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 
 from protolink_grpc.compat.protolink.edge.routes import routes_of
 from protolink_grpc.compat.protolink.edge.shapes import Fields
-from protolink_grpc.compat.protolink.edge.verbs import Ask, Health, TableRow, Verb, health_verbs, page
+from protolink_grpc.compat.protolink.edge.verbs import Health, TableRow, Verb, VerbCall, health_verbs, page
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import OpenStreams
@@ -34,7 +34,7 @@ from protolink_grpc.wire.registry import AgentFilter
 REGISTRY = "/plgrpc.v1.RegistryService"
 
 MAX_LEASES = 10_000
-"""The number of lease ids that are kept. If one has been dropped, its URL is looked up at the next heartbeat."""
+"""Maximum number of stored lease ids. If a lease id was dropped, its URL is looked up at the next heartbeat."""
 
 MAX_FILTER_COMPLEXITY = 10_000
 """Maximum complexity of JSON within a query; see `models.json_value.json_complexity`."""
@@ -54,7 +54,7 @@ def registry_routes(
     lease_ttl_s: float = SILENT_LEASE_S,
     socket: SocketLimits | None = None,
 ) -> list[BaseRoute]:
-    """The routes of a registry for ProtoLink 0.8.3 clients over HTTP, and WebSocket at `/`.
+    """Return the routes of a registry for ProtoLink 0.8.3 clients over HTTP, and WebSocket at `/`.
 
     Args:
         health: Answers `/healthz` and `/readyz`; None means that another component serves them.
@@ -74,7 +74,7 @@ class RegistryVerbs:
         self._leases: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def table(self, health: Health | None = None) -> list[Verb]:
-        """All operations; those for health only if there is a health source."""
+        """Return all operations; those for health only with a health source."""
         rows = [
             Verb("POST", "/agents/", f"{REGISTRY}/RegisterAgent", self.register),
             Verb("DELETE", "/agents/", f"{REGISTRY}/DeregisterAgent", self.unregister),
@@ -84,32 +84,32 @@ class RegistryVerbs:
         ]
         return rows if health is None else rows + health_verbs(health)
 
-    async def register(self, ask: Ask) -> Fields:
+    async def register(self, call: VerbCall) -> Fields:
         """Add or replace the card under its URL. Raises AgentConflictError if its URL or name belongs to another principal."""
-        await self._register(await ask.read(_card_of), self._service.registrant(ask.principal))
+        await self._register(await call.read(_card_of), self._service.registrant(call.principal))
         return {"status": "agent registered successfully"}
 
-    async def unregister(self, ask: Ask) -> Fields:
-        """Remove the caller's card under that URL, if there is one."""
-        url, who = _url_of(ask), self._service.registrant(ask.principal)
-        lease_id = await self._lease(url, who)
+    async def unregister(self, call: VerbCall) -> Fields:
+        """Remove the caller's card under that URL, if it is registered."""
+        url, registrant = _url_of(call), self._service.registrant(call.principal)
+        lease_id = await self._renew(url, registrant)
         if lease_id is not None:
-            self._leases.pop((who.owner, url), None)
-            await self._service.deregister(lease_id, principal=who.owner, is_admin=who.is_admin)
+            self._leases.pop((registrant.owner, url), None)
+            await self._service.deregister(lease_id, principal=registrant.owner, is_admin=registrant.is_admin)
         return {"status": "agent unregistered successfully"}
 
-    async def heartbeat(self, ask: Ask) -> Fields:
+    async def heartbeat(self, call: VerbCall) -> Fields:
         """Renew the lease of the caller's card under that URL."""
-        known = await self._lease(_url_of(ask), self._service.registrant(ask.principal))
-        return {"status": "agent not found" if known is None else "agent heartbeat recorded"}
+        lease_id = await self._renew(_url_of(call), self._service.registrant(call.principal))
+        return {"status": "agent not found" if lease_id is None else "agent heartbeat recorded"}
 
-    async def discover(self, ask: Ask) -> list[Fields]:
+    async def discover(self, call: VerbCall) -> list[Fields]:
         """Return all matching cards."""
-        wanted, plain = _filter_of(ask)
+        wanted, plain = _filter_of(call)
         cards = await self._cards(wanted)
         return [card for card in cards if all(card.get(key) == value for key, value in plain.items())]
 
-    async def status(self, ask: Ask) -> str:
+    async def status(self, call: VerbCall) -> str:
         rows = [TableRow(card["name"], card["url"]) for card in await self._cards(AgentFilter())]
         return page("Registry", f"{len(rows)} agents.", TableRow("Agent", "URL"), rows)
 
@@ -123,14 +123,14 @@ class RegistryVerbs:
             if not token:
                 return found
 
-    async def _register(self, card: AgentCard, who: Registrant) -> str:
-        key = who.owner, canonical_url(card.url, field="url")
+    async def _register(self, card: AgentCard, registrant: Registrant) -> str:
+        key = registrant.owner, canonical_url(card.url, field="url")
         granted = await self._service.register(
             card,
-            principal=who.owner,
+            principal=registrant.owner,
             lease_ttl_s=self._lease_ttl_s,
             lease_id=self._leases.get(key, ""),
-            is_admin=who.is_admin,
+            is_admin=registrant.is_admin,
             max_lease_ttl_s=MAX_SILENT_LEASE_S,
         )
         self._leases[key] = granted.lease_id
@@ -139,43 +139,43 @@ class RegistryVerbs:
             self._leases.popitem(last=False)
         return granted.lease_id
 
-    async def _lease(self, url: str, who: Registrant) -> str | None:
-        """Renew the lease of that URL. Returns None if there is none of the caller."""
-        key = who.owner, url
-        known = self._leases.get(key)
-        if known is not None:
+    async def _renew(self, url: str, registrant: Registrant) -> str | None:
+        """Renew the caller's lease of that URL and return its id. Returns None if the caller has no registration there."""
+        key = registrant.owner, url
+        lease_id = self._leases.get(key)
+        if lease_id is not None:
             try:
-                await self._service.renew(known, principal=who.owner)
+                await self._service.renew(lease_id, principal=registrant.owner)
             except LeaseNotFoundError:
                 del self._leases[key]  # it has expired, or another registration has replaced it
             else:
                 self._leases.move_to_end(key)
-                return known
+                return lease_id
         try:
             agent = await self._service.get(url)
             # Not as an administrator: a heartbeat never takes over a registration.
-            return await self._register(agent.card, replace(who, is_admin=False))
+            return await self._register(agent.card, replace(registrant, is_admin=False))
         except (AgentNotFoundError, AgentConflictError):
             return None
 
 
-def _card_of(ask: Ask) -> AgentCard:
-    return AgentCard.from_dict(ask.data)
+def _card_of(call: VerbCall) -> AgentCard:
+    return AgentCard.from_dict(call.data)
 
 
-def _url_of(ask: Ask) -> str:
-    """The URL of a request in its canonical form. A text without a scheme matches no agent."""
-    url = reader.required_text(reader.as_object(ask.data), "agent_url")
+def _url_of(call: VerbCall) -> str:
+    """Return the URL of a request in its canonical form. A text without a scheme matches no agent."""
+    url = reader.required_text(reader.as_object(call.data), "agent_url")
     return comparable_url(url) if "://" in url else f"://{url}"
 
 
-def _filter_of(ask: Ask) -> tuple[AgentFilter, Fields]:
+def _filter_of(call: VerbCall) -> tuple[AgentFilter, Fields]:
     """Parse the filter of a query or of its `filter_by`. Returns the directory's filter and the keys to compare card by card.
 
     Raises:
         InvalidArgumentError: An unknown key or a value of the wrong type; names its path.
     """
-    params: Any = dict(ask.params)
+    params: Any = dict(call.params)
     if "filter_by" in params:
         params = _read(params["filter_by"], "filter_by") or {}
     if not isinstance(params, dict):

@@ -23,7 +23,7 @@ from protolink_grpc.compat.protolink.edge.shapes import (
     error_json,
     on_one_line,
 )
-from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Answer, Ask, Health, Stream, Verb
+from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, Answer, Health, Stream, Verb, VerbCall
 from protolink_grpc.compat.protolink.edge.websocket import SocketLimits, socket_route
 from protolink_grpc.edges.http.json_body import (
     JSON,
@@ -65,10 +65,10 @@ def agent_routes(
     public_card: bool = True,
     socket: SocketLimits | None = None,
 ) -> list[BaseRoute]:
-    """The routes of an agent for ProtoLink 0.8.3 clients over HTTP, server-sent events, and WebSocket at `/`.
+    """Return the routes of an agent for ProtoLink 0.8.3 clients over HTTP, server-sent events, and WebSocket at `/`.
 
     Args:
-        control: The agent's state; None if it has none.
+        control: The agent's state; None for an agent without state.
         public_url: The `http(s)://` URL in the card.
         streams: The open streams of the server; by default these routes have their own.
         health: Answers `/healthz` and `/readyz`; None means that another component serves them.
@@ -89,26 +89,26 @@ def _endpoint(guard: RequestGuard, verb: Verb, streams: OpenStreams) -> Callable
     async def endpoint(request: Request) -> Response:
         request_id = _request_id(request)
         try:
-            ask = await _ask(guard, verb, request)
+            call = await _read_call(guard, verb, request)
             if verb.stream is not None:
-                slot = guard.stream_quota.take(ask.principal)
-                response: Response = _streamed(verb.stream, ask, request_id, streams, slot)
+                slot = guard.stream_quota.take(call.principal)
+                response: Response = _stream_response(verb.stream, call, request_id, streams, slot)
             elif verb.is_work:
                 with guard.bounded_wait(request):
-                    response = await _answered(verb, ask)
+                    response = await _answer(verb, call)
             else:
-                response = await _answered(verb, ask)
+                response = await _answer(verb, call)
         except ClientDisconnect:
-            raise  # the client has disconnected
+            raise  # no response is possible
         except Exception as error:  # every error becomes a status and a JSON body
-            response = _refused(public_error(error, verb.path))
+            response = _error_response(public_error(error, verb.path))
         response.raw_headers.append((_REQUEST_ID, request_id.encode()))
         return response
 
     return endpoint
 
 
-async def _ask(guard: RequestGuard, verb: Verb, request: Request) -> Ask:
+async def _read_call(guard: RequestGuard, verb: Verb, request: Request) -> VerbCall:
     principal = ANONYMOUS_PRINCIPAL if verb.is_open else await guard.principal(request, verb.rpc)
     params: Fields = {}
     if request.scope["query_string"]:
@@ -120,41 +120,45 @@ async def _ask(guard: RequestGuard, verb: Verb, request: Request) -> Ask:
         raw = await guard.body(request)
     receive_waiting_runs(request.headers.get(WAITING_RUNS, ""))
     data = await read_json(raw, max_complexity=guard.bounds.max_complexity) if raw else None
-    return Ask(principal, data, params, request.headers.get("idempotency-key", ""), is_complex=is_complex(raw))
+    return VerbCall(principal, data, params, request.headers.get("idempotency-key", ""), is_complex=is_complex(raw))
 
 
-async def _answered(verb: Verb, ask: Ask) -> Response:
+async def _answer(verb: Verb, call: VerbCall) -> Response:
     answer: Answer | None = verb.answer
     if answer is None:
         raise TypeError(f"{verb.path} has no answer")
     if verb.media == "html":
-        return Response(await answer(ask), media_type="text/html")
-    return JsonResponse(write_json(await answer(ask)))
+        return Response(await answer(call), media_type="text/html")
+    return JsonResponse(write_json(await answer(call)))
 
 
-def _streamed(stream: Stream, ask: Ask, request_id: str, streams: OpenStreams, slot: StreamSlot) -> Response:
+def _stream_response(
+    stream: Stream, call: VerbCall, request_id: str, streams: OpenStreams, slot: StreamSlot
+) -> Response:
     """Return the stream with status 200, even if it fails at once, because the 0.8.3 client does not read other responses."""
 
-    def failed(error: Exception) -> bytes:
+    def error_frame(error: Exception) -> bytes:
         reason = error_json(public_error(error, "/tasks/stream"))
-        return _framed(request_id, {"ok": False, "error": reason, "final": True})
+        return _sse_frame(request_id, {"ok": False, "error": reason, "final": True})
 
-    shutdown = failed(UnavailableError("the server is shutting down; the task continues"))
+    shutdown = error_frame(UnavailableError("the server is shutting down; the task continues"))
     stream_format = replace(SSE, shutdown=shutdown)
-    return EventStream(b"", _frames(stream(ask), request_id), streams, failed, stream_format=stream_format, slot=slot)
+    batches = _frames(stream(call), request_id)
+    return EventStream(b"", batches, streams, error_frame, stream_format=stream_format, slot=slot)
 
 
 async def _frames(batches: AsyncGenerator[list[Fields], None], request_id: str) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
-        async for told in batches:
-            yield b"".join([_framed(request_id, {"ok": True, "result": each, "final": is_last(each)}) for each in told])
+        async for events in batches:
+            frames = [_sse_frame(request_id, {"ok": True, "result": each, "final": is_last(each)}) for each in events]
+            yield b"".join(frames)
 
 
-def _framed(request_id: str, rest: Fields) -> bytes:
+def _sse_frame(request_id: str, rest: Fields) -> bytes:
     return event_frame(on_one_line(write_json({"jsonrpc": "2.0", "id": request_id or None, **rest})))
 
 
-def _refused(error: ProtolinkError) -> Response:
+def _error_response(error: ProtolinkError) -> Response:
     body = write_json({"error": str(error), "reason": error.reason})
     response = Response(body, http_status(error), media_type=JSON)
     if isinstance(error, ResourceExhaustedError):
@@ -163,6 +167,6 @@ def _refused(error: ProtolinkError) -> Response:
 
 
 def _request_id(request: Request) -> str:
-    """The request id to return with the response, or empty."""
+    """Return the request id for the response; empty if the request has none, or an invalid one."""
     found = request.headers.get(REQUEST_ID, "")
     return found if len(found) <= MAX_REQUEST_ID and found.isascii() and found.isprintable() else ""

@@ -34,7 +34,7 @@ def state_json(state: TaskState) -> str:
 
 
 def task_json(fold: TaskFold) -> Fields:
-    """The whole task. A rejected task is sent as failed, with the reason of a failure."""
+    """Return the whole task. A rejected task is sent as failed, with the reason of a failure."""
     task = fold.to_task()
     # `to_dict` copies, so the lazy copies of `to_task` would be redundant.
     task.messages, task.artifacts = fold.messages, fold.artifacts
@@ -51,10 +51,10 @@ def task_json(fold: TaskFold) -> Fields:
 
 
 def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fields:
-    """The card for ProtoLink's clients: its URL is that of the HTTP port, and the agent's own address is a further interface.
+    """Return the card for ProtoLink's clients. Its URL is that of the HTTP port; the agent's own address is another interface.
 
     Args:
-        socket: Whether the client uses WebSocket, and the URL is a `ws(s)://` one.
+        socket: The client uses WebSocket, so the URL has the scheme `ws(s)://`.
     """
     found = card.to_dict()
     urls = {"sse": public_url, "websocket": f"ws{public_url.removeprefix('http')}"}
@@ -72,5 +72,5 @@ def card_json(card: AgentCard, public_url: str, *, socket: bool = False) -> Fiel
 
 
 def error_json(error: ProtolinkError) -> Fields:
-    """The error of a response; `type` is ProtoLink's class name."""
+    """Return the error of a response; `type` is ProtoLink's class name."""
     return {"message": str(error), "type": type(error).__name__, "reason": error.reason}

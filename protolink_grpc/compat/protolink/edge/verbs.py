@@ -33,15 +33,15 @@ Health = Callable[[], Fields]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One request.
+class VerbCall:
+    """One call of an operation, over any transport.
 
     Args:
-        data: The JSON value of the body, None without one.
+        data: The JSON value of the body, None without a body.
         params: Query parameters; repeated ones are lists.
         key: Idempotency key, or empty.
-        socket: Whether it came over WebSocket.
-        is_complex: Whether its data must be converted in a thread, because that takes long.
+        socket: The transport is WebSocket.
+        is_complex: The conversion of the data takes long and must run in a thread.
     """
 
     principal: Principal = ANONYMOUS_PRINCIPAL
@@ -51,13 +51,13 @@ class Ask:
     socket: bool = False
     is_complex: bool = False
 
-    async def read(self, convert: Callable[["Ask"], T]) -> T:
-        """Convert the request, in a thread if that takes long. Raises as `convert`."""
+    async def read(self, convert: Callable[["VerbCall"], T]) -> T:
+        """Convert the data, in a thread if that takes long. Raises as `convert`."""
         return await run_in_thread(convert, self) if self.is_complex else convert(self)
 
 
-Answer = Callable[[Ask], Awaitable[Any]]
-Stream = Callable[[Ask], AsyncGenerator[list[Fields], None]]
+Answer = Callable[[VerbCall], Awaitable[Any]]
+Stream = Callable[[VerbCall], AsyncGenerator[list[Fields], None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class AgentVerbs:
         self._deltas = deltas
 
     def table(self, health: Health | None = None, *, public_card: bool = True) -> list[Verb]:
-        """All operations; those for health only if there is a health source."""
+        """Return all operations; those for health only with a health source."""
         card_rpc, compact = f"{AGENT}/GetAgentCard", f"{CONTROL}/CompactState"
         rows = [
             Verb("POST", "/tasks/", f"{AGENT}/SendTask", self.send, is_work=True),
@@ -119,75 +119,75 @@ class AgentVerbs:
         ]
         return rows if health is None else rows + health_verbs(health)
 
-    async def send(self, ask: Ask) -> Fields:
+    async def send(self, call: VerbCall) -> Fields:
         """Start or continue a task and wait until it is settled."""
-        return task_json(await self._service.send(await self._submission(ask), ask.principal.name))
+        return task_json(await self._service.send(await self._submission(call), call.principal.name))
 
-    async def _submission(self, ask: Ask) -> Submission:
-        submission = await ask.read(submission_of)
+    async def _submission(self, call: VerbCall) -> Submission:
+        submission = await call.read(submission_of)
         if submission.context is not None:
             submission.context = without_receiver(submission.context, self._service.agent_name)
         return submission
 
-    async def stream(self, ask: Ask) -> AsyncGenerator[list[Fields], None]:
+    async def stream(self, call: VerbCall) -> AsyncGenerator[list[Fields], None]:
         """As `send`, but yields the events. The last one is a final status with the whole task."""
-        principal = ask.principal.name
+        principal = call.principal.name
         events = StreamEvents()
-        submission = await self._submission(ask)
+        submission = await self._submission(call)
         turn: Turn | None = None
         async with aclosing(self._service.stream(submission, principal, deltas=self._deltas)) as batches:
             async for frames in batches:
-                told = [each for frame in frames for each in events.of(_event_of(frame))]
-                for each in told:
+                shown = [each for frame in frames for each in events.of(_event_of(frame))]
+                for each in shown:
                     turn = turn or self._service.turn_after(each["task_id"], 0)
                     if is_last(each):
                         fold = await self._service.get_after(turn, principal)
                         # The task may have been continued by another caller since.
                         each["metadata"]["task"] = task_json(fold) | {"state": each["new_state"]}
-                if told:
-                    yield told
-                if told and is_last(told[-1]):
+                if shown:
+                    yield shown
+                if shown and is_last(shown[-1]):
                     return
         # A watch ends with a settled task or raises, because a reader must not mistake an early end for success.
         raise InternalError("the stream ended before the task")
 
-    async def cancel(self, ask: Ask) -> Fields:
+    async def cancel(self, call: VerbCall) -> Fields:
         """Cancel a task and return it. The key of its id may be `task_id`, and the reason may be in the metadata."""
-        data = reader.as_object(ask.data)
+        data = reader.as_object(call.data)
         task_id = reader.text(data, "id") or reader.required_text(data, "task_id")
         metadata = reader.mapping(data, "metadata")
         reason = data.get("reason", metadata.get("reason"))
         fold = await self._service.cancel(
             check_id(task_id, "id"),
-            ask.principal.name,
+            call.principal.name,
             reason="" if reason is None else str(reason),
             metadata=metadata,
         )
         return task_json(fold)
 
-    async def compact_history(self, ask: Ask) -> Fields:
-        request = HistoryCompactionRequest.from_dict(_object(ask.data))
-        return (await require_state(self._control).compact_history(request, ask.principal.name)).to_dict()
+    async def compact_history(self, call: VerbCall) -> Fields:
+        request = HistoryCompactionRequest.from_dict(_object(call.data))
+        return (await require_state(self._control).compact_history(request, call.principal.name)).to_dict()
 
-    async def describe_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, require_state(self._control).describe)
+    async def describe_state(self, call: VerbCall) -> Fields:
+        return await self._operate(call, require_state(self._control).describe)
 
-    async def reset_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, require_state(self._control).reset)
+    async def reset_state(self, call: VerbCall) -> Fields:
+        return await self._operate(call, require_state(self._control).reset)
 
-    async def compact_state(self, ask: Ask) -> Fields:
-        return await self._operate(ask, require_state(self._control).compact)
+    async def compact_state(self, call: VerbCall) -> Fields:
+        return await self._operate(call, require_state(self._control).compact)
 
     async def _operate(
-        self, ask: Ask, operation: Callable[[StateOperationRequest, str], Awaitable[StateOperationResult]]
+        self, call: VerbCall, operation: Callable[[StateOperationRequest, str], Awaitable[StateOperationResult]]
     ) -> Fields:
-        request = StateOperationRequest.from_dict(_object(ask.data))
-        return (await operation(request, ask.principal.name)).to_dict()
+        request = StateOperationRequest.from_dict(_object(call.data))
+        return (await operation(request, call.principal.name)).to_dict()
 
-    async def card(self, ask: Ask) -> Fields:
-        return card_json(self._card(), self._public_url(), socket=ask.socket)
+    async def card(self, call: VerbCall) -> Fields:
+        return card_json(self._card(), self._public_url(), socket=call.socket)
 
-    async def status(self, ask: Ask) -> str:
+    async def status(self, call: VerbCall) -> str:
         card = self._card()
         rows = [TableRow(skill.id, skill.description) for skill in card.skills]
         about = f"{card.description} Version {card.version}, {len(self._service.active_task_ids)} active tasks."
@@ -195,13 +195,13 @@ class AgentVerbs:
 
 
 def health_verbs(health: Health) -> list[Verb]:
-    """The operations `/healthz` and `/readyz`, which need no credentials."""
+    """Return the operations `/healthz` and `/readyz`, which need no credentials."""
 
-    async def tell(_: Ask) -> Fields:
+    async def get_health(_: VerbCall) -> Fields:
         return health()
 
     paths = ("/healthz", "/readyz")
-    return [Verb("GET", path, "/grpc.health.v1.Health/Check", tell, is_open=True) for path in paths]
+    return [Verb("GET", path, "/grpc.health.v1.Health/Check", get_health, is_open=True) for path in paths]
 
 
 class TableRow(NamedTuple):
@@ -210,7 +210,7 @@ class TableRow(NamedTuple):
 
 
 def page(title: str, about: str, head: TableRow, rows: list[TableRow]) -> str:
-    """A plain HTML page without scripts and external styles."""
+    """Return a plain HTML page without scripts and external styles."""
     body = "".join(f"<tr><td>{escape(row.name)}</td><td>{escape(row.about)}</td></tr>" for row in rows)
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -219,27 +219,27 @@ def page(title: str, about: str, head: TableRow, rows: list[TableRow]) -> str:
     )
 
 
-def submission_of(ask: Ask) -> Submission:
+def submission_of(call: VerbCall) -> Submission:
     """Build the submission for a task that was sent.
 
     Raises:
         InvalidArgumentError: The task is invalid or exceeds a limit; names the path.
     """
-    _check_counts(ask.data)
-    task = Task.from_dict(ask.data)
-    submission = Submission.of(task, request_id=_request_id(ask))
+    _check_counts(call.data)
+    task = Task.from_dict(call.data)
+    submission = Submission.of(task, request_id=_request_id(call))
     check_ids(task.messages, "messages")
     check_ids(task.artifacts, "artifacts")
     check_id(task.id, "id")
     check_id(submission.session_id, "metadata.session_id")
     if submission.context is not None:
         check_id(submission.context.run_id, "metadata.run_context.run_id")
-    submission.scopes = ask.principal.scopes
+    submission.scopes = call.principal.scopes
     return submission
 
 
 def without_receiver(context: RunContext, agent_name: str) -> RunContext:
-    """The context of delegated work, whose agent chain contains only agents that have handled the work.
+    """Return the context of delegated work with an agent chain of only those agents that have handled the work.
 
     ProtoLink's agents append the receiver to the chain before they send. In this package the receiver adds itself, and an agent
     in the chain has handled the work.
@@ -260,26 +260,26 @@ def _check_counts(data: Any) -> None:
         check_counts(len(items), [len(each) if isinstance(each, list) else 0 for each in parts], most, name, name)
 
 
-def _request_id(ask: Ask) -> str:
-    """The id by which a repetition of this request is recognized.
+def _request_id(call: VerbCall) -> str:
+    """Return the request id, which is the same for a retry of this request.
 
     ProtoLink's clients use the task's id as the key of all its turns. The request id therefore also depends on the content of the
     task, so that a turn with new content is a new request.
     """
-    if not ask.key:
+    if not call.key:
         return ""
-    held = [[_identity(each) for each in ask.data.get(name) or ()] for name in ("messages", "artifacts")]
-    digest = blake2b(repr((ask.key, ask.data.get("id"), held)).encode("utf-8", "replace"), digest_size=16)
+    held = [[_identity(each) for each in call.data.get(name) or ()] for name in ("messages", "artifacts")]
+    digest = blake2b(repr((call.key, call.data.get("id"), held)).encode("utf-8", "replace"), digest_size=16)
     return f"key-{digest.hexdigest()}"
 
 
 def _identity(item: Fields) -> Any:
-    """The identity of a message or artifact in a log: its id, or its whole content."""
+    """Return the identity of a message or artifact in a log: its id, or its whole content."""
     return item.get("id") or sorted(item.items())
 
 
 def _object(data: Any) -> Any:
-    """The object of the body; empty if the request has no body."""
+    """Return the object of the body; empty if the request has no body."""
     return {} if data is None else data
 
 

@@ -25,7 +25,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.compat.protolink.edge.events import is_last
 from protolink_grpc.compat.protolink.edge.shapes import Fields, error_json
-from protolink_grpc.compat.protolink.edge.verbs import Ask, Stream, Verb
+from protolink_grpc.compat.protolink.edge.verbs import Stream, Verb, VerbCall
 from protolink_grpc.edges.http.bounded_wait import BoundedWait
 from protolink_grpc.edges.http.connections import TEXTS
 from protolink_grpc.edges.http.json_body import JSON, is_complex, read_json, write_json
@@ -45,7 +45,7 @@ Table = Mapping[tuple[str, str], Verb]
 TOO_BIG, GOING_AWAY = 1009, 1001
 """Close codes. Source: RFC 6455 section 7.4.1."""
 
-LAST_WORDS_S = 15.0
+CONTROL_GRACE_S = 15.0
 """How long control requests may continue after their sender has disconnected, in seconds. A cancel waits 10 s for its run."""
 
 
@@ -73,8 +73,8 @@ class SocketLimits:
     path: str = "/"
 
 
-def behind_guard(options: HttpOptions) -> SocketLimits:
-    """The limits on an HTTP port, which accepts the origins of its options, its own, and that of its public URL."""
+def limits_of_port(options: HttpOptions) -> SocketLimits:
+    """Return the limits on an HTTP port. All origins are allowed here, because the port's middleware checks them."""
     return SocketLimits(write_timeout_s=options.write_timeout_s, allowed_origins=frozenset({"*"}))
 
 
@@ -125,21 +125,21 @@ class _Connection:
         self._max_bytes = guard.bounds.max_body_bytes
         self._writes_batches = TEXTS in websocket.scope.get("extensions", {})
         self._writing = asyncio.Lock()
-        self._given_up = asyncio.Event()
+        self._closed = asyncio.Event()
         self._work: set[asyncio.Task[None]] = set()
         self._steering: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
         """Answer frames until the connection ends."""
         loop = asyncio.get_running_loop()
-        reading, given_up = loop.create_task(self._read()), loop.create_task(self._given_up.wait())
+        reading, closed = loop.create_task(self._read()), loop.create_task(self._closed.wait())
         try:
-            await asyncio.wait({reading, given_up}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({reading, closed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _end([reading, given_up, *self._work])
+            await _cancel_all([reading, closed, *self._work])
             if self._steering:
-                await asyncio.wait(self._steering, timeout=LAST_WORDS_S)
-                await _end(list(self._steering))
+                await asyncio.wait(self._steering, timeout=CONTROL_GRACE_S)
+                await _cancel_all(list(self._steering))
         if not reading.cancelled():
             reading.result()
 
@@ -187,7 +187,9 @@ class _Connection:
             (self._work, self._limits.max_work) if verb.is_work else (self._steering, self._limits.max_steering)
         )
         if len(tasks) >= most:
-            error = ResourceExhaustedError(f"{most} requests on this connection wait already", max_requests=str(most))
+            error = ResourceExhaustedError(
+                f"{most} requests wait on this connection; that is the limit", max_requests=str(most)
+            )
             await self._send(_error(request_id, verb, error))
             return
         task = asyncio.get_running_loop().create_task(self._answer(request_id, verb, frame, many))
@@ -197,14 +199,14 @@ class _Connection:
     async def _answer(self, request_id: Any, verb: Verb, frame: Fields, many: bool) -> None:
         try:
             try:
-                ask = await self._ask(verb, frame, many)
+                call = await self._read_call(verb, frame, many)
                 if verb.stream is not None:
-                    await self._stream(request_id, verb.stream, ask)
+                    await self._stream(request_id, verb.stream, call)
                 elif verb.answer is not None:
                     bound = self._guard.bounds.max_wait_s if verb.is_work else None
                     # A disconnect is noticed by the reader of frames.
                     with BoundedWait(None, self._websocket.receive, bound):
-                        result = await verb.answer(ask)
+                        result = await verb.answer(call)
                     await self._send({"id": request_id, "ok": True, "result": result})
             except (WebSocketDisconnect, asyncio.CancelledError):
                 raise
@@ -213,9 +215,9 @@ class _Connection:
         except WebSocketDisconnect:
             return
 
-    async def _ask(self, verb: Verb, frame: Fields, many: bool) -> Ask:
+    async def _read_call(self, verb: Verb, frame: Fields, many: bool) -> VerbCall:
         principal = ANONYMOUS_PRINCIPAL if verb.is_open else await self._guard.principal(self._websocket, verb.rpc)
-        return Ask(
+        return VerbCall(
             principal,
             frame.get("data"),
             reader.mapping(frame, "params"),
@@ -224,14 +226,14 @@ class _Connection:
             is_complex=many,
         )
 
-    async def _stream(self, request_id: Any, stream: Stream, ask: Ask) -> None:
-        slot = self._guard.stream_quota.take(ask.principal)
+    async def _stream(self, request_id: Any, stream: Stream, call: VerbCall) -> None:
+        slot = self._guard.stream_quota.take(call.principal)
         try:
-            async with aclosing(stream(ask)) as batches:
-                async for told in batches:
+            async with aclosing(stream(call)) as batches:
+                async for events in batches:
                     frames = [
                         {"id": request_id, "ok": True, "result": each, "final": is_last(each), "stream": True}
-                        for each in told
+                        for each in events
                     ]
                     await self._send(*frames)
         finally:
@@ -254,7 +256,7 @@ class _Connection:
         """
         texts = [write_json(each) for each in envelopes]
         async with self._writing:
-            if self._given_up.is_set():
+            if self._closed.is_set():
                 raise WebSocketDisconnect(GOING_AWAY)
             try:
                 async with asyncio.timeout(self._limits.write_timeout_s):
@@ -264,15 +266,15 @@ class _Connection:
                         for text in texts:
                             await self._websocket.send_text(text.decode())
             except (TimeoutError, RuntimeError):  # as in `_read`
-                self._given_up.set()
+                self._closed.set()
                 raise WebSocketDisconnect(GOING_AWAY) from None
             except WebSocketDisconnect:
-                self._given_up.set()
+                self._closed.set()
                 raise
 
 
 def _is_id(value: object) -> bool:
-    """Whether a value is an id: a short non-empty string or a number other than zero."""
+    """Return whether a value is an id: a short non-empty string or a number other than zero."""
     return isinstance(value, str | int) and not isinstance(value, bool) and 0 < len(str(value or "")) <= MAX_ID
 
 
@@ -281,11 +283,11 @@ def _error(request_id: Any, verb: Verb, error: ProtolinkError) -> Fields:
     return envelope | {"final": True} if verb.stream is not None else envelope
 
 
-async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+async def _cancel_all(tasks: Sequence[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # retrieve the exception: it has been answered, or the peer has disconnected
+            task.exception()  # retrieved so that it is not logged: it was sent as a response, or the peer has disconnected
