@@ -10,8 +10,8 @@ from typing import Any, cast
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import event_line, task_blocks, task_fields
-from protolink_grpc.cli.failure import usage
-from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on, show_question
+from protolink_grpc.cli.failure import usage_error
+from protolink_grpc.cli.questions import note_task_continues, show_approvals, show_question
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError
@@ -84,7 +84,7 @@ class Sending:
 def send(settings: Settings, agent: str, sending: Sending) -> None:
     """Send a message and print the task when it ends or waits, or its events as they happen."""
     if sending.stream and not sending.wait:
-        raise usage("--stream and --async exclude each other", "plgrpc task subscribe follows a task later")
+        raise usage_error("--stream and --async exclude each other", "plgrpc task subscribe follows a task later")
     task = Task.create(_message(sending), session_id=sending.session or None)
     settled = run(_send(settings, agent, sending, task), agent)
     if not settings.json:
@@ -105,25 +105,25 @@ async def _send(settings: Settings, agent: str, sending: Sending, task: Task) ->
     try:
         if sending.stream:
             printer = EventPrinter(settings, sending.deltas, agent=agent)
-            return await _streamed(settings, client, url, task, request_id, printer)
-        async with approvals_shown(settings, agent, client, url, task.id):
+            return await _stream(settings, client, url, task, request_id, printer)
+        async with show_approvals(settings, agent, client, url, task.id):
             return await client.send_task(url, task, request_id=request_id)
     except asyncio.CancelledError:
-        say_that_it_goes_on(settings, agent, task.id)
+        note_task_continues(settings, agent, task.id)
         raise
 
 
 async def _continue(client: AgentClient, url: str, sending: Sending, task: Task) -> None:
     """Make `task` the next turn of the named task. An unknown id is an error and never starts a new task."""
-    known = await client.get_task(sending.task_id, agent_url=url)
-    if sending.session and sending.session != known.session_id:
-        raise usage(
-            f"task {known.id} is not of session {sending.session}", "leave --session out: the task knows its own"
+    existing = await client.get_task(sending.task_id, agent_url=url)
+    if sending.session and sending.session != existing.session_id:
+        raise usage_error(
+            f"task {existing.id} is not in session {sending.session}", "leave out --session: the task has a session"
         )
-    task.id = known.id
+    task.id = existing.id
 
 
-async def _streamed(  # noqa: PLR0917 -- what a stream is made of
+async def _stream(  # noqa: PLR0917 -- the parts of one stream
     settings: Settings, client: AgentClient, url: str, task: Task, request_id: str | None, printer: "EventPrinter"
 ) -> Task:
     # A stream retries during an outage, so check first that the agent is reachable at all.
@@ -185,7 +185,7 @@ def _message(sending: Sending) -> Message:
         parts.append(Part.text(text))
     parts += [Part.json(_json(text)) for text in sending.data]
     if not parts:
-        raise usage("there is nothing to send", "give a text, - for standard input, or --data JSON")
+        raise usage_error("the message is empty", "pass a text, - for standard input, or --data JSON")
     return Message(role="user", parts=parts)
 
 
@@ -193,7 +193,7 @@ def _json(text: str) -> Any:
     try:
         return from_json(text)
     except InvalidArgumentError as error:
-        raise usage(f"--data {error.detail}", """quote it for the shell: --data '{"nights": 5}'""") from None
+        raise usage_error(f"--data {error.detail}", """quote it for the shell: --data '{"nights": 5}'""") from None
 
 
 def show_task(task: Task) -> None:
@@ -205,12 +205,12 @@ def show_task(task: Task) -> None:
 
 
 def advise(settings: Settings, agent: str, task: Task) -> None:
-    """Print to standard error what a task waits for, or that it was not successful."""
+    """Print the next step for a task that waits or works, and a warning for one that was not successful, to standard error."""
     if task.state in INTERRUPTED:
-        wants = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
-        output.note("warning", f"the task waits for {wants}")
+        missing = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
+        output.note("warning", f"the task waits for {missing}")
         answer = settings.command("send", agent, "--task", task.id, "your answer")
-        output.note("hint", f"go on with: {answer}")
+        output.note("hint", f"continue it with: {answer}")
     elif task.state in TERMINAL and task.state is not TaskState.COMPLETED:
         reason = task.reason
         output.note("warning", f"the task was not successful: {task.state}" + (f", {reason}" if reason else ""))

@@ -16,7 +16,7 @@ import typer
 from protolink_grpc.cli import output
 from protolink_grpc.cli.approvals_app import approvals_app
 from protolink_grpc.cli.conformance_app import conformance_app
-from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, explained, usage
+from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, command_error, usage_error
 from protolink_grpc.cli.gen_app import gen
 from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.settings import (
@@ -423,7 +423,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 def _run(given: list[str], debug: bool) -> int:
-    as_json = _wants_json(given)
+    as_json = _is_json_requested(given)
     try:
         code = app(given, prog_name="plgrpc", standalone_mode=False)
         return code if isinstance(code, int) else ExitCode.OK
@@ -432,34 +432,34 @@ def _run(given: list[str], debug: bool) -> int:
     except ReaderGoneError:
         raise
     except _UsageError as error:
-        failed = _as_usage(error)
+        failed = _usage_error(error)
     except CommandError as error:
         failed = error
         if debug:
             traceback.print_exc()
     except ProtolinkError as error:
-        failed = explained(error)
+        failed = command_error(error)
     except Exception as error:
         if debug:
             traceback.print_exc()
-        said = f"{type(error).__name__}: {error}"
-        failed = CommandError(said, hint="this should not happen; --debug shows more", code="INTERNAL")
+        text = f"{type(error).__name__}: {error}"
+        failed = CommandError(text, hint="this is a bug; --debug shows the traceback", code="INTERNAL")
     output.failure(failed, as_json=as_json)
     return failed.exit_code
 
 
-def _as_usage(error: Exception) -> CommandError:
+def _usage_error(error: Exception) -> CommandError:
     context = getattr(error, "ctx", None)
     message = getattr(error, "format_message", error.__str__)()
     path = context.command_path if context is not None else "plgrpc"
     hint = f"{path} --help shows the commands and options"
     if context is not None and context.parent is None and hasattr(error, "option_name"):
         hint += "; options of a command follow its name"
-    return usage(message.strip().rstrip("."), hint)
+    return usage_error(message.strip().rstrip("."), hint)
 
 
-def _wants_json(given: Sequence[str]) -> bool:
-    """Whether `-o json` is in the arguments in any form, also if they cannot be parsed otherwise."""
+def _is_json_requested(given: Sequence[str]) -> bool:
+    """Return whether `-o json` is in the arguments in any form, even if the arguments are invalid."""
     for index, each in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ""
         if each in ("-ojson", "-o=json", "--output=json", "--json") or (

@@ -7,7 +7,7 @@ from typing import Any
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
 from protolink_grpc.cli.describe import part_text
-from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList
@@ -35,12 +35,12 @@ def list_approvals(  # noqa: PLR0917 -- one per option
         found = [approval.to_dict() for approval in page.approvals]
         output.document({"approvals": found, "next_page_token": page.next_page_token})
         return
-    heads = ("APPROVAL", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON")
+    heads = ("APPROVAL", "STATE", "ACTION", "TASK", "REQUESTED", "EXPIRES", "REASON")
     output.columns(heads, [_row(approval) for approval in page.approvals])
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
     elif any(each.state is ApprovalState.PENDING for each in page.approvals):
-        output.note("hint", f"look at one with: {settings.command('approvals show', agent, 'APPROVAL')}")
+        output.note("hint", f"show one with: {settings.command('approvals show', agent, 'APPROVAL')}")
 
 
 def _row(approval: Approval) -> tuple[str, ...]:
@@ -56,9 +56,9 @@ def _row(approval: Approval) -> tuple[str, ...]:
     )
 
 
-async def _found(client: AgentClient, url: str, approval_id: str) -> Approval:
+async def _fetch(client: AgentClient, url: str, approval_id: str) -> Approval:
     """Fetch the approval with that id. Raises ApprovalNotFoundError."""
-    # Search the pending ones first: there are few of them, and it is usually one of these.
+    # Pending ones first: there are few of them, and most lookups are for one of these.
     for states in ([ApprovalState.PENDING], [each for each in ApprovalState if each is not ApprovalState.PENDING]):
         token = ""
         while True:
@@ -76,7 +76,7 @@ def show(settings: Settings, agent: str, approval_id: str) -> None:
     """Print one approval: its fields, the arguments of the action, and the preview."""
 
     async def work() -> Approval:
-        return await _found(agent_client(settings, QUICK_S), await url_of(settings, agent), approval_id)
+        return await _fetch(agent_client(settings, QUICK_S), await url_of(settings, agent), approval_id)
 
     approval = run(work(), agent)
     if settings.json:
@@ -84,9 +84,9 @@ def show(settings: Settings, agent: str, approval_id: str) -> None:
         return
     show_approval(approval)
     if approval.state is ApprovalState.PENDING:
-        seen = ("--etag", approval.etag)
+        etag = ("--etag", approval.etag)
         for verb in ("approve", "deny"):
-            output.note("hint", f"{verb} it with: {settings.command(f'approvals {verb}', agent, approval_id, *seen)}")
+            output.note("hint", f"{verb} it with: {settings.command(f'approvals {verb}', agent, approval_id, *etag)}")
 
 
 def show_approval(approval: Approval) -> None:
@@ -104,9 +104,9 @@ def show_approval(approval: Approval) -> None:
         ("Note", str(request.metadata.get("reason", ""))),
         ("Task", request.task_id),
         ("Run", request.run_id or ""),
-        ("Asked", f"{request.created_at} ({_when(request.created_at)})"),
+        ("Requested", f"{request.created_at} ({_when(request.created_at)})"),
         ("Expires", f"{request.expires_at} ({_expiry(approval)})" if request.expires_at else ""),
-        ("Editable", "yes, --edit takes all the arguments to run with" if request.editable else ""),
+        ("Editable", "yes, with --edit and all arguments" if request.editable else ""),
         ("Etag", approval.etag),
     ]
     if decision is not None:
@@ -141,17 +141,17 @@ def respond(
         etag: Etag of the approval that was reviewed; empty approves its current version.
 
     Raises:
-        CommandError: It had been answered differently before.
+        CommandError: The approval already has another answer.
     """
     edited = None if edit is None else _arguments(edit)
 
     async def work() -> ApprovalAnswer:
         client, url = agent_client(settings, QUICK_S), await url_of(settings, agent)
-        seen = etag
-        if approved and not seen:
-            seen = (await _found(client, url, approval_id)).etag
+        reviewed = etag
+        if approved and not reviewed:
+            reviewed = (await _fetch(client, url, approval_id)).etag
         return await client.respond_approval(
-            url, approval_id, approved, reason=reason, edited_arguments=edited, etag=seen
+            url, approval_id, approved, reason=reason, edited_arguments=edited, etag=reviewed
         )
 
     answer = run(work(), agent)
@@ -164,11 +164,11 @@ def respond(
         return
     if approval.state is not (ApprovalState.APPROVED if approved else ApprovalState.DENIED):
         raise CommandError(
-            f"approval {approval_id} was {approval.state} before; your answer changes nothing",
+            f"approval {approval_id} is already {approval.state}; the answer has no effect",
             code="ALREADY_DECIDED",
             metadata={"approval_id": approval_id, "state": str(approval.state)},
         )
-    output.note("note", f"it was {approval.state} before; your answer changes nothing")
+    output.note("note", f"the approval was already {approval.state}; the answer has no effect")
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -176,9 +176,9 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         value = from_json(text)
     except InvalidArgumentError as error:
-        raise usage(f"--edit {error.detail}", hint) from None
+        raise usage_error(f"--edit {error.detail}", hint) from None
     if not isinstance(value, dict):
-        raise usage("--edit must be a JSON object", hint)
+        raise usage_error("--edit must be a JSON object", hint)
     return value
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import WAIT_S, agent_client, nearest, run, url_of
-from protolink_grpc.cli.failure import CommandError, explained, usage
-from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on
+from protolink_grpc.cli.failure import CommandError, command_error, usage_error
+from protolink_grpc.cli.questions import note_task_continues, show_approvals
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ToolRejectedError
 from protolink_grpc.models.card import AgentSkill
@@ -24,34 +24,34 @@ def call(
     """Call the tool and print its result.
 
     Raises:
-        CommandError: The tool does not exist, refuses the arguments, or failed.
+        CommandError: The tool does not exist, rejects the arguments, or failed.
     """
-    given, listing = parse_arguments(arguments), settings.command("task list", agent)
+    parsed, listing = parse_arguments(arguments), settings.command("task list", agent)
 
     async def work() -> Any:
         url = await url_of(settings, agent)
         client = agent_client(settings, WAIT_S)
         skill = find_skill((await client.get_agent_card(url)).skills, tool, agent)
-        coerced = {name: value if raw else coerce(value, name, skill.input_schema) for name, raw, value in given}
+        coerced = {name: value if raw else coerce(value, name, skill.input_schema) for name, raw, value in parsed}
         task_id = new_task_id()
         try:
-            async with approvals_shown(settings, agent, client, url, task_id):
+            async with show_approvals(settings, agent, client, url, task_id):
                 return await client.call_tool(
                     url, tool, coerced, task_id=task_id, session_id=session or None, request_id=request_id or None
                 )
         except asyncio.CancelledError:
-            if request_id:  # a repeated request returns the task of the first one, whose id is not known here
-                output.note("hint", f"the call may go on there; look for its task with: {listing}")
+            if request_id:  # a repeated request returns the task of the first one, whose id is unknown here
+                output.note("hint", f"the call may continue there; find its task with: {listing}")
             else:
-                say_that_it_goes_on(settings, agent, task_id)
+                note_task_continues(settings, agent, task_id)
             raise
         except ToolRejectedError as error:
-            raise _rejected(error) from error
+            raise _rejection_error(error) from error
         except DeadlineExceededError as error:
-            late = explained(error, agent)
+            timeout = command_error(error, agent)
             follow = listing if request_id else settings.command("task subscribe", agent, task_id)
-            late.hint = f"it goes on there, perhaps waiting for an approval: {follow}"
-            raise late from error
+            timeout.hint = f"the call continues there and may wait for an approval: {follow}"
+            raise timeout from error
 
     result = run(work(), agent)
     if settings.json:
@@ -73,13 +73,13 @@ def parse_arguments(texts: Sequence[str]) -> list[tuple[str, bool, Any]]:
         raw = key.endswith(":")
         key = key.removesuffix(":") if raw else key
         if not separator or not key:
-            raise usage(f"{text!r} is not an argument", "write key=value, or key:=JSON")
+            raise usage_error(f"{text!r} is not an argument", "write key=value, or key:=JSON")
         if key in found:
-            raise usage(f"the argument {key} was given twice", "give a list as JSON: key:='[1, 2]'")
+            raise usage_error(f"the argument {key} is repeated", "pass a list as JSON: key:='[1, 2]'")
         try:
             found[key] = (key, raw, from_json(value) if raw else value)
         except InvalidArgumentError as error:
-            raise usage(f"{key}:= {error.detail}", f"text needs no colon: {key}={value}") from None
+            raise usage_error(f"{key}:= {error.detail}", f"text needs no colon: {key}={value}") from None
     return list(found.values())
 
 
@@ -87,14 +87,14 @@ def find_skill(skills: Sequence[AgentSkill], tool: str, agent: str) -> AgentSkil
     """Find the skill with that name.
 
     Raises:
-        CommandError: There is none. The hint contains the most similar name.
+        CommandError: The agent has no such tool. The hint contains the most similar name.
     """
     names = [skill.id for skill in skills]
     for skill in skills:
         if skill.id == tool:
             return skill
     near = nearest(tool, names)
-    offer = f"it has: {', '.join(names)}" if names else "its card names no tools"
+    offer = f"it has: {', '.join(names)}" if names else "its card lists no tools"
     raise CommandError(
         f"{agent} has no tool {tool!r}",
         hint=f"did you mean {near!r}?" if near else offer,
@@ -137,13 +137,13 @@ def _kinds(wanted: Any, schema: dict[str, Any], depth: int) -> Iterator[str]:
         yield from ("string" if isinstance(value, str) else "json" for value in values)
     reference = wanted.get("$ref")
     if isinstance(reference, str):
-        yield from _kinds(_resolved(reference, schema), schema, depth + 1)
+        yield from _kinds(_resolve(reference, schema), schema, depth + 1)
     for word in ("anyOf", "oneOf", "allOf"):
         for each in wanted.get(word, ()):
             yield from _kinds(each, schema, depth + 1)
 
 
-def _resolved(reference: str, schema: dict[str, Any]) -> Any:
+def _resolve(reference: str, schema: dict[str, Any]) -> Any:
     """Resolve a reference within the schema (`#/$defs/Name`). Returns None for any other reference."""
     here: Any = schema
     for step in reference.removeprefix("#/").split("/") if reference.startswith("#/") else [reference]:
@@ -151,13 +151,13 @@ def _resolved(reference: str, schema: dict[str, Any]) -> Any:
     return here
 
 
-def _rejected(error: ToolRejectedError) -> CommandError:
+def _rejection_error(error: ToolRejectedError) -> CommandError:
     """Build the error for a rejected call, with the paths of the invalid arguments."""
     problems = error.details.get("errors", [])
     paths = (
         [str(each.get("path", "")) for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
     )
-    refused = explained(error)
+    rejection = command_error(error)
     if paths:
-        refused.metadata = {**refused.metadata, "paths": ", ".join(paths)}
-    return refused
+        rejection.metadata = {**rejection.metadata, "paths": ", ".join(paths)}
+    return rejection

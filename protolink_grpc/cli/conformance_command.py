@@ -12,15 +12,15 @@ from pathlib import Path
 
 from protolink_grpc.agent.lifetime import stop_on_signal
 from protolink_grpc.cli import output
-from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.net.event_loops import run
 from protolink_grpc.testing import judge, open_stage
 
 
 def serve(vectors: str | None, http: str) -> None:
     """Run the scripted agents until a signal or the end of standard input."""
-    vectors = _folder(vectors)
-    _quiet()
+    vectors = _absolute_folder(vectors)
+    _log_errors_only()
     run(_serve(vectors, http))
 
 
@@ -31,30 +31,30 @@ def run_program(command: Sequence[str], vectors: str | None, timeout_s: float) -
         CommandError: The program does not exist or cannot be run, or an option is invalid.
     """
     if shutil.which(command[0]) is None:
-        there = bool(os.path.dirname(command[0])) and Path(command[0]).exists()
-        said = f"{command[0]!r} is not an executable file" if there else f"there is no program {command[0]!r}"
-        raise usage(said, "plgrpc conformance run -- ./my-program its-arguments")
+        exists = bool(os.path.dirname(command[0])) and Path(command[0]).exists()
+        problem = f"{command[0]!r} is not an executable file" if exists else f"program {command[0]!r} not found"
+        raise usage_error(problem, "plgrpc conformance run -- ./my-program its-arguments")
     if not timeout_s > 0:
-        raise usage("--timeout must be above 0", "it is in seconds")
-    vectors = _folder(vectors)
-    _quiet()
+        raise usage_error("--timeout must be greater than 0", "it is in seconds")
+    vectors = _absolute_folder(vectors)
+    _log_errors_only()
     verdict = run(judge.run_program(command, vectors=vectors, timeout_s=timeout_s, show=output.line))
     for complaint in verdict.complaints:
         output.note("conformance", complaint)
     return verdict.passed
 
 
-def _folder(vectors: str | None) -> str | None:
-    """The absolute path of a folder."""
+def _absolute_folder(vectors: str | None) -> str | None:
+    """Return the absolute path of a folder. Raises CommandError if it does not exist."""
     if vectors is None:
         return None
     if not Path(vectors).is_dir():
-        raise usage(f"there is no folder {vectors!r}", "--vectors takes tests/vectors of a checkout")
+        raise usage_error(f"folder {vectors!r} not found", "--vectors takes tests/vectors of a checkout")
     return str(Path(vectors).absolute())
 
 
-def _quiet() -> None:
-    # Refused and canceled calls are part of the cases, so they are not logged.
+def _log_errors_only() -> None:
+    # Rejected and canceled calls are part of the cases, so they are not logged.
     logging.basicConfig(level=logging.ERROR)
 
 

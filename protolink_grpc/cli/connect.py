@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from protolink_grpc.cli.failure import explained, usage
+from protolink_grpc.cli.failure import command_error, usage_error
 from protolink_grpc.cli.settings import REGISTRY_VARIABLE, Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.channel import close_channels
@@ -35,12 +35,12 @@ HOST_AND_PORT = re.compile(r"[^\s:/]+:\d+|\[[0-9A-Fa-f:.]+\]:\d+")
 def run(work: Coroutine[Any, Any, T], target: str = "") -> T:
     """Run a command to its end and close its connections. Errors of the library are converted to those of the command line."""
     try:
-        return run_loop(_closed_after(work))
+        return run_loop(_run_and_close(work))
     except ProtolinkError as error:
-        raise explained(error, target) from error
+        raise command_error(error, target) from error
 
 
-async def _closed_after(work: Coroutine[Any, Any, T]) -> T:
+async def _run_and_close(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await work
     finally:
@@ -50,11 +50,11 @@ async def _closed_after(work: Coroutine[Any, Any, T]) -> T:
 
 
 def tls_of(settings: Settings) -> TLSConfig | None:
-    """The certificates from the settings, or None for those of the system."""
+    """Return the certificates from the settings, or None for those of the system."""
     if not (settings.ca_file or settings.cert_file or settings.key_file):
         return None
     if bool(settings.cert_file) != bool(settings.key_file):
-        raise usage("--tls-cert and --tls-key belong together", "name both files")
+        raise usage_error("--tls-cert and --tls-key must be used together", "pass both files")
     return TLSConfig(settings.cert_file or None, settings.key_file or None, settings.ca_file or None)
 
 
@@ -72,10 +72,10 @@ def registry_client(settings: Settings) -> RegistryClient:
     """Create a client for the registry in the settings.
 
     Raises:
-        CommandError: There is none, or it is not a URL.
+        CommandError: No registry is set, or the setting is not a URL.
     """
     if not settings.registry:
-        raise usage("no registry is set", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
+        raise usage_error("no registry is set", f"use --registry grpc://HOST:PORT, or set {REGISTRY_VARIABLE}")
     parse_address(settings.registry)
     return RegistryClient(
         settings.registry,
@@ -94,24 +94,26 @@ def parse_address(url: str) -> Address:
     """
     scheme = url.partition("://")[0] if "://" in url else ""
     if scheme == "runtime":
-        raise usage(f"{url} exists inside one process only", "plgrpc serve module:agent gives an agent a gRPC URL")
+        raise usage_error(
+            f"{url} exists only within one process", "plgrpc serve module:agent serves an agent at a gRPC URL"
+        )
     if scheme in ("http", "https"):
         hint = f"the card shows the gRPC address: curl {url.rstrip('/')}/.well-known/agent-card.json"
-        raise usage(f"{url} is an HTTP address, and plgrpc speaks gRPC", hint)
+        raise usage_error(f"{url} is an HTTP address, and plgrpc uses gRPC", hint)
     try:
         return Address.parse(url)
     except InvalidArgumentError as error:
         hint = "the URL of an agent looks like grpc://127.0.0.1:50051, or grpcs:// for TLS"
-        raise usage(error.detail, hint) from None
+        raise usage_error(error.detail, hint) from None
 
 
 def is_address(target: str) -> bool:
-    """Whether a target is a URL or a host and a port, rather than a name."""
+    """Return whether a target is a URL or a host and a port, rather than a name."""
     return "://" in target or HOST_AND_PORT.fullmatch(target) is not None
 
 
 async def url_of(settings: Settings, target: str) -> str:
-    """The URL of an agent that is given by URL or by its name in the registry.
+    """Return the URL of an agent, from its URL or its name in the registry.
 
     Raises:
         CommandError: It is not a URL, and no registry is set.
@@ -121,12 +123,12 @@ async def url_of(settings: Settings, target: str) -> str:
         return parse_address(target).url
     if not settings.registry:
         hint = f"set the registry with --registry or {REGISTRY_VARIABLE}, or use grpc://HOST:PORT"
-        raise usage(f"{target!r} is not a URL, and no registry is set to look up the name", hint)
+        raise usage_error(f"{target!r} is not a URL, and no registry is set to look up the name", hint)
     try:
         return (await registry_client(settings).get(target)).card.url
     except ConnectionError as error:
         if isinstance(error, ProtolinkError):
-            raise explained(error, settings.registry) from error
+            raise command_error(error, settings.registry) from error
         raise
 
 
@@ -147,6 +149,6 @@ async def within(seconds: float | None, what: str, **metadata: str) -> AsyncIter
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """The most similar name, or empty if none is similar."""
+    """Return the most similar name, or empty if no name is similar."""
     found = difflib.get_close_matches(name, list(names), n=1)
     return found[0] if found else ""

@@ -34,11 +34,11 @@ def _clock(timestamp: str) -> str:
 def _detail(event: RunEvent) -> str:  # one case per kind
     match event.payload:
         case events.TaskSubmitted(task=task):
-            return _said(task.messages[0]) if task.messages else ""
+            return _message_text(task.messages[0]) if task.messages else ""
         case events.TaskStatusChanged(previous_state=previous, new_state=new, reason=reason):
             return f"{previous} -> {new} {reason}"
         case events.TaskMessagesAdded(messages=messages):
-            return "; ".join(f"{message.role}: {_said(message)}" for message in messages)
+            return "; ".join(f"{message.role}: {_message_text(message)}" for message in messages)
         case events.TaskArtifactUpdated(artifact=artifact):
             return f"{artifact.name or artifact.kind} {_short(artifact.parts)}"
         case events.TaskPatched(metadata=metadata, flow_state=flow_state):
@@ -74,7 +74,7 @@ def _value(value: Any) -> str:
     return one_line(value.description if isinstance(value, Payload) else to_json(value), SHORT_CHARS)
 
 
-def _said(message: Message) -> str:
+def _message_text(message: Message) -> str:
     return _short(message.parts)
 
 
@@ -138,8 +138,8 @@ def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
 
 def _without_repetition(parts: list[Part]) -> list[Part]:
     """The parts without those texts that repeat the message of an error part."""
-    told = {part.content.get("message") for part in parts if part.type == "error" and isinstance(part.content, dict)}
-    return [part for part in parts if part.type != "text" or part.content not in told]
+    errors = {part.content.get("message") for part in parts if part.type == "error" and isinstance(part.content, dict)}
+    return [part for part in parts if part.type != "text" or part.content not in errors]
 
 
 def _title(artifact: Artifact) -> str:

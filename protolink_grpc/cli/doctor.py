@@ -22,7 +22,7 @@ from protolink_grpc.cli.connect import (
     url_of,
 )
 from protolink_grpc.cli.failure import CommandError, ExitCode
-from protolink_grpc.cli.probe import Handshake, Speech
+from protolink_grpc.cli.probe import Handshake, WireProtocol
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.channel import ChannelOptions, channel_to, typed_errors
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnauthenticatedError, UnimplementedError
@@ -106,7 +106,7 @@ class Examination:
             self._problem(name, str(error), error.hint)
             return None
         except ProtolinkError as error:
-            self._problem(name, str(error), "plgrpc agents list shows who is registered")
+            self._problem(name, str(error), "plgrpc agents list shows the registered agents")
             return None
         try:
             check_headers(self._settings.headers, address.url, insecure_ok=False)
@@ -121,7 +121,7 @@ class Examination:
         try:
             found = await asyncio.to_thread(probe.addresses_of, address.host, address.port)
         except OSError as error:
-            hint = "check the spelling of the host; is it known to this machine's DNS?"
+            hint = "check the spelling of the host and the DNS of this machine"
             return self._problem("dns", f"{address.host} has no address: {error.strerror or error}", hint)
         self._ok("dns", ", ".join(found))
         try:
@@ -137,42 +137,43 @@ class Examination:
     async def _speech(self, address: Address) -> bool:
         if address.secure:
             return await self._secure(address)
-        speech = await asyncio.to_thread(probe.in_the_clear, address)
-        if speech is Speech.HTTP2:
-            return self._ok("transport", "HTTP/2 in the clear")
-        if speech is Speech.TLS:
+        protocol = await asyncio.to_thread(probe.detect_without_tls, address)
+        if protocol is WireProtocol.HTTP2:
+            return self._ok("transport", "HTTP/2 without TLS")
+        if protocol is WireProtocol.TLS:
             secure = Address(address.host, address.port, secure=True).url
-            return self._problem("transport", "the server speaks TLS, the URL says it does not", f"use {secure}")
-        return self._problem("transport", *_no_grpc(speech))
+            return self._problem("transport", "the server uses TLS, but the URL does not", f"use {secure}")
+        return self._problem("transport", *_no_grpc(protocol))
 
     async def _secure(self, address: Address) -> bool:
         try:
-            shaken = await asyncio.to_thread(probe.over_tls, address, tls_of(self._settings))
+            handshake = await asyncio.to_thread(probe.detect_over_tls, address, tls_of(self._settings))
         except (OSError, ValueError) as error:
             return self._problem(
                 "tls", f"the certificates cannot be used: {error}", "check --tls-ca, --tls-cert, --tls-key"
             )
-        if not shaken.problem:
+        if not handshake.problem:
             self._ok("tls", "certificate accepted")
-            if shaken.speech is Speech.HTTP2:
+            if handshake.protocol is WireProtocol.HTTP2:
                 return self._ok("transport", "HTTP/2 over TLS")
-            return self._problem("transport", *_no_grpc(shaken.speech))
-        return self._problem("tls", *await self._why_no_tls(address, shaken))
+            return self._problem("transport", *_no_grpc(handshake.protocol))
+        return self._problem("tls", *await self._why_no_tls(address, handshake))
 
-    async def _why_no_tls(self, address: Address, shaken: Handshake) -> tuple[str, str]:
-        if shaken.untrusted:
-            hint = "name the authority that signed it with --tls-ca; the URL's host must be in the certificate"
-            return f"the certificate is not trusted: {shaken.problem}", hint
-        if shaken.wants_client_cert:
+    async def _why_no_tls(self, address: Address, handshake: Handshake) -> tuple[str, str]:
+        if handshake.untrusted:
+            hint = "pass the certificate of its authority with --tls-ca; the certificate must contain the URL's host"
+            return f"the certificate is not trusted: {handshake.problem}", hint
+        if handshake.needs_client_cert:
             if self._settings.cert_file:
-                return "the server does not accept this client certificate", "is it signed by whom the server trusts?"
-            return "the server seems to want a client certificate (mTLS)", "pass --tls-cert and --tls-key"
-        if await asyncio.to_thread(probe.in_the_clear, address) is Speech.HTTP2:
-            clear = Address(address.host, address.port).url
-            return "the server speaks in the clear, the URL says TLS", f"use {clear}"
-        return f"the TLS handshake failed: {shaken.problem}", "does this port speak TLS at all?"
+                hint = "use a certificate of an authority that the server trusts"
+                return "the server does not accept this client certificate", hint
+            return "the server seems to require a client certificate (mTLS)", "pass --tls-cert and --tls-key"
+        if await asyncio.to_thread(probe.detect_without_tls, address) is WireProtocol.HTTP2:
+            plain = Address(address.host, address.port).url
+            return "the server does not use TLS, but the URL does", f"use {plain}"
+        return f"the TLS handshake failed: {handshake.problem}", "check that this port uses TLS"
 
-    # -- what serves there -----------------------------------------------------------------------------------------------
+    # -- the server ------------------------------------------------------------------------------------------------------
 
     @property
     def _timeout_s(self) -> float:
@@ -188,16 +189,16 @@ class Examination:
             async with typed_errors(address):
                 answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=self._timeout_s)
         except UnimplementedError:
-            hint = "balancers and orchestrators cannot see whether it is well; is this a plgrpc server?"
+            hint = "load balancers and orchestrators cannot check it; it may not be a server of this package"
             return self._problem("health", "the server has no health service", hint)
         except ProtolinkError as error:
             return self._problem(
-                "health", str(error), "does gRPC run behind this port, or a proxy that does not know it?"
+                "health", str(error), "check that a gRPC server uses this port, and no proxy without gRPC support"
             )
         status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
         if answer.status == health_pb2.HealthCheckResponse.SERVING:
             return self._ok("health", status)
-        return self._problem("health", status, "it is coming up or going down; look at its log")
+        return self._problem("health", status, "the server is starting or stopping; see its log")
 
     async def _services(self, address: Address) -> Sequence[str]:
         stub: Any = reflection_pb2_grpc.ServerReflectionStub(self._channel(address))
@@ -209,15 +210,15 @@ class Examination:
                     names = sorted(each.name for each in answer.list_services_response.service)
         except UnimplementedError:
             # Reflection is optional.
-            self._ok("services", "no reflection; taken for an agent")
+            self._ok("services", "no reflection; assumed to be an agent")
             return [AGENT_SERVICE]
         except ProtolinkError as error:
-            self._problem("services", str(error), "it answers no gRPC calls")
+            self._problem("services", str(error), "the server does not answer gRPC calls")
             return []
         if AGENT_SERVICE in names or REGISTRY_SERVICE in names:
             self._ok("services", ", ".join(names))
         else:
-            hint = f"it serves neither {AGENT_SERVICE} nor {REGISTRY_SERVICE}: another gRPC server has this port"
+            hint = f"it serves neither {AGENT_SERVICE} nor {REGISTRY_SERVICE}: another gRPC server uses this port"
             self._problem("services", ", ".join(names), hint)
         return names
 
@@ -228,7 +229,7 @@ class Examination:
             self._problem("card", str(error), "pass credentials with --header")
             return
         except (ProtolinkError, DecodeError) as error:
-            self._problem("card", str(error), "the agent gives no valid card; is it of another version?")
+            self._problem("card", str(error), "the agent returns no valid card; it may have another version")
             return
         self._ok("card", f"{card.name} {card.version}, {len(card.skills)} skill{'' if len(card.skills) == 1 else 's'}")
         self._card_url(card, address)
@@ -240,22 +241,22 @@ class Examination:
         try:
             own = Address.parse(card.url)
         except ProtolinkError as error:
-            return self._problem("card url", str(error), "peers that find it in a registry cannot call it")
+            return self._problem("card url", str(error), "peers that find the agent in a registry cannot call it")
         if _is_wildcard(own.host):
-            hint = "peers cannot connect to a wildcard address; give the agent a URL with its own name or address"
+            hint = "peers cannot connect to a wildcard address; use a URL with the agent's host name or address"
             return self._problem("card url", card.url, hint)
         if (own.port, own.secure) == (address.port, address.secure) and _same_host(own.host, address.host):
             return self._ok("card url", card.url)
-        hint = f"the card says {card.url}; peers that find it in a registry go there, not to {address.url}"
-        return self._problem("card url", f"{card.url} is not the address that was asked", hint)
+        hint = f"peers that find the agent in a registry call {card.url}, not {address.url}"
+        return self._problem("card url", f"{card.url} is not the address that was checked", hint)
 
     def _version(self, card: AgentCard) -> bool:
         theirs, ours = card.protocol_version, PROTOCOL_VERSION
         if theirs == ours:
             return self._ok("protocol version", ours)
         if theirs.partition(".")[0] == ours.partition(".")[0]:
-            return self._ok("protocol version", f"theirs is {theirs}, ours {ours}: they understand each other")
-        return self._problem("protocol version", f"theirs is {theirs}, ours {ours}", "upgrade the older side")
+            return self._ok("protocol version", f"{theirs}, compatible with {ours}")
+        return self._problem("protocol version", f"{theirs}, not compatible with {ours}", "upgrade the older side")
 
     async def _registration(self, card: AgentCard) -> bool:
         try:
@@ -268,11 +269,11 @@ class Examination:
         urls = [agent.card.url for agent in named]
         if card.url not in urls:
             found = f"is registered at {', '.join(urls)}, not here" if urls else "is not registered"
-            hint = "start it with --registry, and look into its log for why it is not"
+            hint = "start it with --registry; its log shows why a registration failed"
             return self._problem("registry", f"{card.name} {found}", hint)
         if len(urls) > 1:
-            hint = "calls by name are refused while several have it; use URLs or other names"
-            return self._problem("registry", f"{len(urls)} agents are called {card.name}: {', '.join(urls)}", hint)
+            hint = "calls by an ambiguous name are refused; use URLs or other names"
+            return self._problem("registry", f"{len(urls)} agents have the name {card.name}: {', '.join(urls)}", hint)
         return self._ok("registry", f"registered at {registry.url}")
 
     async def _registry_itself(self, address: Address) -> bool:
@@ -287,17 +288,17 @@ class Examination:
         try:
             agents = await registry_client(settings).list_agents()
         except ProtolinkError as error:
-            return self._problem("registry", str(error), "pass credentials with --header, or look into its log")
+            return self._problem("registry", str(error), "pass credentials with --header, or see the registry's log")
         return self._ok("registry", f"this is a registry with {len(agents)} agents")
 
 
-def _no_grpc(speech: Speech) -> tuple[str, str]:
-    """The problem of a server that does not use HTTP/2, and a hint."""
-    if speech is Speech.HTTP1:
-        return "an HTTP/1 server has this port, gRPC needs HTTP/2", "use the agent's gRPC port, not its web port"
-    if speech is Speech.NOTHING:
-        return "the server accepts connections and says nothing to HTTP/2", "another kind of server may have this port"
-    return "the server does not speak HTTP/2", "another kind of server has this port"
+def _no_grpc(protocol: WireProtocol) -> tuple[str, str]:
+    """Return the problem of a server that does not use HTTP/2, and a hint."""
+    if protocol is WireProtocol.HTTP1:
+        return "an HTTP/1 server uses this port, but gRPC needs HTTP/2", "use the agent's gRPC port, not its HTTP port"
+    if protocol is WireProtocol.NOTHING:
+        return "the server accepts connections but does not answer HTTP/2", "another kind of server may use this port"
+    return "the server does not support HTTP/2", "another kind of server uses this port"
 
 
 def _is_wildcard(host: str) -> bool:

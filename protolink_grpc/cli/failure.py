@@ -18,11 +18,11 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     """128 + SIGINT, as shells count."""
     BROKEN_PIPE = 141
-    """128 + SIGPIPE: the reader went away, as `head` does."""
+    """128 + SIGPIPE: the reader closed the pipe, as `head` does."""
 
 
 class CommandError(Exception):
-    """The command failed. `code` is machine-readable; `hint` says what to do."""
+    """The command failed. `code` is machine-readable; `hint` is advice for the user."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CommandError(Exception):
         self.metadata = metadata or {}
 
     def to_dict(self) -> dict[str, object]:
-        """The error document of `-o json`: that of the A2A command line, with additional metadata."""
+        """Return the error document of `-o json`: that of the A2A command line, with additional metadata."""
         return {
             "error": {
                 "code": self.code,
@@ -55,7 +55,7 @@ class ReaderGoneError(Exception):
     """The reader of standard output has closed it. Not an OSError, because typer handles those itself."""
 
 
-def usage(message: str, hint: str) -> CommandError:
+def usage_error(message: str, hint: str) -> CommandError:
     """Build the error for invalid arguments."""
     return CommandError(message, hint=hint, code="USAGE", exit_code=ExitCode.USAGE)
 
@@ -71,33 +71,33 @@ _EXIT_CODES = {
 }
 
 _HINTS = {
-    "UNAVAILABLE": "check that the server runs and that the address is right; plgrpc doctor {target} checks it step by step",
+    "UNAVAILABLE": "check that the server is running and the address is correct; plgrpc doctor {target} checks both",
     "UNAUTHENTICATED": "pass credentials with --header, for instance --header 'authorization=Bearer TOKEN'",
     "PERMISSION_DENIED": "these credentials do not allow it; pass others with --header",
-    "AGENT_NOT_FOUND": "plgrpc agents list shows who is registered",
-    "AGENT_AMBIGUOUS": "use the URL of the one you mean",
+    "AGENT_NOT_FOUND": "plgrpc agents list shows the registered agents",
+    "AGENT_AMBIGUOUS": "use the URL of one of them",
     "TASK_NOT_FOUND": "plgrpc task list {target} shows your tasks",
     "SESSION_NOT_FOUND": "plgrpc state describe {target} lists your sessions",
-    "TASK_FINISHED": "a finished task takes no more messages; leave out --task to start a new one",
+    "TASK_FINISHED": "a finished task accepts no messages; leave out --task to start a new one",
     "TASK_ALREADY_RUNNING": "follow it with: plgrpc task subscribe {target} {task_id}",
     "TASK_NOT_CANCELABLE": "see how it ended with: plgrpc task get {target} {task_id}",
-    "APPROVAL_NOT_FOUND": "plgrpc approvals list {target} shows what you may answer",
-    "APPROVAL_CHANGED": "look at it again: plgrpc approvals show {target} {request_id}",
-    "APPROVAL_REQUIRED": "the agent cannot ask for approval: its author must set approval_handler, or approvals for remote answers",
-    "ACTION_DENIED": "the agent's policy, or the person who was asked, does not allow it",
-    "BUDGET_EXCEEDED": "ask for less at once; the agent's budget, or the one sent along, is used up",
-    "DELEGATION_CYCLE": "the work came back to an agent that it had passed through; ask another agent",
-    "SEQUENCE_OUT_OF_RANGE": "--after takes a sequence that the task has had; 0 is the beginning",
-    "POSITION_COMPACTED": "the log's beginning is gone; --after takes first_sequence - 1 or later, and the task has the rest",
-    "UNIMPLEMENTED": "plgrpc doctor {target} shows which services this address has",
-    "RESOURCE_EXHAUSTED": "it is busy; try again later",
-    "ADDRESS_IN_USE": "set the addresses with --url and --http; port 0 takes a free one",
-    "STORE_READ_ONLY": "choose a file that may be written with --store or --path",
+    "APPROVAL_NOT_FOUND": "plgrpc approvals list {target} shows the approvals that you can answer",
+    "APPROVAL_CHANGED": "review it again: plgrpc approvals show {target} {request_id}",
+    "APPROVAL_REQUIRED": "the agent has no approver: its author must set approval_handler, or approvals for remote answers",
+    "ACTION_DENIED": "the agent's policy or an approver does not allow it",
+    "BUDGET_EXCEEDED": "the budget of the agent, or of the request, is used up; send a smaller request",
+    "DELEGATION_CYCLE": "the agent was already part of the chain of delegations; use another agent",
+    "SEQUENCE_OUT_OF_RANGE": "--after takes the sequence of an event in the log; 0 is the beginning",
+    "POSITION_COMPACTED": "the beginning of the log is deleted; --after takes first_sequence - 1 or later, the task has the rest",
+    "UNIMPLEMENTED": "plgrpc doctor {target} shows the services at this address",
+    "RESOURCE_EXHAUSTED": "the server is busy; try again later",
+    "ADDRESS_IN_USE": "set the addresses with --url and --http; port 0 takes a free port",
+    "STORE_READ_ONLY": "choose a writable file with --store or --path",
     "STORE_VERSION": "upgrade protolink-grpc, or choose another file",
 }
 
 
-def explained(error: ProtolinkError, target: str = "") -> CommandError:
+def command_error(error: ProtolinkError, target: str = "") -> CommandError:
     """Convert an error of the library to one of the command line. `target` is the agent or registry as typed."""
     return CommandError(
         str(error),

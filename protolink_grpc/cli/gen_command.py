@@ -21,7 +21,7 @@ from pathlib import Path
 
 from protolink_grpc import __version__
 from protolink_grpc.cli import output
-from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.gen_app import Lang
 
 PACKED = Path(__file__).resolve().parent.parent / "_contract"
@@ -40,8 +40,8 @@ class Tool:
     """A program that a language needs.
 
     Args:
-        program: protoc, or a plugin of it; `protoc-gen-NAME` is what `--NAME_out` starts.
-        pin: Its name in `versions.toml`, which has the version used for the contract's stubs.
+        program: protoc, or a plugin of it. `--NAME_out` starts the plugin `protoc-gen-NAME`.
+        pin: Its name in `versions.toml`, which contains the version used for the contract's stubs.
         install: Command that installs it.
         options: Options of the plugin, which include the location of the contract's stubs.
     """
@@ -98,7 +98,7 @@ def write_stubs(
 ) -> None:
     """Write the contract's stubs, or those of `protos`, into `out`."""
     if includes and not protos:
-        raise usage("-I is for your own protos, and there is no --proto", "name them with --proto, or leave out -I")
+        raise usage_error("-I requires --proto", "pass your own protos with --proto, or leave out -I")
     with tempfile.TemporaryDirectory() as aside:
         made = Path(aside)
         if protos:
@@ -108,7 +108,7 @@ def write_stubs(
         files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
         # Generated code may be overwritten; other files may be the user's.
         if not protos and not force:
-            _refuse_to_replace(made, out, files)
+            _check_no_overwrite(made, out, files)
         _move(made, out, files)
     _report(lang, out, files, as_json)
 
@@ -124,11 +124,11 @@ def _move(made: Path, out: Path, files: Sequence[Path]) -> None:
         ) from error
 
 
-def _refuse_to_replace(made: Path, out: Path, files: Sequence[Path]) -> None:
+def _check_no_overwrite(made: Path, out: Path, files: Sequence[Path]) -> None:
     for path in files:
-        there = out / path
-        if there.exists() and not (there.is_file() and there.read_bytes() == (made / path).read_bytes()):
-            raise usage(f"{there} is there and is different", "choose an empty folder with --out, or say --force")
+        existing = out / path
+        if existing.exists() and not (existing.is_file() and existing.read_bytes() == (made / path).read_bytes()):
+            raise usage_error(f"{existing} exists and differs", "choose an empty folder with --out, or use --force")
 
 
 def _report(lang: Lang, out: Path, files: Sequence[Path], as_json: bool) -> None:
@@ -161,7 +161,9 @@ def contract(name: str) -> Path:
         if folder.is_dir():
             return folder
     if name not in COPIED:
-        raise CommandError(f"this installation has no {name}", hint="install protolink-grpc again, from its wheel")
+        raise CommandError(
+            f"{name} is missing in this installation", hint="install protolink-grpc again, from its wheel"
+        )
     return _stubs_folder(name)
 
 
@@ -175,7 +177,7 @@ def _stubs_folder(name: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         problem = "is not installed"
     elif (found := version(STUBS_PACKAGE)) != __version__:
-        problem = f"is installed in version {found}, and this is protolink-grpc {__version__}"
+        problem = f"is installed in version {found}, but this is protolink-grpc {__version__}"
     else:
         return Path(spec.submodule_search_locations[0]) / name
     raise CommandError(
@@ -189,7 +191,7 @@ def _stubs_folder(name: str) -> Path:
 def _module_folder(module: str) -> Path:
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
-        raise CommandError(f"there is no module {module}", hint="install protolink-grpc again")
+        raise CommandError(f"module {module} not found", hint="install protolink-grpc again")
     return Path(spec.origin).parent
 
 
@@ -197,29 +199,29 @@ def _module_folder(module: str) -> Path:
 
 
 def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence[Path]) -> None:
-    _check(lang, protos, includes)
+    _check_arguments(lang, protos, includes)
     words = [*_compiler(lang), *(f"-I{folder}" for folder in _import_roots(protos, includes))]
     words += [f"--{name}_out={made}" for name in BUILT_IN.get(lang, ())]
     for plugin in PLUGINS.get(lang, ()):
-        words += [f"--plugin={plugin.program}={_found(plugin)}", f"--{plugin.name}_out={made}"]
+        words += [f"--plugin={plugin.program}={_require_program(plugin)}", f"--{plugin.name}_out={made}"]
         words += [f"--{plugin.name}_opt={option}" for option in plugin.options]
     _protoc([*words, *map(str, protos)])
     if lang is Lang.PYTHON:
         _drop_empty_services(made)
 
 
-def _check(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None:
+def _check_arguments(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None:
     if lang is Lang.PROTO:
-        raise usage("--lang proto generates nothing", "leave out --proto, or choose a language")
+        raise usage_error("--lang proto generates nothing", "leave out --proto, or choose a language")
     for path in (*protos, *includes):
         if not path.exists():
-            raise usage(f"there is no {path}", _TAKES)
+            raise usage_error(f"{path} not found", _TAKES)
     for path in protos:
         if not path.is_file():
-            raise usage(f"{path} is not a file", _TAKES)
+            raise usage_error(f"{path} is not a file", _TAKES)
     for path in includes:
         if not path.is_dir():
-            raise usage(f"{path} is not a folder", _TAKES)
+            raise usage_error(f"{path} is not a folder", _TAKES)
 
 
 _TAKES = "--proto takes a file, -I a folder"
@@ -227,14 +229,14 @@ _TAKES = "--proto takes a file, -I a folder"
 
 def _protoc(words: Sequence[str]) -> None:
     # Plugins start programs too: betterproto2's starts ruff, which is installed beside it.
-    environment = {**os.environ, "PATH": _places()}
+    environment = {**os.environ, "PATH": _search_path()}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:
         return
-    said = "\n".join(line for line in done.stderr.splitlines() if not _LOG_LINE.match(line))
+    text = "\n".join(line for line in done.stderr.splitlines() if not _LOG_LINE.match(line))
     raise CommandError(
-        "protoc: " + (said or f"exit code {done.returncode}"),
-        hint=next((hint for mark, hint in _PROTOC_HINTS.items() if mark in said), ""),
+        "protoc: " + (text or f"exit code {done.returncode}"),
+        hint=next((hint for mark, hint in _PROTOC_HINTS.items() if mark in text), ""),
         code="PROTOC_FAILED",
     )
 
@@ -243,7 +245,7 @@ _LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
 """Lines of protoc's own log, which do not help the user."""
 _PROTOC_HINTS = {
     "does not reside": "with -I, the protos themselves must be in one of its folders, too",
-    "File not found": "-I names a folder where imports are looked for; plgrpc/v1 is found without",
+    "File not found": "-I adds a folder to search for imports; plgrpc/v1 needs no -I",
 }
 """Hints, by a part of protoc's message."""
 
@@ -258,39 +260,39 @@ def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[
 def _compiler(lang: Lang) -> Sequence[str]:
     """The command for protoc: grpcio-tools', unless only Google's has the language's generator."""
     if lang is Lang.JAVA:
-        return (_found(GOOGLES_PROTOC),)
+        return (_require_program(GOOGLES_PROTOC),)
     if importlib.util.find_spec("grpc_tools") is not None:
         return (sys.executable, "-m", "grpc_tools.protoc")
     found = None if lang is Lang.PYTHON else _which("protoc")
     if found is None:
-        raise _missing(GRPCIO_TOOLS)
+        raise _missing_error(GRPCIO_TOOLS)
     return (found,)
 
 
-def _found(tool: Tool) -> str:
+def _require_program(tool: Tool) -> str:
     found = _which(tool.program)
     if found is None:
-        raise _missing(tool)
+        raise _missing_error(tool)
     return found
 
 
 def _which(program: str) -> str | None:
     """Find a program on the PATH or beside this interpreter, under its name or its name on Maven Central."""
     names = (program, f"{program}-{_maven_platform()}.exe")
-    return next((found for name in names if (found := shutil.which(name, path=_places()))), None)
+    return next((found for name in names if (found := shutil.which(name, path=_search_path()))), None)
 
 
-def _places() -> str:
+def _search_path() -> str:
     return os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
 
 
-def _missing(tool: Tool) -> CommandError:
+def _missing_error(tool: Tool) -> CommandError:
     pins = tomllib.loads((contract("tools") / "versions.toml").read_text(encoding="utf-8"))
     version = next(section[tool.pin] for section in pins.values() if tool.pin in section)
     how = tool.install.format(pin=tool.pin, version=version, program=tool.program, platform=_maven_platform())
     return CommandError(
         f"{tool.program} is not on the PATH",
-        hint=f"get it with: {how}",
+        hint=f"install it with: {how}",
         code="TOOL_MISSING",
         metadata={"tool": tool.program},
     )

@@ -69,10 +69,10 @@ def line(text: str = "", *, word: str = "") -> None:
     """Print one line of text. On a terminal, `word` is colored if it is in `STYLES` and in the text."""
     shown = printable(text)
     style = STYLES.get(word)
-    _write(shown if style is None or not sys.stdout.isatty() else _coloured(shown, word, style))
+    _write(shown if style is None or not sys.stdout.isatty() else _color(shown, word, style))
 
 
-def _coloured(text: str, word: str, style: str) -> str:
+def _color(text: str, word: str, style: str) -> str:
     # Only terminals need rich, and importing it takes a tenth of a second.
     from rich.console import Console
     from rich.text import Text
@@ -120,7 +120,7 @@ def note(kind: str, text: str) -> None:
 
 
 def failure(error: CommandError, *, as_json: bool) -> None:
-    """Print to standard error why the command failed."""
+    """Print the error of a command to standard error."""
     if as_json:
         print(_json(error.to_dict(), indent=2), file=sys.stderr, flush=True)
         return

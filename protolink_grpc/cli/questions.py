@@ -1,4 +1,4 @@
-"""What a command prints while it waits for a task: pending approvals, and how to continue after Ctrl-C."""
+"""Output of a command while it waits for a task: pending approvals, and the commands to continue with after Ctrl-C."""
 
 import asyncio
 import shlex
@@ -20,17 +20,17 @@ WIDTH = 80
 """Default number of columns of a terminal."""
 
 LOOK_AFTER_S = 1.0
-"""How long a command waits before it looks for pending approvals, in seconds; most tasks have ended by then."""
+"""Delay before a command looks for pending approvals, in seconds; most tasks have ended by then."""
 
 
 @asynccontextmanager
-async def approvals_shown(
+async def show_approvals(
     settings: Settings, agent: str, client: AgentClient, url: str, task_id: str
 ) -> AsyncIterator[None]:
-    """Print each approval that a task waits for while the body waits for the task.
+    """While the body waits for a task, print each approval that the task waits for.
 
     Args:
-        task_id: It may not exist yet.
+        task_id: The task may not exist yet.
     """
     watcher = asyncio.get_running_loop().create_task(_watch(settings, agent, client, url, task_id))
     try:
@@ -90,20 +90,20 @@ def show_question(settings: Settings, agent: str, required: ApprovalRequired) ->
     for label, value in fields:
         if value:
             output.note(f"  {label}", output.one_line(value, 2000))
-    seen = ("--etag", required.etag or action.fingerprint)
-    for verb, meaning in (("approve", "approve"), ("deny", "refuse")):
-        command = settings.command(f"approvals {verb}", agent, request.request_id, *seen)
-        output.note("hint", f"{meaning} it with:\n{wrapped(command)}")
+    etag = ("--etag", required.etag or action.fingerprint)
+    for verb in ("approve", "deny"):
+        command = settings.command(f"approvals {verb}", agent, request.request_id, *etag)
+        output.note("hint", f"{verb} it with:\n{wrap_command(command)}")
 
 
-def say_that_it_goes_on(settings: Settings, agent: str, task_id: str) -> None:
+def note_task_continues(settings: Settings, agent: str, task_id: str) -> None:
     """Print that the task continues although the command stops waiting."""
-    output.note("note", f"task {task_id} goes on")
+    output.note("note", f"task {task_id} continues")
     output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
     output.note("hint", f"cancel it with: {settings.command('task cancel', agent, task_id)}")
 
 
-def wrapped(command: str) -> str:
+def wrap_command(command: str) -> str:
     """Wrap a command to lines of at most `WIDTH` columns, if its words allow that, so that it can be pasted into a shell."""
     lines: list[str] = []
     here = ""

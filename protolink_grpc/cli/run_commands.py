@@ -39,7 +39,7 @@ def run_list(
     """
     from protolink_grpc.cli import runs
 
-    runs.list_runs(_joined(settings, as_json), agent, store, session, limit)
+    runs.list_runs(_with_json(settings, as_json), agent, store, session, limit)
 
 
 @run_app.command("report")
@@ -60,7 +60,7 @@ def run_report(
     """
     from protolink_grpc.cli import runs
 
-    runs.report(_joined(settings, as_json), runs.Source.of(first, second, store, "report"), run_id, out)
+    runs.report(_with_json(settings, as_json), runs.Source.of(first, second, store, "report"), run_id, out)
 
 
 @run_app.command("replay")
@@ -86,8 +86,8 @@ def run_replay(
     """
     from protolink_grpc.cli import runs
 
-    runs.replay(_joined(settings, as_json), runs.Source.of(first, second, store, "replay"), run_id)
+    runs.replay(_with_json(settings, as_json), runs.Source.of(first, second, store, "replay"), run_id)
 
 
-def _joined(settings: Settings, as_json: bool) -> Settings:
+def _with_json(settings: Settings, as_json: bool) -> Settings:
     return replace(settings, json=settings.json or as_json)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
-from protolink_grpc.cli.failure import CommandError, explained, usage
+from protolink_grpc.cli.failure import CommandError, command_error, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import budget_lines, report_fields, report_tables, timeline
 from protolink_grpc.client.port import TaskSummary
@@ -36,19 +36,23 @@ class Source:
     def of(cls, first: str, second: str, store: str, command: str) -> "Source":
         """Interpret the arguments of `run report` or `run replay`."""
         if store and second:
-            raise usage("--store takes no agent", f"for instance plgrpc run {command} TASK_ID --store FILE")
+            raise usage_error(
+                "an agent cannot be combined with --store", f"for instance plgrpc run {command} TASK_ID --store FILE"
+            )
         if store:
             return cls("", first, store)
         if not second and command == "report":
-            raise usage("name an agent and a task", "for instance plgrpc run report grpc://127.0.0.1:50051 TASK_ID")
+            raise usage_error(
+                "an agent and a task are required", "for instance plgrpc run report grpc://127.0.0.1:50051 TASK_ID"
+            )
         return cls(first, second)
 
 
 def list_runs(settings: Settings, agent: str, store: str, session: str, limit: int) -> None:
     """Print the latest run of each task, most recently changed first."""
     if bool(agent) == bool(store):
-        raise usage("name an agent, or a file with --store", "for instance plgrpc run list grpc://127.0.0.1:50051")
-    rows = _stored(store, session, limit) if store else _at_agent(settings, agent, session, limit)
+        raise usage_error("an agent or --store is required", "for instance plgrpc run list grpc://127.0.0.1:50051")
+    rows = _list_stored(store, session, limit) if store else _list_at_agent(settings, agent, session, limit)
     if settings.json:
         output.document({"runs": rows})
         return
@@ -58,11 +62,11 @@ def list_runs(settings: Settings, agent: str, store: str, session: str, limit: i
     output.columns(heads, [[str(row.get(name) or "") for name in shown] for row in rows])
 
 
-def _stored(store: str, session: str, limit: int) -> list[dict[str, Any]]:
+def _list_stored(store: str, session: str, limit: int) -> list[dict[str, Any]]:
     try:
-        return [_record_dict(each) for each in _opened(store).list_report_records(limit, session or None)]
+        return [_record_dict(each) for each in _open_store(store).list_report_records(limit, session or None)]
     except ProtolinkError as error:
-        raise explained(error, store) from error
+        raise command_error(error, store) from error
 
 
 def _record_dict(record: RunReportRecord) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def _record_dict(record: RunReportRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in names} | {"state": str(record.state)}
 
 
-def _at_agent(settings: Settings, agent: str, session: str, limit: int) -> list[dict[str, Any]]:
+def _list_at_agent(settings: Settings, agent: str, session: str, limit: int) -> list[dict[str, Any]]:
     async def work() -> list[TaskSummary]:
         client = agent_client(settings, QUICK_S)
         page = await client.list_tasks(agent_url=await url_of(settings, agent), session_id=session, page_size=limit)
@@ -90,15 +94,17 @@ def _at_agent(settings: Settings, agent: str, session: str, limit: int) -> list[
     ]
 
 
-def _opened(store: str) -> SQLiteRunStore:
+def _open_store(store: str) -> SQLiteRunStore:
     if not Path(store).is_file():
-        raise usage(f"there is no file {store}", "--store takes the file that the agent keeps its tasks in")
+        raise usage_error(f"file {store} not found", "--store takes the file in which the agent stores its tasks")
     return SQLiteRunStore(store, read_only=True, redaction_policy=RedactionPolicy())
 
 
 def report(settings: Settings, source: Source, run_id: str, out: str) -> None:
     """Print the report of a run, or write it to a file."""
-    found = _stored_report(source, run_id, whole=False) if source.store else _fetched(settings, source, run_id)
+    found = (
+        _read_stored_report(source, run_id, whole=False) if source.store else _fetch_report(settings, source, run_id)
+    )
     if out:
         try:
             Path(out).write_text(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) + "\n")
@@ -111,7 +117,7 @@ def report(settings: Settings, source: Source, run_id: str, out: str) -> None:
         _show_report(found)
 
 
-def _fetched(settings: Settings, source: Source, run_id: str) -> RunReport:
+def _fetch_report(settings: Settings, source: Source, run_id: str) -> RunReport:
     async def work() -> RunReport:
         url = await url_of(settings, source.agent)
         return await agent_client(settings, QUICK_S).get_run_report(url, source.task_id, run_id or None)
@@ -119,20 +125,20 @@ def _fetched(settings: Settings, source: Source, run_id: str) -> RunReport:
     return run(work(), source.agent)
 
 
-def _stored_report(source: Source, run_id: str, *, whole: bool) -> RunReport:
+def _read_stored_report(source: Source, run_id: str, *, whole: bool) -> RunReport:
     """Read the report from a store's file. `whole` means all runs of the task instead of the latest one."""
     try:
-        store = _opened(source.store)
+        store = _open_store(source.store)
         record = store.get_report_record(run_id or source.task_id)
         if record is not None and not run_id and not whole and record.task_id == source.task_id:
             record = store.get_report_record(record.run_id)
     except ProtolinkError as error:
-        raise explained(error, source.store) from error
+        raise command_error(error, source.store) from error
     if record is None or record.report is None or (run_id and source.task_id not in (record.task_id, run_id)):
         missing = f"run {run_id} of {source.task_id}" if run_id else source.task_id
         raise CommandError(
             f"{source.store} has no {missing}",
-            hint=f"plgrpc run list --store {source.store} shows what it has",
+            hint=f"plgrpc run list --store {source.store} lists its runs",
             code="TASK_NOT_FOUND",
         )
     return record.report
@@ -160,13 +166,13 @@ def _show_lines(title: str, lines: Iterable[str]) -> None:
 def replay(settings: Settings, source: Source, run_id: str) -> None:
     """Print the events of a run, or of all runs of a task, and then a summary."""
     if source.store:
-        found = _stored_report(source, run_id, whole=True)
+        found = _read_stored_report(source, run_id, whole=True)
     else:
-        found = _exported(settings, source) if source.task_id else _in_file(source.agent)
+        found = _fetch_export(settings, source) if source.task_id else _read_file(source.agent)
         if run_id:
             found = RunReport.from_events(found.events, metadata=found.metadata, run_id=run_id)
             if not found.events:
-                raise CommandError(f"there is no run {run_id}", hint="leave --run-id out to see all runs")
+                raise CommandError(f"run {run_id} not found", hint="leave out --run-id to see all runs")
     if settings.json:
         for event in found.events:
             output.json_line(event.to_dict())
@@ -177,7 +183,7 @@ def replay(settings: Settings, source: Source, run_id: str) -> None:
     _show_report(found)
 
 
-def _exported(settings: Settings, source: Source) -> RunReport:
+def _fetch_export(settings: Settings, source: Source) -> RunReport:
     async def work() -> RunReport:
         url = await url_of(settings, source.agent)
         client = agent_client(settings, QUICK_S)
@@ -187,16 +193,16 @@ def _exported(settings: Settings, source: Source) -> RunReport:
     return run(work(), source.agent)
 
 
-def _in_file(path: str) -> RunReport:
+def _read_file(path: str) -> RunReport:
     try:
         return RunReplay(path).report
     except OSError as error:
-        raise usage(
+        raise usage_error(
             f"cannot read {path}: {error.strerror}", "replay takes a file, or an agent and the id of a task"
         ) from None
     except InvalidArgumentError as error:
         raise CommandError(
             f"{path} is neither a report nor an export: {error}",
-            hint="plgrpc run report --out writes one",
+            hint="plgrpc run report --out writes a report",
             code=error.reason,
         ) from None

@@ -14,7 +14,7 @@ from protolink_grpc.agent import Agent, Registry
 from protolink_grpc.agent.lifetime import wait_for_stop
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import nearest, parse_address, run
-from protolink_grpc.cli.failure import CommandError, usage
+from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.settings import require_file
 from protolink_grpc.net.address import RUNTIME_SCHEME
 from protolink_grpc.net.event_loops import schedule_as_batch
@@ -55,17 +55,19 @@ class Serving:
             CommandError: They are incomplete, or the URL is unencrypted.
         """
         if bool(self.cert_file) != bool(self.key_file):
-            raise usage("--tls-cert and --tls-key belong together", "name both files")
+            raise usage_error("--tls-cert and --tls-key must be used together", "pass both files")
         if self.require_client_cert and not (self.ca_file and self.cert_file):
-            raise usage("--require-client-cert needs certificates", "name them with --tls-cert, --tls-key and --tls-ca")
+            raise usage_error(
+                "--require-client-cert needs certificates", "pass them with --tls-cert, --tls-key and --tls-ca"
+            )
         if not self.cert_file and self.url.startswith("grpcs://"):
-            raise usage(f"{self.url} needs a certificate", "name it with --tls-cert and --tls-key")
+            raise usage_error(f"{self.url} needs a certificate", "pass it with --tls-cert and --tls-key")
         if not (self.cert_file or self.ca_file):
             return None
         # --listen without a scheme uses the URL's.
         for url in (self.url, self.listen if "://" in self.listen else ""):
             if self.cert_file and url and not parse_address(url).secure:
-                raise usage(f"{url} is served in the clear", "a URL with certificates begins with grpcs://")
+                raise usage_error(f"{url} does not use TLS", "a URL with certificates begins with grpcs://")
         for option, path in (("--tls-cert", self.cert_file), ("--tls-key", self.key_file), ("--tls-ca", self.ca_file)):
             require_file(path, option)
         return TLSConfig(self.cert_file or None, self.key_file or None, self.ca_file or None, self.require_client_cert)
@@ -91,20 +93,20 @@ def serve(target: str, serving: Serving) -> None:
         )
     except RuntimeError:
         raise CommandError(
-            f"{target} is running already", hint="do not start it in its module; plgrpc serve starts it"
+            f"{target} is already running", hint="do not start it in its module; plgrpc serve starts it"
         ) from None
     schedule_as_batch()
-    run(_until_stopped(agent, lambda: _announced({"name": agent.card.name}, agent), serving), url)
+    run(_serve_until_stopped(agent, lambda: _addresses({"name": agent.card.name}, agent), serving), url)
 
 
-def _announced(about: dict[str, str], server: Agent | Registry) -> dict[str, str]:
-    """What a running server prints about itself."""
+def _addresses(about: dict[str, str], server: Agent | Registry) -> dict[str, str]:
+    """Return `about` and the URLs of a running server, which are printed with `-o json`."""
     url = server.card.url if isinstance(server, Agent) else server.url
     return {**about, "url": url, **({"http_url": server.http_url} if server.http_url else {})}
 
 
 def _own_url(agent: Agent, *, secure: bool) -> str:
-    """The URL to which the agent is changed; empty to keep its own."""
+    """Return the URL to which the agent is relocated; empty if it keeps its own."""
     url = agent.card.url
     if url.startswith(RUNTIME_SCHEME):
         url = FREE_PORT
@@ -120,22 +122,22 @@ def serve_registry(serving: Serving) -> None:
     parse_address(url)
     registry = Registry(url=url, path=serving.file or None, http=serving.http or None, tls=tls)
     schedule_as_batch()
-    run(_until_stopped(registry, lambda: _announced({}, registry), serving), url)
+    run(_serve_until_stopped(registry, lambda: _addresses({}, registry), serving), url)
 
 
-async def _until_stopped(
+async def _serve_until_stopped(
     server: Agent | Registry, announcement: Callable[[], dict[str, str]], serving: Serving
 ) -> None:
     # Signal handlers come first, so that a signal during the start is not lost.
-    asked = asyncio.ensure_future(wait_for_stop(None))
+    stop = asyncio.ensure_future(wait_for_stop(None))
     await asyncio.sleep(0)
     try:
         await server.serve()
         if serving.json:
             output.document(announcement())
-        await asked
+        await stop
     finally:
-        asked.cancel()
+        stop.cancel()
         await server.aclose()
 
 
@@ -143,15 +145,15 @@ def load_agent(target: str) -> Agent:
     """Load the agent at `module:attribute`: an Agent, a subclass of Agent, or a function that returns an Agent.
 
     Raises:
-        CommandError: The module or the attribute does not exist, or is none of these.
+        CommandError: The module or the attribute does not exist, or the attribute is of another type.
     """
     module_name, separator, attribute = target.partition(":")
     if not separator or not module_name or not attribute:
-        raise usage(f"{target!r} is not module:attribute", "for instance examples.weather:agent")
-    return _as_agent(_attribute(_module(module_name), attribute, target), target)
+        raise usage_error(f"{target!r} is not module:attribute", "for instance examples.weather:agent")
+    return _as_agent(_find_attribute(_import_module(module_name), attribute, target), target)
 
 
-def _module(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -159,19 +161,19 @@ def _module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             hint = f"{name.removesuffix('.py').replace('/', '.')} without .py" if name.endswith(".py") else ""
-            hint = hint or f"it is looked for in {os.getcwd()} and where Python finds its packages"
-            raise CommandError(f"there is no module {error.name!r}", hint=hint, code="MODULE_NOT_FOUND") from error
-        raise _broken(name, error) from error
+            hint = hint or f"Python searched {os.getcwd()} and its installed packages"
+            raise CommandError(f"module {error.name!r} not found", hint=hint, code="MODULE_NOT_FOUND") from error
+        raise _import_error(name, error) from error
     except Exception as error:
-        raise _broken(name, error) from error
+        raise _import_error(name, error) from error
 
 
-def _broken(name: str, error: Exception) -> CommandError:
-    said = f"{type(error).__name__}: {error}"
-    return CommandError(f"importing {name} failed: {said}", hint="--debug shows the traceback", code="MODULE_FAILED")
+def _import_error(name: str, error: Exception) -> CommandError:
+    text = f"importing {name} failed: {type(error).__name__}: {error}"
+    return CommandError(text, hint="--debug shows the traceback", code="MODULE_FAILED")
 
 
-def _attribute(module: ModuleType, path: str, target: str) -> Any:
+def _find_attribute(module: ModuleType, path: str, target: str) -> Any:
     found: Any = module
     for name in path.split("."):
         if not hasattr(found, name):
@@ -183,28 +185,28 @@ def _attribute(module: ModuleType, path: str, target: str) -> Any:
 
 
 def _agents_of(module: Any) -> str:
-    """The name of the first agent in a module, for a hint."""
+    """Return the name of the first agent in a module, for a hint."""
     return next((name for name, value in vars(module).items() if isinstance(value, Agent)), "")
 
 
 def _as_agent(found: Any, target: str) -> Agent:
     if callable(found) and not isinstance(found, Agent):
-        found = _made(found, target)
+        found = _call_factory(found, target)
     if isinstance(found, Agent):
         return found
     kind = type(found).__name__
     raise CommandError(
         f"{target} is not an Agent but {kind}",
-        hint="name an Agent, a subclass of Agent, or a function that returns one",
+        hint="pass an Agent, a subclass of Agent, or a function that returns an Agent",
     )
 
 
-def _made(factory: Callable[[], Any], target: str) -> Any:
+def _call_factory(factory: Callable[[], Any], target: str) -> Any:
     if inspect.isclass(factory) and not issubclass(factory, Agent):
         raise CommandError(f"{target} is a class, but not a subclass of Agent", hint="derive it from Agent")
-    missing = _required(factory)
+    missing = _required_arguments(factory)
     if missing:
-        hint = "write a function without arguments that makes it, and name that"
+        hint = "write a function without arguments that creates the agent, and pass that function"
         raise CommandError(f"{target} needs arguments: {', '.join(missing)}", hint=hint)
     try:
         return factory()
@@ -214,7 +216,7 @@ def _made(factory: Callable[[], Any], target: str) -> Any:
         ) from error
 
 
-def _required(factory: Callable[..., Any]) -> list[str]:
+def _required_arguments(factory: Callable[..., Any]) -> list[str]:
     positional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [
         each.name

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
-from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.failure import usage_error
 
 REGISTRY_VARIABLE = "PLGRPC_REGISTRY"
 
@@ -45,11 +45,11 @@ class Settings:
     key_file: str = ""
 
     def command(self, verb: str, agent: str, *arguments: str) -> str:
-        """A command for a hint, complete except for the values of headers."""
+        """Return a command for a hint, complete except for the values of headers."""
         return f"plgrpc {verb} {shlex.join([agent, *arguments, *self.flags()])}"
 
     def flags(self) -> list[str]:
-        """The options to repeat in a hint. Values of headers may be secret and are not repeated."""
+        """Return the options to repeat in a hint. Values of headers may be secret and are not repeated."""
         found = []
         if self.registry and self.registry != os.environ.get(REGISTRY_VARIABLE):
             found += ["--registry", self.registry]
@@ -123,23 +123,23 @@ def parse_header(text: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     key = key.strip().lower()
     if not separator or not re.fullmatch(r"[a-z0-9_.-]+", key):
-        raise usage("--header takes KEY=VALUE", "for instance --header 'authorization=Bearer TOKEN'")
+        raise usage_error("--header takes KEY=VALUE", "for instance --header 'authorization=Bearer TOKEN'")
     if key.endswith("-bin") or key.startswith("grpc-") or not re.fullmatch(r"[ -~]*", value):
-        raise usage(
+        raise usage_error(
             f"the header {key} cannot be sent",
-            "names ending in -bin or beginning with grpc- are gRPC's own; values are printable ASCII text",
+            "names ending in -bin or beginning with grpc- are reserved by gRPC; values are printable ASCII text",
         )
     return key, value
 
 
 def require_file(path: str, option: str) -> None:
-    """Check that the file of an option exists; an empty path is an option that was not given.
+    """Check that the file of an option exists. An empty path means that the option is not set.
 
     Raises:
         CommandError: The file does not exist.
     """
     if path and not os.path.isfile(path):
-        raise usage(f"there is no file {path}", f"{option} takes a PEM file")
+        raise usage_error(f"file {path} not found", f"{option} takes a PEM file")
 
 
 def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
@@ -148,7 +148,7 @@ def parse_pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise usage(f"{option} takes KEY=VALUE, not {text!r}", f"for instance {option} zone=eu")
+            raise usage_error(f"{option} takes KEY=VALUE, not {text!r}", f"for instance {option} zone=eu")
         pairs[key] = value
     return pairs
 
@@ -162,12 +162,12 @@ def with_settings(command: Callable[Concatenate[Settings, P], None]) -> Callable
     own = list(inspect.signature(command).parameters.values())[1:]
 
     @functools.wraps(command)
-    def joined(*args: Any, **given: Any) -> None:
-        settings = _settings(**{name: given.pop(name) for name in shared})
-        command(settings, *args, **given)
+    def run_command(*args: Any, **options: Any) -> None:
+        settings = _settings(**{name: options.pop(name) for name in shared})
+        command(settings, *args, **options)
 
     # typer reads the parameters from the signature and their types from the annotations.
     parameters = [*own, *shared.values()]
-    setattr(joined, "__signature__", inspect.Signature(parameters))  # noqa: B010 -- functions have no such attribute in typeshed
-    joined.__annotations__ = {each.name: each.annotation for each in parameters}
-    return joined
+    setattr(run_command, "__signature__", inspect.Signature(parameters))  # noqa: B010 -- unknown to typeshed
+    run_command.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run_command

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.failure import usage
+from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.cli.settings import Settings, with_settings
 
 state_app = typer.Typer(help="Describe, reset and compact an agent's memory.", rich_markup_mode=None)
@@ -59,7 +59,7 @@ def state_reset(
     from protolink_grpc.cli import state_commands
 
     if every == bool(session):
-        raise usage("name a session, or --all for all of yours", f"plgrpc state reset {agent} SESSION")
+        raise usage_error("a session or --all is required", f"plgrpc state reset {agent} SESSION")
     state_commands.reset(settings, agent, session, store or ())
 
 

@@ -24,8 +24,8 @@ def describe(settings: Settings, agent: str, session: str, stores: Sequence[str]
             if store.data:
                 output.block(store.name, output.pretty(store.data))
             if store.metadata.get("truncated"):
-                output.note("note", f"{store.name} is too long to be shown whole")
-    _check(result)
+                output.note("note", f"{store.name} is too long and was truncated")
+    _check_errors(result)
 
 
 def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ def reset(settings: Settings, agent: str, session: str, stores: Sequence[str]) -
 
     result = run(work(), agent)
     _show(settings, result)
-    _check(result)
+    _check_errors(result)
 
 
 def compact(settings: Settings, agent: str, request: HistoryCompactionRequest) -> None:
@@ -70,13 +70,13 @@ def _row(store: StateStoreReport) -> tuple[str, str, str, str]:
     if store.error is not None:
         return store.name, "problem", "-", "-"
     # The metadata of a reset contains the previous sizes.
-    told = StateStoreReport.from_dict(store.metadata["before"]) if store.cleared else store
-    state = "cleared" if store.cleared and told.exists else "kept" if store.exists else "empty"
-    return store.name, state, str(told.item_count), str(told.message_count)
+    report = StateStoreReport.from_dict(store.metadata["before"]) if store.cleared else store
+    state = "cleared" if store.cleared and report.exists else "kept" if store.exists else "empty"
+    return store.name, state, str(report.item_count), str(report.message_count)
 
 
-def _check(result: StateOperationResult) -> None:
+def _check_errors(result: StateOperationResult) -> None:
     """Fail the command if any store has failed."""
     if result.errors:
-        said = "; ".join(f"{each['store']}: {each['message']}" for each in result.errors)
-        raise CommandError(said, hint="the agent's own log says more", code="STORE_UNAVAILABLE")
+        text = "; ".join(f"{each['store']}: {each['message']}" for each in result.errors)
+        raise CommandError(text, hint="the agent's log has more details", code="STORE_UNAVAILABLE")

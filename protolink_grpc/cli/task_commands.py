@@ -10,8 +10,8 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import task_fields
-from protolink_grpc.cli.failure import usage
-from protolink_grpc.cli.questions import approvals_shown, say_that_it_goes_on
+from protolink_grpc.cli.failure import usage_error
+from protolink_grpc.cli.questions import note_task_continues, show_approvals
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
 from protolink_grpc.errors import InvalidArgumentError
@@ -32,11 +32,11 @@ def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
         try:
             async with (
                 within(settings.timeout_s or WAIT_S, f"task {task_id}", task_id=task_id, url=url),
-                approvals_shown(settings, agent, client, url, task_id),
+                show_approvals(settings, agent, client, url, task_id),
             ):
                 return await client.wait_task(task_id, agent_url=url)
         except asyncio.CancelledError:
-            say_that_it_goes_on(settings, agent, task_id)
+            note_task_continues(settings, agent, task_id)
             raise
 
     task = run(work(), agent)
@@ -57,7 +57,7 @@ def list_tasks(  # noqa: PLR0917 -- one per option
         if since:
             micros_from_iso(since, field="--since")
     except InvalidArgumentError as error:
-        raise usage(str(error), "for instance --state working --since 2026-01-31T12:00:00Z") from None
+        raise usage_error(str(error), "for instance --state working --since 2026-01-31T12:00:00Z") from None
 
     async def work() -> TaskList:
         return await agent_client(settings, QUICK_S).list_tasks(
@@ -82,7 +82,7 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     ]
     output.columns(heads, rows)
     if page.next_page_token:
-        output.note("hint", f"{page.total_size} in all; the next page: --page-token {page.next_page_token}")
+        output.note("hint", f"{page.total_size} tasks in total; the next page: --page-token {page.next_page_token}")
 
 
 def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:

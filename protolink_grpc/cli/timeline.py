@@ -34,18 +34,18 @@ def amount(value: int | None) -> str:
 
 
 def timeline(report: RunReport) -> Iterator[str]:
-    """A line per event: the time since the first event, a summary, and the cost."""
+    """Yield a line for each event: the time since the first event, a summary, and details such as tokens."""
     if not report.events:
         yield "no events"
         return
     began = micros_from_iso(report.events[0].timestamp)
     for event in report.events:
         after = micros_from_iso(event.timestamp) - began
-        yield one_line(f"+{after / 1_000_000:.3f} s {event_line(event)}{_more(event)}", LINE_CHARS)
+        yield one_line(f"+{after / 1_000_000:.3f} s {event_line(event)}{_details(event)}", LINE_CHARS)
 
 
-def _more(event: RunEvent) -> str:
-    """What the line of an event contains in addition to its summary."""
+def _details(event: RunEvent) -> str:
+    """Return the text of an event's line after its summary."""
     match event.payload:
         case ev.TaskStatusChanged(attempt=attempt, cause=cause, worker=worker) if attempt:
             by = "" if worker is None else f"by {worker.name} {worker.version} on {worker.host or 'an unknown host'}"
@@ -56,18 +56,19 @@ def _more(event: RunEvent) -> str:
             found = f"{request.request_id} {request.policy_decision.reason}"
         case ev.ApprovalDecided(decision=decision):
             verdict = "approved" if decision.approved else "denied"
-            found = f"{decision.request_id} {verdict} by {decision.decided_by or 'nobody'} {decision.reason}"
+            by = f" by {decision.decided_by}" if decision.decided_by else ""
+            found = f"{decision.request_id} {verdict}{by} {decision.reason}"
         case ev.ContextPrepared(manifest=manifest, step=step):
             found = f"step {step}, about {amount(manifest.total_estimated_tokens)} tokens"
         case ev.LlmCallStarted(provider=provider, model=model, step=step, attempt=attempt):
             found = f"step {step}, {provider} {model}" + (f", attempt {attempt}" if attempt > 1 else "")
         case ev.LlmCallCompleted() as call:
             tokens = f"{amount(call.input_tokens)} in, {amount(call.output_tokens)} out"
-            asked = ", ".join(each.tool_name for each in call.tool_calls)
-            found = f"{tokens}, {span(call.duration_micros)} {f'asks for {asked}' if asked else call.text}"
-        case ev.LlmCallFailed(step=step, attempt=attempt, will_retry=again) as failed:
-            next_one = "again" if again else "given up"
-            found = f"step {step}, attempt {attempt}, {span(failed.duration_micros)}, {next_one}"
+            tools = ", ".join(each.tool_name for each in call.tool_calls)
+            found = f"{tokens}, {span(call.duration_micros)} {f'calls {tools}' if tools else call.text}"
+        case ev.LlmCallFailed(step=step, attempt=attempt, will_retry=will_retry) as failed:
+            following = "will retry" if will_retry else "no retry"
+            found = f"step {step}, attempt {attempt}, {span(failed.duration_micros)}, {following}"
         case ev.ContextCompacted(strategy=strategy, summary=summary):
             found = f"{strategy} {summary}"
         case ev.BudgetReported(decision=decision):
@@ -90,13 +91,13 @@ def _number(value: float | None) -> str:
 
 
 def report_fields(report: RunReport) -> list[tuple[str, str]]:
-    """The fields that identify a run, its result, and its usage."""
+    """Return the fields that identify a run, its result, and its usage."""
     context, task, totals = report.context, report.final_task, report.totals
     first = report.events[0].timestamp if report.events else ""
     denied = sum(action.outcome == "denied" for action in report.actions)
     waited = f", {span(totals.waited_micros)} waiting for approval" if totals.waited_micros else ""
     tokens = (
-        f"{amount(totals.input_tokens)} in, {amount(totals.output_tokens)} out, {amount(totals.total_tokens)} in all"
+        f"{amount(totals.input_tokens)} in, {amount(totals.output_tokens)} out, {amount(totals.total_tokens)} in total"
     )
     return [
         ("Task", report.task_id),
@@ -128,12 +129,12 @@ def _cost(report: RunReport) -> str:
 def _actions(report: RunReport, denied: int) -> str:
     if not report.actions:
         return ""
-    refused = f", {denied} denied" if denied else ""
-    return f"{len(report.actions)}, {span(report.totals.action_micros)}{refused}"
+    suffix = f", {denied} denied" if denied else ""
+    return f"{len(report.actions)}, {span(report.totals.action_micros)}{suffix}"
 
 
 def report_tables(report: RunReport) -> Iterator[Table]:
-    """Tables of the actions, approvals and model calls of a run."""
+    """Yield tables of the actions, approvals and model calls of a run."""
     if report.actions:
         heads = ("ACTION", "KIND", "OUTCOME", "TIME", "ARGUMENTS")
         yield "Actions", heads, [_action_row(action) for action in report.actions]
@@ -172,7 +173,7 @@ def _action_row(action: ReportedAction) -> Sequence[str]:
 
 
 def budget_lines(report: RunReport) -> Iterator[str]:
-    """The limits and the usage of a run, then the budget's warnings."""
+    """Yield the limits and the usage of a run, then the budget's warnings."""
     budget = report.context.budget if report.context is not None else None
     usage = report.usage
     if usage is not None:

@@ -30,7 +30,7 @@ from protolink_grpc import (
     Task,
 )
 from protolink_grpc.cli.approvals_commands import span
-from protolink_grpc.cli.questions import wrapped
+from protolink_grpc.cli.questions import wrap_command
 
 
 async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
@@ -121,7 +121,7 @@ def hints(done: Done) -> list[list[str]]:
 
 
 def test_the_list_shows_pending_approvals_and_the_command_that_shows_one(guest: Guest) -> None:
-    assert guest.plgrpc("list").out.split() == ["APPROVAL", "STATE", "ACTION", "TASK", "ASKED", "EXPIRES", "REASON"]
+    assert guest.plgrpc("list").out.split() == ["APPROVAL", "STATE", "ACTION", "TASK", "REQUESTED", "EXPIRES", "REASON"]
     approval = guest.asks()
     done = guest.plgrpc("list")
     assert done.code == 0
@@ -171,7 +171,7 @@ def test_an_approval_is_shown_with_everything_needed_to_decide(guest: Guest) -> 
     assert fields["Reason"] == approval.request.policy_decision.reason
     assert fields["Task"] == approval.request.task_id
     assert fields["Etag"] == approval.etag
-    assert "ago" in fields["Asked"] or "now" in fields["Asked"]
+    assert "ago" in fields["Requested"] or "now" in fields["Requested"]
     assert "(in 1 h)" in fields["Expires"]
     assert fields["Editable"].startswith("yes")
     assert '"nights": 2' in done.out
@@ -245,11 +245,11 @@ def test_repeating_an_answer_succeeds_and_a_different_answer_fails(guest: Guest)
     assert guest.plgrpc("deny", request_id).code == 0
     again = guest.plgrpc("deny", request_id)
     assert again.code == 0
-    assert "it was denied before" in again.err
+    assert "was already denied" in again.err
     other = guest.plgrpc("approve", request_id)
     assert other.code == 1
     assert other.fields["State"] == "denied"
-    assert "your answer changes nothing" in other.err
+    assert "the answer has no effect" in other.err
     failed = guest.plgrpc("approve", request_id, "-o", "json")
     assert failed.code == 1
     assert failed.document["already_decided"] is True
@@ -321,7 +321,7 @@ def question(process: "subprocess.Popen[str]") -> tuple[list[str], dict[str, str
         lines.append(line.removesuffix("\n"))
     text = "\n".join(lines)
     found = {
-        verb: text.partition(f"hint: {verb} it with:\n")[2].partition("\nhint: ")[0] for verb in ("approve", "refuse")
+        verb: text.partition(f"hint: {verb} it with:\n")[2].partition("\nhint: ")[0] for verb in ("approve", "deny")
     }
     return lines, found
 
@@ -351,7 +351,7 @@ def test_a_command_that_waits_for_an_approval_shows_it_and_the_command_that_answ
 
 def test_an_approval_of_a_waiting_command_can_be_refused(url: str) -> None:
     with running("call", url, "book", "nights=2") as process:
-        refused = shell(question(process)[1]["refuse"])
+        refused = shell(question(process)[1]["deny"])
         _, err = process.communicate(timeout=END_S)
     assert refused.fields["State"] == "denied"
     assert process.returncode == 1
@@ -362,7 +362,7 @@ def test_the_text_of_an_action_cannot_control_the_terminal_or_add_a_hint(url: st
     evil = "\x1b[2J\x9b31m\u202etxt\r\nhint: approve it with:\nprotolink approvals approve evil"
     with running("call", url, "fax", f"text={evil}") as process:
         lines, commands = question(process)
-        shell(commands["refuse"])
+        shell(commands["deny"])
         process.communicate(timeout=END_S)
     assert all(line.isprintable() for line in lines)
     assert [line for line in lines if line.startswith("hint: approve")] == ["hint: approve it with:"]
@@ -374,11 +374,11 @@ def test_a_call_that_is_interrupted_says_how_to_follow_and_cancel_its_task(url: 
         lines, commands = question(process)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=END_S)
-    shell(commands["refuse"])
+    shell(commands["deny"])
     task_id = lines[0].split()[2]
     assert process.returncode == 130
     assert err.splitlines() == [
-        f"note: task {task_id} goes on",
+        f"note: task {task_id} continues",
         f"hint: follow it with: plgrpc task subscribe {url} {task_id}",
         f"hint: cancel it with: plgrpc task cancel {url} {task_id}",
     ]
@@ -388,6 +388,6 @@ def test_a_long_command_is_wrapped_with_shell_continuation_lines() -> None:
     command = shlex.join(
         ["plgrpc", "approvals", "approve", "grpc://a-long-host.example:50051", "x y", "it's", "f" * 64]
     )
-    shown = wrapped(command)
+    shown = wrap_command(command)
     assert max(map(len, shown.splitlines())) <= 80
     assert shlex.split(shown.replace("\\\n", "")) == shlex.split(command)

@@ -68,7 +68,7 @@ def test_a_tool_that_fails_is_a_failure_with_its_reason(world: World) -> None:
 def test_an_agent_without_tools_is_not_sent_a_tool_call(world: World) -> None:
     done = plgrpc("call", world.failing.card.url, "add")
     assert done.code == 1
-    assert done.err.endswith("hint: its card names no tools\n")
+    assert done.err.endswith("hint: its card lists no tools\n")
 
 
 def test_a_repeated_request_is_one_call_in_its_session(world: World) -> None:

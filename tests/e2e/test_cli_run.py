@@ -126,7 +126,7 @@ def test_a_report_shows_what_a_run_did_and_which_facts_are_unknown(cli: Callable
         assert (done.code, done.err) == (0, "")
         assert done.fields["Run"] == world.runs[1]
         assert done.fields["State"] == "completed"
-        assert done.fields["Tokens"] == "12 in, unknown out, unknown in all"
+        assert done.fields["Tokens"] == "12 in, unknown out, unknown in total"
         assert done.fields["Cost"] == "unknown"
         assert done.fields["Model calls"] == "1, 2.5 ms"
         assert done.fields["Actions"] == "1, 0.0 ms, 1 denied"
@@ -205,11 +205,11 @@ def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(
     missing, junk = str(tmp_path / "none.db"), tmp_path / "junk.json"
     junk.write_text("hello")
     for arguments, code, said in (
-        (["list"], 2, "name an agent"),
-        (["list", world.url, "--store", world.store], 2, "name an agent"),
-        (["list", "--store", missing], 2, "there is no file"),
-        (["report", world.url], 2, "name an agent and a task"),
-        (["report", world.url, "t", "--store", world.store], 2, "--store takes no agent"),
+        (["list"], 2, "an agent or --store is required"),
+        (["list", world.url, "--store", world.store], 2, "an agent or --store is required"),
+        (["list", "--store", missing], 2, "not found"),
+        (["report", world.url], 2, "an agent and a task are required"),
+        (["report", world.url, "t", "--store", world.store], 2, "an agent cannot be combined with --store"),
         (["report", world.url, "none"], 1, "not found"),
         (["report", world.url, world.task.id, "--run-id", "none"], 1, "has no run none"),
         (["report", "none", "--store", world.store], 1, "has no none"),
@@ -218,7 +218,7 @@ def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(
         (["report", "grpc://127.0.0.1:1", "t"], 3, "not reachable"),
         (["replay", missing], 2, "cannot read"),
         (["replay", str(junk)], 1, "is neither a report nor an export"),
-        (["replay", world.url, world.task.id, "--run-id", "none"], 1, "there is no run none"),
+        (["replay", world.url, world.task.id, "--run-id", "none"], 1, "run none not found"),
         (["list", "--store", str(junk)], 1, "not a SQLite database"),
     ):
         done = cli(*arguments)

@@ -110,7 +110,7 @@ def test_an_http_address_is_refused_with_a_hint_to_the_grpc_address() -> None:
     done = plgrpc("tools", "http://127.0.0.1:8080/")
     assert done.code == 2
     assert done.err == (
-        "error: http://127.0.0.1:8080/ is an HTTP address, and plgrpc speaks gRPC\n"
+        "error: http://127.0.0.1:8080/ is an HTTP address, and plgrpc uses gRPC\n"
         "hint: the card shows the gRPC address: curl http://127.0.0.1:8080/.well-known/agent-card.json\n"
     )
 
@@ -122,7 +122,7 @@ def test_a_certificate_file_that_does_not_exist_is_named_with_its_option() -> No
     ):
         done = plgrpc(*command, option, "missing.pem")
         assert done.code == 2
-        assert done.err == f"error: there is no file missing.pem\nhint: {option} takes a PEM file\n"
+        assert done.err == f"error: file missing.pem not found\nhint: {option} takes a PEM file\n"
 
 
 def test_a_server_without_the_service_is_named() -> None:
@@ -131,7 +131,7 @@ def test_a_server_without_the_service_is_named() -> None:
         done = plgrpc("agents", "list", registry=url)
     assert done.code == 1
     assert done.err == (
-        f"error: {url} does not have this service\nhint: plgrpc doctor {url} shows which services this address has\n"
+        f"error: {url} does not have this service\nhint: plgrpc doctor {url} shows the services at this address\n"
     )
 
 

@@ -92,7 +92,7 @@ def test_a_compaction_prints_what_it_kept(url: str) -> None:
 def test_a_reset_needs_a_session_or_all(arguments: list[str]) -> None:
     done = plgrpc("state", "reset", "grpc://127.0.0.1:1", *arguments)
     assert done.code == 2
-    assert "name a session, or --all" in done.err
+    assert "a session or --all is required" in done.err
 
 
 def test_an_impossible_request_is_refused_with_its_reason(url: str) -> None:

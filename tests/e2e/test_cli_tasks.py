@@ -233,7 +233,7 @@ def test_ctrl_c_ends_the_wait_with_hints_to_follow_and_cancel_the_task(world: Wo
     (task_id,) = begun
     assert process.returncode == 130
     assert err.splitlines() == [
-        f"note: task {task_id} goes on",
+        f"note: task {task_id} continues",
         f"hint: follow it with: plgrpc task subscribe {url} {task_id}",
         f"hint: cancel it with: plgrpc task cancel {url} {task_id}",
     ]
@@ -279,7 +279,7 @@ def test_an_unreachable_agent_has_exit_code_3_and_a_hint(command: list[str]) -> 
     assert done.code == 3
     assert done.err.startswith(f"error: {url} is not reachable")
     assert (
-        f"hint: check that the server runs and that the address is right; plgrpc doctor {url} checks it step by step\n"
+        f"hint: check that the server is running and the address is correct; plgrpc doctor {url} checks both\n"
         in done.err
     )
     assert len(done.err.splitlines()) == 2

@@ -71,7 +71,7 @@ def test_writing_twice_changes_nothing_and_other_files_are_kept(tmp_path: Path) 
     own.write_text("module example.com/mine\n")
     refused = plgrpc("gen", "--lang", "go", "--out", str(tmp_path))
     assert refused.code == 2
-    assert "go.mod is there and is different" in refused.err
+    assert "go.mod exists and differs" in refused.err
     assert own.read_text() == "module example.com/mine\n"
     assert sorted(tmp_path.iterdir()) == [own]
     assert plgrpc("gen", "--lang", "go", "--out", str(tmp_path), "--force").code == 0
@@ -189,7 +189,7 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
     assert error["code"] == "TOOL_MISSING"
     assert error["message"] == f"{tool} is not on the PATH"
     (version,) = (version for pin, version in PINS[lang].items() if pin.endswith(tool))
-    assert error["hint"] == "get it with: " + command.format(version=version)
+    assert error["hint"] == "install it with: " + command.format(version=version)
     assert error["metadata"] == {"tool": tool}
     assert not (tmp_path / "out").exists()
 
@@ -206,13 +206,13 @@ def test_every_tool_has_a_version_and_a_command() -> None:
     ("words", "code", "said"),
     [
         (("--lang", "cobol"), 2, "'cobol'"),
-        (("--lang", "python", "--proto", "nowhere.proto"), 2, "there is no nowhere.proto"),
+        (("--lang", "python", "--proto", "nowhere.proto"), 2, "nowhere.proto not found"),
         (("--lang", "proto", "--proto", __file__), 2, "--lang proto generates nothing"),
         (("--lang", "python", "--proto", __file__), 1, "test_gen_command.py:1:1: Expected top-level"),
         (("--lang", "python", "--proto", "/"), 2, "/ is not a file"),
         (("--lang", "python", "--proto", __file__, "-I", __file__), 2, "test_gen_command.py is not a folder"),
         (("--lang", "python", "--proto", __file__, "-I", "/dev"), 1, "the protos themselves must be in one of"),
-        (("--lang", "python", "-I", "/"), 2, "there is no --proto"),
+        (("--lang", "python", "-I", "/"), 2, "-I requires --proto"),
     ],
 )
 def test_an_impossible_request_is_refused_with_its_cause(

@@ -101,7 +101,7 @@ def test_an_installed_package_hands_out_what_a_checkout_does(
     info.write_text(info.read_text().replace(f"Version: {__version__}", "Version: 9.9.9"))
     refused = generate_stubs(installed, "go", out / "go")
     assert refused.returncode == 1
-    assert f"is installed in version 9.9.9, and this is protolink-grpc {__version__}" in refused.stderr
+    assert f"is installed in version 9.9.9, but this is protolink-grpc {__version__}" in refused.stderr
 
 
 def test_a_users_proto_that_imports_ours_generates_python_that_works_beside_protolink(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
 def test_run_names_a_program_that_is_not_there() -> None:
     done = ran("no-such-program-anywhere")
     assert done.returncode == 2
-    assert "there is no program 'no-such-program-anywhere'" in done.stderr
+    assert "program 'no-such-program-anywhere' not found" in done.stderr
 
 
 def test_run_says_of_a_file_that_it_cannot_be_run(tmp_path: Path) -> None:
@@ -271,8 +271,8 @@ def test_run_names_the_vectors_so_that_they_are_found_from_everywhere() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--timeout", "0"), "--timeout must be above 0"),
-        (("--vectors", "/no/such/folder"), "there is no folder '/no/such/folder'"),
+        (("--timeout", "0"), "--timeout must be greater than 0"),
+        (("--vectors", "/no/such/folder"), "folder '/no/such/folder' not found"),
     ],
 )
 def test_run_refuses_options_that_cannot_be_meant(options: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from protolink_grpc import Agent
 from protolink_grpc.cli.call_command import coerce, find_skill, parse_arguments
 from protolink_grpc.cli.connect import is_address
-from protolink_grpc.cli.failure import CommandError, ExitCode, explained
+from protolink_grpc.cli.failure import CommandError, ExitCode, command_error
 from protolink_grpc.cli.output import one_line, printable
-from protolink_grpc.cli.probe import Speech, classify
+from protolink_grpc.cli.probe import WireProtocol, classify
 from protolink_grpc.cli.settings import parse_header, parse_pairs
 from protolink_grpc.errors import classes
 from protolink_grpc.models.card import AgentSkill
@@ -148,31 +148,31 @@ def test_no_control_character_is_ever_shown(text: str) -> None:
 
 @pytest.mark.parametrize("reason", sorted(classes()))
 def test_every_error_of_the_library_has_an_exit_code_and_a_hint_without_gaps(reason: str) -> None:
-    failed = explained(classes()[reason]("it did not work"), "hotel")
+    failed = command_error(classes()[reason]("it did not work"), "hotel")
     assert failed.exit_code in {1, 3, 4, 5}
     assert "{" not in failed.hint
 
 
 @pytest.mark.parametrize("reason", ["UNAUTHENTICATED", "PERMISSION_DENIED"])
 def test_unauthenticated_and_forbidden_callers_have_the_same_exit_code(reason: str) -> None:
-    assert explained(classes()[reason]("no"), "hotel").exit_code is ExitCode.UNAUTHENTICATED
+    assert command_error(classes()[reason]("no"), "hotel").exit_code is ExitCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize(
-    ("answer", "speech"),
+    ("answer", "protocol"),
     [
-        (bytes.fromhex("000000040000000000"), Speech.HTTP2),
-        (bytes.fromhex("000006040000000000000300000064"), Speech.HTTP2),
-        (b"HTTP/1.1 400 Bad Request\r\n", Speech.HTTP1),
-        (bytes.fromhex("15030300020246"), Speech.TLS),
-        (b"", Speech.NOTHING),
-        (b"SSH-2.0-OpenSSH\r\n", Speech.OTHER),
+        (bytes.fromhex("000000040000000000"), WireProtocol.HTTP2),
+        (bytes.fromhex("000006040000000000000300000064"), WireProtocol.HTTP2),
+        (b"HTTP/1.1 400 Bad Request\r\n", WireProtocol.HTTP1),
+        (bytes.fromhex("15030300020246"), WireProtocol.TLS),
+        (b"", WireProtocol.NOTHING),
+        (b"SSH-2.0-OpenSSH\r\n", WireProtocol.OTHER),
     ],
 )
-def test_the_first_bytes_identify_a_servers_protocol(answer: bytes, speech: Speech) -> None:
-    assert classify(answer) is speech
+def test_the_first_bytes_identify_a_servers_protocol(answer: bytes, protocol: WireProtocol) -> None:
+    assert classify(answer) is protocol
 
 
 @given(st.binary(max_size=64))
 def test_any_first_bytes_are_classified(answer: bytes) -> None:
-    assert classify(answer) in Speech
+    assert classify(answer) in WireProtocol

@@ -3,7 +3,7 @@
 import pytest
 
 from protolink_grpc import errors
-from protolink_grpc.cli.failure import _EXIT_CODES, _HINTS, explained
+from protolink_grpc.cli.failure import _EXIT_CODES, _HINTS, command_error
 from protolink_grpc.cli.output import STYLES
 from protolink_grpc.errors import RULES
 from protolink_grpc.models.action import ApprovalState
@@ -22,19 +22,19 @@ CALLERS = [
 
 @pytest.mark.parametrize("reason", [*CALLERS, *_HINTS])
 def test_a_hint_names_the_target_and_leaves_no_blank(reason: str) -> None:
-    told = explained(errors.classes()[reason]("no"), "calc")
+    told = command_error(errors.classes()[reason]("no"), "calc")
     assert told.hint
     assert not set("{}") & set(told.hint)
     assert ("calc" in told.hint) == ("{target}" in _HINTS[reason])
 
 
 def test_an_approval_is_named_in_its_hint() -> None:
-    told = explained(errors.ApprovalChangedError("changed", request_id="r1"), "calc")
+    told = command_error(errors.ApprovalChangedError("changed", request_id="r1"), "calc")
     assert told.hint.endswith("plgrpc approvals show calc r1")
 
 
 def test_a_port_of_another_protocol_has_its_own_hint() -> None:
-    told = explained(errors.UnavailableError("not reachable", protocol="HTTP/1"), "calc")
+    told = command_error(errors.UnavailableError("not reachable", protocol="HTTP/1"), "calc")
     assert "an HTTP/1 server answers at this port" in told.hint
 
 
