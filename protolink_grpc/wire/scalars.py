@@ -142,6 +142,11 @@ def varint(value: int) -> bytes:
     return _encode_varint(value)
 
 
+def enum_varint(number: int) -> bytes:
+    """Encode a number of an enum; a negative one as its 64 bits, in ten bytes. Source: protobuf's encoding guide."""
+    return varint(number & 0xFFFF_FFFF_FFFF_FFFF)
+
+
 def tag(number: int) -> bytes:
     """Return the key of a length-delimited field: text, bytes, messages."""
     return varint(number << 3 | 2)

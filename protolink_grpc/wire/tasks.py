@@ -43,6 +43,7 @@ from protolink_grpc.wire.scalars import (
     VARINTS,
     EnumNumbers,
     delimited,
+    enum_varint,
     json_object_from_pb,
     json_object_to_pb,
     set_time,
@@ -294,7 +295,7 @@ def encode_task_header(task: Task, session_id: str, context: RunContext | None) 
         header = task_header_to_pb(task).SerializeToString()
     else:
         created = sized_time(micros_from_iso(task.created_at))
-        header = b"".join((_ID, sized_id(task.id), _STATE, varint(STATES[task.state]), _CREATED, created))
+        header = b"".join((_ID, sized_id(task.id), _STATE, enum_varint(STATES[task.state]), _CREATED, created))
     if session_id:
         header += _SESSION + sized_id(session_id)
     if context is None:
@@ -406,7 +407,7 @@ def _encode_header(fold: TaskFold) -> bytes:
         _ID,
         sized_id(fold.task_id),
         _STATE,
-        varint(STATES[fold.state]),
+        enum_varint(STATES[fold.state]),
         _CREATED,
         created,
         _UPDATED,
@@ -521,7 +522,7 @@ def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
 @lru_cache(maxsize=64)
 def _change_states(before: TaskState, after: TaskState) -> bytes:
     """A StateChange up to the key of its time; all of its fields have numbers below 16."""
-    return b"".join((b"\x08", varint(STATES[before]), b"\x10", varint(STATES[after]), b"\x1a"))
+    return b"".join((b"\x08", enum_varint(STATES[before]), b"\x10", enum_varint(STATES[after]), b"\x1a"))
 
 
 def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> pb.Task:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plgrpc.v1 import context_pb2, part_pb2
+from plgrpc.v1 import context_pb2, event_pb2, part_pb2
 from plgrpc.v1 import task_pb2 as pb
 from wire_values import (
     FACTS,
@@ -30,7 +30,7 @@ from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.part import ToolOutput
-from protolink_grpc.wire.events import EventEncoder, replay
+from protolink_grpc.wire.events import EventEncoder, encode_payload, replay
 from protolink_grpc.wire.tasks import (
     ARTIFACT,
     MAX_ARTIFACTS,
@@ -389,6 +389,20 @@ def fold_of(*payloads: Any) -> TaskFold:
 
 def status(before: TaskState, after: TaskState, **more: Any) -> ev.TaskStatusChanged:
     return ev.TaskStatusChanged(before, after, **more)
+
+
+@pytest.mark.parametrize("number", [77, 2**31 - 1, -1, -(2**31)])
+def test_a_state_of_a_later_version_keeps_its_number_in_all_that_is_encoded_by_hand(number: int) -> None:
+    later = STATES.read(number)
+    submitted = ev.TaskSubmitted(Task(state=later))
+    assert event_pb2.TaskSubmitted.FromString(encode_payload(submitted)).task.state == number
+    fold = fold_of(submitted, status(TaskState.WORKING, later), status(later, later))
+    answer = pb.Task.FromString(fold_to_bytes(fold, pb.TASK_VIEW_FULL))
+    assert answer.state == number
+    assert [(each.previous_state, each.new_state) for each in answer.state_history] == [
+        (pb.TASK_STATE_WORKING, number),
+        (number, number),
+    ]
 
 
 TWO_TURNS = (
