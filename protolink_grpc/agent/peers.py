@@ -14,9 +14,9 @@ from typing import Any
 from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.trust import PeerClients, PeerTrust, Reached
 from protolink_grpc.auth.principal import ANONYMOUS
-from protolink_grpc.client.agent_client import answer_of
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.client.task_calls import answer_of
 from protolink_grpc.errors import (
     AgentNotFoundError,
     DeadlineExceededError,
@@ -316,7 +316,7 @@ class Peers:
             try:
                 return await peer.client.wait_task(task_id, agent_url=peer.url)
             except (DeadlineExceededError, UnavailableError) as error:
-                await backoff.after(error)
+                await backoff.wait_after(error)
 
     async def _cancel(self, peer: Reached, task_id: str, reason: str | None) -> None:
         why = reason or "the work that delegated this was canceled"

@@ -1,4 +1,4 @@
-"""Clients of agents and registries: the same verbs over gRPC and in process."""
+"""Clients of agents and registries, with the same methods over every protocol."""
 
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import TaskList, TaskSummary

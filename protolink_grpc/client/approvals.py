@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 
-from protolink_grpc.client.backoff import Backoff, is_cut
+from protolink_grpc.client.backoff import Backoff, is_interruption
 from protolink_grpc.client.port import AgentPort, ApprovalFilter
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.action import Approval, ApprovalState
@@ -31,9 +31,9 @@ async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -
                         yield approval
             return
         except ProtolinkError as error:
-            if not is_cut(error):
+            if not is_interruption(error):
                 raise
-            await backoff.after(error)
+            await backoff.wait_after(error)
 
 
 class ApprovalFollower:
@@ -45,12 +45,12 @@ class ApprovalFollower:
         self._snapshot: list[Approval] | None = None
 
     def begin_stream(self) -> int:
-        """Called when a stream is opened. Returns the revision after which it must begin."""
+        """Prepare for a new stream. Returns the revision after which it must begin."""
         self._snapshot = None
         return self._revision
 
     def news(self, batch: ApprovalChanges) -> list[Approval]:
-        """The approvals of a batch to yield. A snapshot is yielded when it is complete; an interrupted one is sent again."""
+        """Return the approvals of a batch to yield. A snapshot is yielded when it is complete; an interrupted one is sent again."""
         position, found = batch.position, batch.approvals
         if position.reset:
             self._snapshot = []

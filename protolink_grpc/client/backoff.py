@@ -15,8 +15,8 @@ OPEN_S = 1.0
 """A stream that was open for this long counts as progress."""
 
 
-def is_cut(error: ProtolinkError) -> bool:
-    """Whether the same request may be sent again: the connection broke, or the agent is temporarily unavailable."""
+def is_interruption(error: ProtolinkError) -> bool:
+    """Return whether the same request may be sent again: the connection broke, or the agent is temporarily unavailable."""
     code = error.code if isinstance(error, RemoteError) else error.rule.grpc
     return code == "UNAVAILABLE"
 
@@ -37,29 +37,30 @@ class Backoff:
         self.reset()
 
     def begin(self) -> None:
-        """Record that an attempt begins."""
+        """Record the start of an attempt."""
         self._began = asyncio.get_running_loop().time()
 
     def reset(self) -> None:
         """Record a response or an event: the next interruption counts as the first one."""
         self._delay.reset()
-        self._first_cut: float | None = None
+        self._interrupted_s: float | None = None
 
     def next_s(self, error: ProtolinkError) -> float | None:
-        """Seconds to wait before the next attempt, or None if the error of the last one is to be raised."""
+        """Return the seconds to wait before the next attempt, or None if the error of the last one is to be raised."""
         now = asyncio.get_running_loop().time()
         if self._streams and now - self._began >= OPEN_S and not error.metadata.get("unreached"):
-            self._first_cut = None  # the pauses go on growing, so that nothing spins
-        self._first_cut = now if self._first_cut is None else self._first_cut
-        left_s = self._first_cut + self._outage_s - now
+            # The retry time starts again. The delays continue to grow, so that a stream that breaks at once is rarely reopened.
+            self._interrupted_s = None
+        self._interrupted_s = now if self._interrupted_s is None else self._interrupted_s
+        left_s = self._interrupted_s + self._outage_s - now
         least_s = error.retry_after_s or 0.0
         if left_s <= 0 or least_s > left_s:
             return None
         # The last attempt is made at the end of the retry time, not before.
         return min(max(self._delay.next_s(), least_s), left_s)
 
-    async def after(self, error: ProtolinkError) -> None:
-        """Wait before the next attempt. Raises `error` if there is none."""
+    async def wait_after(self, error: ProtolinkError) -> None:
+        """Wait before the next attempt. Raises `error` if the retry time is over."""
         pause_s = self.next_s(error)
         if pause_s is None:
             raise error

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from grpc_status import rpc_status
 
 from protolink_grpc.auth.credentials import Credentials
-from protolink_grpc.client.backoff import OUTAGE_S, Backoff, is_cut
+from protolink_grpc.client.backoff import OUTAGE_S, Backoff, is_interruption
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnavailableError, UnimplementedError
 from protolink_grpc.net.address import Address, Endpoint
 from protolink_grpc.net.tls import TLSConfig
@@ -44,14 +44,14 @@ class ChannelOptions:
 
     @property
     def is_anonymous(self) -> bool:
-        """Whether calls carry no credentials: neither `credentials`, nor metadata, nor a client certificate."""
+        """Whether calls have no credentials: neither `credentials`, nor metadata, nor a client certificate."""
         return self.tls is None and not self.metadata and self.credentials is None
 
 
-MAX_JUDGED = 256
-"""Channels to numeric addresses that one event loop keeps: the name of such a peer may resolve to new addresses each time."""
+MAX_NUMERIC_CHANNELS = 256
+"""Maximum number of channels to numeric addresses per event loop: a peer's name may resolve to new addresses each time."""
 
-LEAVE_S = 60.0
+CLOSE_S = 60.0
 """How long calls may continue on a channel that is closed to make room for another one, in seconds."""
 
 Key = tuple[Address, TLSConfig | None, tuple[str, ...]]
@@ -71,7 +71,7 @@ _connections: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Key, _C
 
 
 def channel_to(address: Address, options: ChannelOptions, numeric: tuple[str, ...] = ()) -> grpc.aio.Channel:
-    """Return the running loop's channel to an address. It connects when it is first used and reconnects by itself.
+    """Return the running loop's channel to an address. It connects at the first use and reconnects automatically.
 
     Args:
         numeric: The numeric addresses, of one family, to connect to instead of what the host's name resolves to.
@@ -100,26 +100,26 @@ def _connection_to(address: Address, tls: TLSConfig | None, numeric: tuple[str, 
     key = (address, tls, tuple(sorted(numeric)))
     connection = connections.pop(key, None) if numeric else connections.get(key)
     if connection is None:
-        connection = _Connection(_open(*key))
+        connection = _Connection(_open_channel(*key))
         if numeric:
             _make_room(loop, connections)
-    connections[key] = connection  # at the end: the first one is the one not used for longest
+    connections[key] = connection  # at the end: the first one is the least recently used
     return connection
 
 
-_leaving: set[asyncio.Task[None]] = set()
+_closing: set[asyncio.Task[None]] = set()
 
 
 def _make_room(loop: asyncio.AbstractEventLoop, connections: dict[Key, _Connection]) -> None:
     """Close the least recently used channel to a numeric address if there are too many."""
-    judged = [key for key in connections if key[2]]
-    for key in judged[: max(0, len(judged) + 1 - MAX_JUDGED)]:
-        leaving = loop.create_task(connections.pop(key).channel.close(LEAVE_S))
-        _leaving.add(leaving)
-        leaving.add_done_callback(_leaving.discard)
+    keys = [key for key in connections if key[2]]
+    for key in keys[: max(0, len(keys) + 1 - MAX_NUMERIC_CHANNELS)]:
+        closing = loop.create_task(connections.pop(key).channel.close(CLOSE_S))
+        _closing.add(closing)
+        closing.add_done_callback(_closing.discard)
 
 
-def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> grpc.aio.Channel:
+def _open_channel(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> grpc.aio.Channel:
     arguments: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
         ("grpc.max_send_message_length", -1),
@@ -146,14 +146,14 @@ def _open(address: Address, tls: TLSConfig | None, numeric: tuple[str, ...]) -> 
 
 
 def _numeric_target(numeric: tuple[str, ...], port: int) -> str:
-    """A gRPC target for several addresses of one family."""
+    """Return a gRPC target for several addresses of one family."""
     if ":" in numeric[0]:
         return "ipv6:" + ",".join(f"[{each.replace('%', '%25')}]:{port}" for each in numeric)
     return "ipv4:" + ",".join(f"{each}:{port}" for each in numeric)
 
 
 def is_connected(address: Address, options: ChannelOptions) -> bool:
-    """Whether the running loop has a connected channel to that address."""
+    """Return whether the running loop has a connected channel to that address."""
     return channel_to(address, options).get_state() is grpc.ChannelConnectivity.READY
 
 
@@ -180,7 +180,7 @@ async def call_unary(
         try:
             return await method(request, timeout=attempts.left_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            if not await attempts.may_go_on(error):
+            if not await attempts.wait_for_retry(error):
                 raise
 
 
@@ -193,12 +193,12 @@ async def call_stream(
         metadata = await attempts.metadata()
         call = method(request, timeout=attempts.left_s, metadata=metadata)
         try:
-            async for answer in call:
+            async for response in call:
                 has_begun = True
-                yield answer
+                yield response
             return
         except grpc.aio.AioRpcError as error:
-            if has_begun or not await attempts.may_go_on(error):
+            if has_begun or not await attempts.wait_for_retry(error):
                 raise
         finally:
             if isinstance(call, AsyncGenerator):
@@ -231,21 +231,21 @@ class _Attempts:
                 self._headers = await credentials.headers(self._address.url)
         except TimeoutError:
             raise DeadlineExceededError(
-                f"there were no credentials for {self._address.url} in time", url=self._address.url
+                f"the credentials for {self._address.url} were not available in time", url=self._address.url
             ) from None
         # gRPC accepts only lower-case keys.
         own = tuple((key.lower(), value) for key, value in self._headers.items())
         return add_origin(self._options.metadata + own)
 
-    async def may_go_on(self, error: grpc.aio.AioRpcError) -> bool:
-        """Wait for the time of the next attempt. Returns False if there is none."""
+    async def wait_for_retry(self, error: grpc.aio.AioRpcError) -> bool:
+        """Wait before the next attempt. Returns False if the error is to be raised instead."""
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
             if self._was_renewed or self._options.credentials is None:
                 return False
             self._was_renewed = True
             return await self._options.credentials.refresh(self._headers)
-        meant = call_error(error, self._address)
-        pause_s = self._backoff.next_s(meant) if is_cut(meant) else None
+        converted = call_error(error, self._address)
+        pause_s = self._backoff.next_s(converted) if is_interruption(converted) else None
         if pause_s is None:
             return False
         left_s = self.left_s
@@ -276,16 +276,18 @@ def call_error(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) 
             if HTTP1_MARK in details:
                 metadata["protocol"] = "HTTP/1"
             details += _hint(details, address)
-        cut = UnavailableError(f"{address.url} is not reachable: {details or code}", url=address.url, **metadata)
-        cut.retry_after_s = requested_pause_s(status) if status is not None else None
-        return cut
+        unavailable = UnavailableError(
+            f"{address.url} is not reachable: {details or code}", url=address.url, **metadata
+        )
+        unavailable.retry_after_s = requested_pause_s(status) if status is not None else None
+        return unavailable
     if status is not None:
         return from_status(status)
     if code == "DEADLINE_EXCEEDED":
-        rest = "; the task goes on there" if "task_id" in metadata else ""
+        rest = "; the task continues there" if "task_id" in metadata else ""
         return DeadlineExceededError(f"{address.url} did not answer in time{rest}", url=address.url, **metadata)
     if code == "UNIMPLEMENTED":
-        # A method that is there and does not support the request answers with an ErrorInfo.
+        # An existing method that does not support the request responds with an ErrorInfo.
         return UnimplementedError(f"{address.url} does not have this service", url=address.url, **metadata)
     return from_code(code, details)
 
@@ -294,12 +296,12 @@ HTTP1_MARK = "http1.x server"
 """Part of the details of gRPC's C core when an HTTP/1 server answers. gRPC reports this as text only."""
 
 _HINTS = (
-    # What the details contain, on a secure address or not, what it usually means.
-    ("Socket closed", False, "it may serve TLS: try {secure}"),
-    ("Socket closed", True, "it may ask for a client certificate that it trusts"),
-    ("WRONG_VERSION_NUMBER", True, "it may serve in the clear: try {clear}"),
-    ("CERTIFICATE_VERIFY_FAILED", True, "its certificate is not trusted: name the authority as tls.cafile"),
-    ("Hostname Verification", True, "its certificate is not for this host"),
+    # Text in the details, whether the address is secure, and the probable cause.
+    ("Socket closed", False, "the server may require TLS: try {secure}"),
+    ("Socket closed", True, "the server may require a client certificate"),
+    ("WRONG_VERSION_NUMBER", True, "the server may not use TLS: try {clear}"),
+    ("CERTIFICATE_VERIFY_FAILED", True, "the server's certificate is not trusted: set tls.cafile to its authority"),
+    ("Hostname Verification", True, "the server's certificate is not for this host"),
 )
 
 

@@ -74,7 +74,7 @@ _TARGETS = {
 }
 
 
-def _input_of(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.TaskInput:
+def _input_to_pb(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.TaskInput:
     """Convert a task to an input. An input has no state, so a finished task is only continued, never created.
 
     Raises:
@@ -88,8 +88,8 @@ def _input_of(task: Task, target: TaskTarget, expected: int) -> task_input_pb2.T
 
 
 @contextmanager
-def _refusal_of_ended(task: Task, target: TaskTarget) -> Iterator[None]:
-    """Raise InvalidArgumentError if a finished task that may be created does not exist at the agent."""
+def _finished_task_errors(task: Task, target: TaskTarget) -> Iterator[None]:
+    """Convert TaskNotFoundError to InvalidArgumentError for a finished task that may be created: it cannot be."""
     try:
         yield
     except TaskNotFoundError:
@@ -98,7 +98,7 @@ def _refusal_of_ended(task: Task, target: TaskTarget) -> Iterator[None]:
         raise finished_error(task.state) from None
 
 
-def _deltas(wanted: bool) -> "pb.DeltaMode.ValueType":
+def _deltas_to_pb(wanted: bool) -> "pb.DeltaMode.ValueType":
     return pb.DELTA_MODE_ALL if wanted else pb.DELTA_MODE_NONE
 
 
@@ -119,23 +119,23 @@ class RpcAgent:
 
     @property
     def _stub(self) -> Any:
-        # The async stub: the generated types distinguish it from the sync one only by the channel.
+        # This is the async stub: the generated types distinguish it from the sync one only by the channel.
         return self._stub_of(agent_service_pb2_grpc.AgentServiceStub)
 
     @property
     def _control(self) -> Any:
-        # As above.
+        # The async stub, too.
         return self._stub_of(control_service_pb2_grpc.ControlServiceStub)
 
-    async def _ask(self, method: Any, request: Message, timeout_s: float | None) -> Any:
+    async def _call(self, method: Any, request: Message, timeout_s: float | None) -> Any:
         return await call_unary(method, request, self.address, self._options, timeout_s)
 
-    def _answers(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
+    def _responses(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
         return call_stream(method, request, self.address, self._options, timeout_s)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.GetAgentCard, pb.GetAgentCardRequest(), timeout_s)
+            response = await self._call(self._stub.GetAgentCard, pb.GetAgentCardRequest(), timeout_s)
         return card_from_pb(response.card)
 
     async def send(
@@ -149,13 +149,13 @@ class RpcAgent:
         timeout_s: float | None,
     ) -> Sent:
         request = pb.SendTaskRequest(
-            input=_input_of(task, target, expected),
+            input=_input_to_pb(task, target, expected),
             request_id=request_id,
             wait_for=pb.WAIT_FOR_SETTLED if wait else pb.WAIT_FOR_ACCEPTED,
         )
-        with _refusal_of_ended(task, target):
+        with _finished_task_errors(task, target):
             async with typed_errors(self.address, task_id=task.id):
-                response = await self._ask(self._stub.SendTask, request, timeout_s)
+                response = await self._call(self._stub.SendTask, request, timeout_s)
         found = response.task
         shown = await self.get(found.id, timeout_s) if found.omitted else task_from_pb(found)
         return Sent(shown, found.message_count, found.artifact_count)
@@ -171,12 +171,12 @@ class RpcAgent:
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.StreamTaskRequest(
-            input=_input_of(task, target, expected),
+            input=_input_to_pb(task, target, expected),
             request_id=request_id,
-            deltas=_deltas(deltas),
+            deltas=_deltas_to_pb(deltas),
         )
-        stream, last = self._answers(self._stub.StreamTask, request, timeout_s), None
-        with _refusal_of_ended(task, target):
+        stream, last = self._responses(self._stub.StreamTask, request, timeout_s), None
+        with _finished_task_errors(task, target):
             async with typed_errors(self.address, task_id=task.id), aclosing(stream) as responses:
                 async for response in responses:
                     events = events_from_pb(response)
@@ -184,15 +184,15 @@ class RpcAgent:
                         last = _last_state(events, last)
                         yield events
         if last not in _ENDS[StopAt.INTERRUPTED]:
-            raise self._ended_early(task.id)
+            raise self._incomplete_stream_error(task.id)
 
     async def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
         request = pb.SubscribeTaskRequest(
-            task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=_deltas(deltas)
+            task_id=task_id, after_sequence=after, stop_at=_STOPS[stop_at], deltas=_deltas_to_pb(deltas)
         )
-        stream, last, is_empty = self._answers(self._stub.SubscribeTask, request, timeout_s), None, True
+        stream, last, is_empty = self._responses(self._stub.SubscribeTask, request, timeout_s), None, True
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:
                 events = events_from_pb(response)
@@ -202,16 +202,16 @@ class RpcAgent:
         if stop_at is StopAt.CURRENT or last in _ENDS[stop_at]:
             return
         if not (is_empty and await self._has_ended(task_id, after, timeout_s)):
-            raise self._ended_early(task_id)
+            raise self._incomplete_stream_error(task_id)
 
     async def _has_ended(self, task_id: str, after: int, timeout_s: float | None) -> bool:
-        """Whether a task has ended and has no events after that sequence."""
+        """Return whether a task has ended and has no events after a sequence."""
         request = pb.GetTaskRequest(task_id=task_id, view=task_pb2.TASK_VIEW_HEADER)
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._ask(self._stub.GetTask, request, timeout_s)
+            response = await self._call(self._stub.GetTask, request, timeout_s)
         return STATES.read(response.task.state) in TERMINAL and response.task.sequence <= after
 
-    def _ended_early(self, task_id: str) -> UnavailableError:
+    def _incomplete_stream_error(self, task_id: str) -> UnavailableError:
         """Build the error for a stream that ended early without an error, for instance because of a proxy."""
         url = self.address.url
         return UnavailableError(f"{url} ended a stream too early", url=url, task_id=task_id)
@@ -223,12 +223,12 @@ class RpcAgent:
         async with typed_errors(self.address, task_id=task_id):
             while True:
                 left_s = None if end is None else max(0.0, end - time.monotonic())
-                page = (await self._ask(self._stub.GetTask, request, left_s)).task
+                page = (await self._call(self._stub.GetTask, request, left_s)).task
                 pages.append(page)
                 if page.omitted or not (page.messages or page.artifacts):
                     break  # a field is too large for one response
                 if not page.first_message and not page.first_artifact:
-                    return task_from_pb(joined(pages))
+                    return task_from_pb(join_pages(pages))
                 request.before_message, request.before_artifact = page.first_message, page.first_artifact
         if not page.omitted and len(pages) == 1:
             return task_from_pb(page)  # the page is empty
@@ -255,7 +255,7 @@ class RpcAgent:
             include_total=wanted.include_total,
         )
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.ListTasks, request, timeout_s)
+            response = await self._call(self._stub.ListTasks, request, timeout_s)
         summaries = [summary_from_pb(task) for task in response.tasks]
         total = response.total_size if wanted.include_total else None
         return TaskList(summaries, response.next_page_token, total)
@@ -263,19 +263,19 @@ class RpcAgent:
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
         request = pb.CancelTaskRequest(task_id=task_id, reason=reason)
         async with typed_errors(self.address, task_id=task_id):
-            response = await self._ask(self._stub.CancelTask, request, timeout_s)
+            response = await self._call(self._stub.CancelTask, request, timeout_s)
         return task_from_pb(response.task)
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         request = control.GetRunReportRequest(task_id=task_id, run_id=run_id)
-        stream = self._answers(self._control.GetRunReport, request, timeout_s)
+        stream = self._responses(self._control.GetRunReport, request, timeout_s)
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             text = "".join([response.piece async for response in responses])
         return RunReport.from_json(text, field="report")
 
     async def export(self, task_id: str, shape: str, timeout_s: float | None) -> AsyncGenerator[tuple[str, ...], None]:
         request = control.ExportTaskRequest(task_id=task_id, format=export_format_to_pb(shape))
-        stream = self._answers(self._control.ExportTask, request, timeout_s)
+        stream = self._responses(self._control.ExportTask, request, timeout_s)
         async with typed_errors(self.address, task_id=task_id), aclosing(stream) as responses:
             async for response in responses:
                 yield lines_from_pb(response)
@@ -283,7 +283,7 @@ class RpcAgent:
     async def list_tools(self, page_size: int, page_token: str, timeout_s: float | None) -> ToolList:
         request = control.ListToolsRequest(page_size=page_size, page_token=page_token)
         async with typed_errors(self.address):
-            response = await self._ask(self._control.ListTools, request, timeout_s)
+            response = await self._call(self._control.ListTools, request, timeout_s)
         tools = TOOL.all_from_pb(response.tools, "tools")
         return ToolList(tools, response.next_page_token)
 
@@ -294,11 +294,11 @@ class RpcAgent:
             call=tool_call_to_pb(call), request_id=request_id, task_id=task_id, session_id=session_id
         )
         async with typed_errors(self.address, tool=call.tool_name, task_id=task_id):
-            response = await self._ask(self._control.CallTool, request, timeout_s)
-        if not response.HasField("output"):  # it is too large for the response
+            response = await self._call(self._control.CallTool, request, timeout_s)
+        if not response.HasField("output"):  # the output is too large for the response
             output = find_tool_output((await self.get(response.task_id, timeout_s)).artifacts)
             if output is None:
-                raise RemoteError(f"{self.address.url} did not say what the tool gave", task_id=response.task_id)
+                raise RemoteError(f"{self.address.url} did not return the output of the tool", task_id=response.task_id)
             return CalledTool(output, response.task_id)
         return CalledTool(tool_output_from_pb(response.output, "output"), response.task_id)
 
@@ -310,37 +310,37 @@ class RpcAgent:
             page_token=wanted.page_token,
         )
         async with typed_errors(self.address):
-            response = await self._ask(self._control.ListApprovals, request, timeout_s)
+            response = await self._call(self._control.ListApprovals, request, timeout_s)
         return ApprovalList([approval_from_pb(each) for each in response.approvals], response.next_page_token)
 
     async def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
         request = control.WatchApprovalsRequest(task_id=task_id, after_revision=after_revision)
-        stream = self._answers(self._control.WatchApprovals, request, None)
+        stream = self._responses(self._control.WatchApprovals, request, None)
         async with typed_errors(self.address), aclosing(stream) as responses:
             async for response in responses:
                 approvals = [approval_from_pb(each) for each in response.approvals]
                 yield ApprovalChanges(approvals, position_from_pb(response.position))
-        raise self._ended_early(task_id)  # it does not end by itself
+        raise self._incomplete_stream_error(task_id)  # this stream has no regular end
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
         request = answer_to_pb(decision, request_id)
         async with typed_errors(self.address, approval_id=decision.request_id):
-            response = await self._ask(self._control.RespondApproval, request, timeout_s)
+            response = await self._call(self._control.RespondApproval, request, timeout_s)
         return ApprovalAnswer(approval_from_pb(response.approval), response.already_decided)
 
     async def describe_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._ask(self._control.DescribeState, describe_request_to_pb(request), timeout_s)
+            response = await self._call(self._control.DescribeState, describe_request_to_pb(request), timeout_s)
         return result_from_pb(response, "describe", request.session_id)
 
     async def reset_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._ask(self._control.ResetState, reset_request_to_pb(request), timeout_s)
+            response = await self._call(self._control.ResetState, reset_request_to_pb(request), timeout_s)
         return result_from_pb(response, "reset", request.session_id)
 
     async def compact_state(self, request: StateOperationRequest, timeout_s: float | None) -> StateOperationResult:
         async with typed_errors(self.address, session_id=request.session_id or ""):
-            response = await self._ask(self._control.CompactState, compact_request_to_pb(request), timeout_s)
+            response = await self._call(self._control.CompactState, compact_request_to_pb(request), timeout_s)
         return result_from_pb(response, "compact", request.session_id)
 
     async def compact_history(
@@ -385,12 +385,12 @@ class GrpcAgents:
 
 
 def events_from_pb(response: pb.StreamTaskResponse | pb.SubscribeTaskResponse) -> list[RunEvent]:
-    """The events of a response, followed by its deltas, which are newer than the events."""
+    """Return the events of a response, followed by its deltas, which are newer than the events."""
     events = [event_from_pb(event) for event in response.events]
     return events + [delta_from_pb(delta) for delta in response.deltas] if response.deltas else events
 
 
-def joined(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
+def join_pages(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
     """Join the pages of a task, newest first. The first page is authoritative for what changed meanwhile."""
     whole = task_pb2.Task()
     for page in reversed(pages):
@@ -406,7 +406,7 @@ def joined(pages: Sequence[task_pb2.Task]) -> task_pb2.Task:
 
 
 def _last_state(events: Sequence[RunEvent], before: TaskState | None) -> TaskState | None:
-    """The state after the last committed event, None if it sets none, and `before` if there is no committed event."""
+    """Return the state that the last committed event sets, or None. Without a committed event, return `before`."""
     committed = [event for event in events if event.sequence]
     return committed[-1].state if committed else before
 

@@ -95,7 +95,7 @@ class GrpcWebChannel:
                     found = message
             if found is None:
                 raise InvalidAgentResponseError(f"{self._address.url} sent no response to {method}")
-            return self._parsed(response_deserializer, found)
+            return self._parse(response_deserializer, found)
 
         return call
 
@@ -114,16 +114,16 @@ class GrpcWebChannel:
             stream = self._responses(method, request_serializer(request), timeout, metadata or ())
             async with aclosing(stream) as messages:
                 async for message in messages:
-                    yield self._parsed(response_deserializer, message)
+                    yield self._parse(response_deserializer, message)
 
         return call
 
-    def _parsed(self, parse: Callable[[bytes], Any], message: bytes) -> Any:
+    def _parse(self, parse: Callable[[bytes], Any], message: bytes) -> Any:
         try:
             return parse(message)
         except DecodeError:
             raise InvalidAgentResponseError(
-                f"{self._address.url} sent a response that is no message of its method", url=self._address.url
+                f"{self._address.url} sent a response that is not a valid message of the method", url=self._address.url
             ) from None
 
     async def _responses(
@@ -156,7 +156,7 @@ class GrpcWebChannel:
                 async for message in messages:
                     yield message
         except EOFError:
-            raise rpc_error(_unavailable("the response was cut off")) from None
+            raise rpc_error(_unavailable_status("the response is incomplete")) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise _http_error(error, url) from None
 
@@ -207,15 +207,15 @@ def _headers(timeout_s: float | None, metadata: Metadata) -> list[tuple[str, str
 
 def _http_error(error: httpx.HTTPError | httpx.StreamError, url: str) -> grpc.aio.AioRpcError:
     """Build the error for a failed connection or for an HTTP status other than success."""
-    meant = http_error(error, url)
-    if isinstance(meant, UnavailableError) and not isinstance(error, httpx.HTTPStatusError):
+    converted = http_error(error, url)
+    if isinstance(converted, UnavailableError) and not isinstance(error, httpx.HTTPStatusError):
         # gRPC's wording, by which `channel.call_error` recognizes that the server was not reached.
-        reached = "unreached" not in meant.metadata
-        return rpc_error(_unavailable(str(error) or type(error).__name__, "" if reached else "failed to connect: "))
-    return rpc_error(to_status(meant))
+        prefix = "failed to connect: " if "unreached" in converted.metadata else ""
+        return rpc_error(_unavailable_status(str(error) or type(error).__name__, prefix))
+    return rpc_error(to_status(converted))
 
 
-def _unavailable(why: str, prefix: str = "") -> status_pb2.Status:
+def _unavailable_status(why: str, prefix: str = "") -> status_pb2.Status:
     return status_pb2.Status(code=code_pb2.UNAVAILABLE, message=prefix + why)
 
 

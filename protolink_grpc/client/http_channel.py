@@ -76,7 +76,7 @@ def http_channel_to(
     key = (options.tls if address.secure else None, address.secure, _is_direct(address), resolve)
     client = clients.get(key)
     if client is None:
-        client = clients[key] = _open(*key)
+        client = clients[key] = _open_client(*key)
     return client
 
 
@@ -86,7 +86,7 @@ def _is_direct(address: WebAddress) -> bool:
 
 
 def remote_address(response: httpx.Response, address: WebAddress) -> str:
-    """The numeric address that sent the response, or empty if it is unknown because of a proxy."""
+    """Return the numeric address that sent the response, or an empty text if it is unknown because of a proxy."""
     host: object = address.host
     if _is_direct(address) and (stream := response.extensions.get("network_stream")) is not None:
         host = (stream.get_extra_info("server_addr") or ("",))[0]
@@ -96,7 +96,9 @@ def remote_address(response: httpx.Response, address: WebAddress) -> str:
         return ""
 
 
-def _open(tls: TLSConfig | None, secure: bool, direct: bool, resolve: AddressResolver | None) -> httpx.AsyncClient:
+def _open_client(
+    tls: TLSConfig | None, secure: bool, direct: bool, resolve: AddressResolver | None
+) -> httpx.AsyncClient:
     # Unencrypted connections need no certificate authorities, and loading them takes time.
     verify = ssl_context(tls) if secure else False
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=IDLE_CONNECTIONS, keepalive_expiry=IDLE_S)
@@ -104,7 +106,7 @@ def _open(tls: TLSConfig | None, secure: bool, direct: bool, resolve: AddressRes
     if direct:
         transport = httpx.AsyncHTTPTransport(verify=verify, limits=limits, socket_options=_KEEPALIVE, trust_env=False)
         if resolve is not None:
-            # httpx has no argument for it.
+            # httpx has no argument for the network backend.
             transport._pool._network_backend = PinnedBackend(resolve)
     return httpx.AsyncClient(
         transport=transport,
@@ -115,7 +117,7 @@ def _open(tls: TLSConfig | None, secure: bool, direct: bool, resolve: AddressRes
         follow_redirects=False,
         # An uncompressed body cannot grow when it is decoded.
         headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [_bound]},
+        event_hooks={"response": [_limit_body]},
     )
 
 
@@ -143,18 +145,18 @@ async def close_http_channels() -> None:
         await client.aclose()
 
 
-async def _bound(response: httpx.Response) -> None:
+async def _limit_body(response: httpx.Response) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise InvalidAgentResponseError(f"{response.request.url} answered in an encoding that was not asked for")
+        raise InvalidAgentResponseError(f"{response.request.url} sent an encoded response, which was not requested")
     stream = response.stream
     is_framed = response.is_success and FRAMED in response.request.extensions
     if isinstance(stream, httpx.AsyncByteStream) and not is_framed:
         endless = response.headers.get("content-type", "").startswith("text/event-stream")
-        response.stream = _Bounded(stream, endless)
+        response.stream = _LimitedBody(stream, endless)
 
 
-class _Bounded(httpx.AsyncByteStream):
-    """A response body of limited size. Of an event stream, each event is limited."""
+class _LimitedBody(httpx.AsyncByteStream):
+    """A response body of limited size. In an event stream, the limit applies to each event."""
 
     def __init__(self, stream: httpx.AsyncByteStream, endless: bool) -> None:
         self._stream = stream
@@ -167,11 +169,11 @@ class _Bounded(httpx.AsyncByteStream):
             if self._endless:
                 seen = tail + chunk
                 end = max(seen.rfind(b"\n\n") + 2, seen.rfind(b"\n\r\n") + 3)
-                # 1 and 2: there is no limit.
+                # 1 and 2 mean that the end of an event was not found.
                 size = len(seen) - end if end > 2 else size
                 tail = seen[-2:]
             if size > MAX_RESPONSE_BYTES:
-                raise InvalidAgentResponseError(f"an answer has more than {MAX_RESPONSE_BYTES} bytes")
+                raise InvalidAgentResponseError(f"a response has more than {MAX_RESPONSE_BYTES} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -198,7 +200,7 @@ class Sender:
         return bool(self.options.metadata) or self.options.credentials is not None
 
     def may_receive_credentials(self, origin: str) -> bool:
-        """Whether an origin may receive the credentials."""
+        """Return whether an origin may receive the credentials."""
         return origin == self.address.origin or origin in self.trusted
 
     async def headers(self, address: WebAddress) -> dict[str, str]:
@@ -232,7 +234,8 @@ def http_error(error: Exception, url: str, **metadata: str) -> ProtolinkError:
     """Build the error for a failed request."""
     if isinstance(error, httpx.HTTPStatusError):
         response = error.response
-        return status_error(response.status_code, url, said=_error_text(response), headers=response.headers, **metadata)
+        text = _error_of_body(response)
+        return status_error(response.status_code, url, text=text, headers=response.headers, **metadata)
     why = str(error) or type(error).__name__
     if isinstance(error, _UNREACHED):
         return UnavailableError(f"{url} is not reachable: {why}", url=url, unreached="true", **metadata)
@@ -240,17 +243,17 @@ def http_error(error: Exception, url: str, **metadata: str) -> ProtolinkError:
         return deadline_error(url, **metadata)
     if isinstance(error, httpx.TransportError):
         return UnavailableError(f"{url} is not reachable: {why}", url=url, **metadata)
-    return RemoteError(f"{url} gave no answer: {why}", **metadata)
+    return RemoteError(f"{url} sent no valid response: {why}", **metadata)
 
 
 def deadline_error(url: str, **metadata: str) -> DeadlineExceededError:
     """Build the error for a timeout."""
-    rest = "; the task goes on there" if "task_id" in metadata else ""
+    rest = "; the task continues there" if "task_id" in metadata else ""
     return DeadlineExceededError(f"{url} did not answer in time{rest}", url=url, **metadata)
 
 
-def _error_text(response: httpx.Response) -> str:
-    """The text of an error response `{"error": ...}`; empty for HTML pages."""
+def _error_of_body(response: httpx.Response) -> str:
+    """Return the text of an error response `{"error": ...}`; empty for HTML pages."""
     try:
         error = response.json().get("error")
         text = error.get("message") if isinstance(error, dict) else error
@@ -264,10 +267,14 @@ SAFE_TO_REPEAT = "refused"
 
 
 def status_error(
-    status: int, url: str, *, said: str = "", headers: Mapping[str, str] | None = None, **metadata: str
+    status: int, url: str, *, text: str = "", headers: Mapping[str, str] | None = None, **metadata: str
 ) -> ProtolinkError:
-    """Build the error for an HTTP status other than success."""
-    what = said or f"HTTP status {status}"
+    """Build the error for an HTTP status other than success.
+
+    Args:
+        text: The error text in the response, if any.
+    """
+    what = text or f"HTTP status {status}"
     if status in (502, 503):
         if status == 503:
             metadata[SAFE_TO_REPEAT] = "true"
@@ -279,7 +286,7 @@ def status_error(
         seconds = float(after[:9]) if after.isascii() and after.isdigit() else 1.0
         return ResourceExhaustedError(f"{url}: {what}", retry_after_s=seconds, **metadata)
     if 300 <= status < 400:
-        return RemoteError(f"{url} redirects, which is not followed: name the place itself", **metadata)
+        return RemoteError(f"{url} redirects, which is not followed: use the final URL", **metadata)
     cls = _BY_STATUS.get(status)
     if cls is None:
         return RemoteError(f"{url} refused: {what}", code=f"HTTP_{status}", **metadata)

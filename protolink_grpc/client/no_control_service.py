@@ -33,7 +33,8 @@ class NoControlService:
         """Build the error for a method that this kind of agent does not have."""
         return UnimplementedError(f"{self.url} is {self.kind}: {what}", url=self.url)
 
-    def _refuse_expected(self, expected: int) -> None:
+    def _check_expected(self, expected: int) -> None:
+        """Refuse a required last sequence. Raises UnimplementedError."""
         if expected:
             raise self.unsupported_error("its events have no sequence, so expected_sequence cannot be used")
 

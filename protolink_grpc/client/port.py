@@ -189,7 +189,7 @@ class AgentSource(Protocol):
         """Open the agent at a URL.
 
         Args:
-            transport: As `AgentClient(transport=)`.
+            transport: See `AgentClient(transport=)`.
             outage_s: Replaces the client's retry time, for kinds of agents that retry by themselves.
 
         Raises:
@@ -199,7 +199,7 @@ class AgentSource(Protocol):
 
 
 def conversation_compaction(done: StateOperationResult) -> HistoryCompactionResult:
-    """The result of compacting the conversation. Raises RemoteError if the agent does not report it."""
+    """Return the result of compacting the conversation. Raises RemoteError if the agent does not report it."""
     if done.compaction is None:
-        raise RemoteError("the agent did not say what it did")
+        raise RemoteError("the agent did not report the result of the compaction")
     return done.compaction

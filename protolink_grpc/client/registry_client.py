@@ -79,7 +79,7 @@ class RegistryClient:
         timeout: Seconds that a call may take, including retries.
         metadata: Sent with every call.
         credentials: Sent with every call, only to this registry.
-        outage_s, insecure_ok: As in AgentClient.
+        outage_s, insecure_ok: See AgentClient.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RegistryClient:
         outage_s: float = OUTAGE_S,
         insecure_ok: bool = False,
     ) -> None:
-        self.address: Endpoint = _endpoint(url)
+        self.address: Endpoint = _parse_endpoint(url)
         self.timeout = timeout
         self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
         check_headers(self._options.metadata, self.address.url, insecure_ok=insecure_ok)
@@ -102,7 +102,7 @@ class RegistryClient:
         self._web_stub: Any = None
         self._protolink: Any = None
         self._is_protolink = False
-        self._believed_until = 0.0
+        self._kind_expires_s = 0.0
 
     @property
     def url(self) -> str:
@@ -118,25 +118,25 @@ class RegistryClient:
         if isinstance(self.address, Address):
             return stub_to(registry_service_pb2_grpc.RegistryServiceStub, self.address, self._options)
         if self._web_stub is None:
-            from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_other`
+            from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_protolink_registry`
 
             # The generated types distinguish the async stub from the sync one by the channel, and accept only gRPC's own.
             channel = cast(Any, GrpcWebChannel(self.address, self._options))
             self._web_stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
         return self._web_stub
 
-    async def _other(self) -> Any:
-        """The `ProtolinkRegistry` at the URL, or None if it is a registry of this package. Raises UnavailableError."""
+    async def _protolink_registry(self) -> Any:
+        """Return the `ProtolinkRegistry` at the URL, or None if it is a registry of this package. Raises UnavailableError."""
         if isinstance(self.address, Address):
             return None
-        if time.monotonic() >= self._believed_until:
+        if time.monotonic() >= self._kind_expires_s:
             try:
                 async with typed_errors(self.address):
-                    await self._ask(self._stub.ListAgents, pb.ListAgentsRequest(page_size=1))
+                    await self._call(self._stub.ListAgents, pb.ListAgentsRequest(page_size=1))
                 self._is_protolink = False
             except (UnimplementedError, InvalidAgentResponseError, ContentTypeNotSupportedError):
                 self._is_protolink = True
-            self._believed_until = time.monotonic() + KIND_S
+            self._kind_expires_s = time.monotonic() + KIND_S
         if not self._is_protolink:
             return None
         if self._protolink is None:
@@ -148,7 +148,7 @@ class RegistryClient:
             self._protolink = registry(Sender(self.address, self._options), self.timeout)
         return self._protolink
 
-    async def _ask(self, method: Any, request: Message) -> Any:
+    async def _call(self, method: Any, request: Message) -> Any:
         return await call_unary(method, request, self.address, self._options, self.timeout)
 
     async def register(
@@ -162,7 +162,7 @@ class RegistryClient:
         Raises:
             AgentConflictError: The URL or the name belongs to another principal.
         """
-        if (other := await self._other()) is not None:
+        if (other := await self._protolink_registry()) is not None:
             await other.register(card)
             return lease_ttl_s
         url = canonical_url(card.url, field="card.url")
@@ -173,7 +173,7 @@ class RegistryClient:
             instance_id=instance_id,
         )
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.RegisterAgent, request)
+            response = await self._call(self._stub.RegisterAgent, request)
         self._leases[url] = response.lease_id
         return lease_ttl_from_pb(response.lease_ttl)
 
@@ -187,26 +187,26 @@ class RegistryClient:
         Raises:
             LeaseNotFoundError: The registry does not know the lease: register again.
         """
-        if (other := await self._other()) is not None:
+        if (other := await self._protolink_registry()) is not None:
             await other.heartbeat(agent_url)
             return DEFAULT_LEASE_TTL_S
         lease_id = self._leases.get(canonical_url(agent_url, field="agent_url"))
         if lease_id is None:
             raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.RenewLease, status_to_pb(lease_id, status or InstanceStatus()))
+            response = await self._call(self._stub.RenewLease, status_to_pb(lease_id, status or InstanceStatus()))
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def unregister(self, agent_url: str) -> bool:
         """Remove a card that this client registered. Returns whether it was registered."""
-        if (other := await self._other()) is not None:
+        if (other := await self._protolink_registry()) is not None:
             removed: bool = await other.unregister(agent_url)
             return removed
         lease_id = self._leases.pop(canonical_url(agent_url, field="agent_url"), None)
         if lease_id is None:
             return False
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.DeregisterAgent, pb.DeregisterAgentRequest(lease_id=lease_id))
+            response = await self._call(self._stub.DeregisterAgent, pb.DeregisterAgentRequest(lease_id=lease_id))
         return bool(response.removed)
 
     async def get(self, name_or_url: str) -> RegisteredAgent:
@@ -215,25 +215,25 @@ class RegistryClient:
         If several instances have the name, this is the one registered last that is not draining, or a draining one if all are.
 
         Raises:
-            AgentNotFoundError: There is none. The message suggests the most similar name.
-            AmbiguousAgentError: There are several, and the registry has an older version.
+            AgentNotFoundError: The registry has no such agent. The message suggests the most similar name.
+            AmbiguousAgentError: Several agents match, and the registry has an older version.
         """
-        if (other := await self._other()) is not None:
+        if (other := await self._protolink_registry()) is not None:
             found: RegisteredAgent = await other.get(name_or_url)
             return found
         async with typed_errors(self.address):
-            response = await self._ask(self._stub.GetAgent, target_to_pb(name_or_url))
+            response = await self._call(self._stub.GetAgent, target_to_pb(name_or_url))
         return registered_agent_from_pb(response.agent)
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
         """Return all matching agents, sorted by name and URL."""
-        if (other := await self._other()) is not None:
+        if (other := await self._protolink_registry()) is not None:
             return list(await other.list_agents(wanted or AgentFilter()))
         agents: list[RegisteredAgent] = []
         request = pb.ListAgentsRequest(filter=filter_to_pb(wanted or AgentFilter()), page_size=1000)
         while True:
             async with typed_errors(self.address):
-                response = await self._ask(self._stub.ListAgents, request)
+                response = await self._call(self._stub.ListAgents, request)
             agents += [registered_agent_from_pb(agent) for agent in response.agents]
             if not response.next_page_token:
                 return agents
@@ -264,7 +264,7 @@ class RegistryClient:
                         delay.reset()
                         yield change
             except (UnavailableError, DeadlineExceededError) as error:
-                log.debug("watch of %s cut: %s", self.url, error)
+                log.debug("watch of %s interrupted: %s", self.url, error)
             await asyncio.sleep(delay.next_s())
 
     async def keep_registered(
@@ -325,16 +325,16 @@ class RegistryClient:
                 if registered is not None:
                     registered.clear()
                 unexpected = None if isinstance(error, ProtolinkError) else error
-                # One record per outage of the registry, and one at its end; what is unexpected is always logged.
+                # One record per outage of the registry, and one at its end. Unexpected errors are always logged.
                 level = logging.DEBUG if is_away and unexpected is None else logging.WARNING
                 is_away = True
-                text = "%s is not registered at %s, will try again: %s"
+                text = "%s is not registered at %s, will retry: %s"
                 log.log(level, text, who, self.url, error, exc_info=unexpected)
                 await asyncio.sleep(delay.next_s())
             first = False
 
 
-def _endpoint(url: str) -> Endpoint:
+def _parse_endpoint(url: str) -> Endpoint:
     """Parse the URL of a registry. Raises InvalidArgumentError for another scheme."""
     if url.startswith(("http://", "https://")):
         return WebAddress.parse(url, field="registry")
@@ -363,7 +363,7 @@ class _Follower:
     async def _parts(self) -> AsyncGenerator[tuple[list[AgentChange], WatchPosition], None]:
         """Yield changes with the position after them."""
         client = self._client
-        other = await client._other()
+        other = await client._protolink_registry()
         if other is None:
             request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
             stream = call_stream(client._stub.WatchAgents, request, client.address, client._options, None)

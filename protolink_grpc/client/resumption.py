@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
 
-from protolink_grpc.client.backoff import Backoff, is_cut
+from protolink_grpc.client.backoff import Backoff, is_interruption
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
@@ -44,8 +44,8 @@ async def resumed_batches(
                         yield batch
             return
         except ProtolinkError as error:
-            if not is_cut(error):
+            if not is_interruption(error):
                 raise
             if ended:
                 return
-            await backoff.after(error)
+            await backoff.wait_after(error)

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, Literal
 
-from protolink_grpc.client.agent_client import AgentClient, Target
+from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList, TaskList
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.client.task_calls import Target
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
@@ -23,8 +24,6 @@ from protolink_grpc.wire.registry import AgentChange, AgentFilter, InstanceStatu
 
 class SyncAgentClient:
     def __init__(self, client: AgentClient) -> None: ...
-    def connect(self, agent_url: str | None = None) -> None: ...
-    def get_agent_card(self, agent_url: str | None = None) -> AgentCard: ...
     def send_task(
         self,
         agent_url: str | None,
@@ -73,19 +72,7 @@ class SyncAgentClient:
         include_total: bool = False,
     ) -> TaskList: ...
     def cancel_task(self, agent_url: str | None, task_id: str, *, reason: str | None = None) -> Task: ...
-    def list_tools(self, agent_url: str | None = None, *, page_size: int = 0, page_token: str = "") -> ToolList: ...
-    def call_tool(
-        self,
-        agent_url: str | None,
-        tool_name: str,
-        arguments: Mapping[str, Any] | None = None,
-        /,
-        *,
-        request_id: str | None = None,
-        task_id: str | None = None,
-        session_id: str | None = None,
-        **more: Any,
-    ) -> Any: ...
+    def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task: ...
     def list_approvals(
         self,
         agent_url: str | None = None,
@@ -107,6 +94,19 @@ class SyncAgentClient:
         etag: str = "",
         request_id: str | None = None,
     ) -> ApprovalAnswer: ...
+    def list_tools(self, agent_url: str | None = None, *, page_size: int = 0, page_token: str = "") -> ToolList: ...
+    def call_tool(
+        self,
+        agent_url: str | None,
+        tool_name: str,
+        arguments: Mapping[str, Any] | None = None,
+        /,
+        *,
+        request_id: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        **more: Any,
+    ) -> Any: ...
     def describe_state(
         self,
         agent_url: str | None = None,
@@ -147,7 +147,8 @@ class SyncAgentClient:
     def export_task(
         self, agent_url: str | None, task_id: str, *, format: Literal["protolink", "agentruntime"] = "protolink"
     ) -> Generator[str]: ...
-    def wait_task(self, task_id: str, *, agent_url: str | None = None) -> Task: ...
+    def connect(self, agent_url: str | None = None) -> None: ...
+    def get_agent_card(self, agent_url: str | None = None) -> AgentCard: ...
 
 class SyncRegistryClient:
     def __init__(self, client: RegistryClient) -> None: ...

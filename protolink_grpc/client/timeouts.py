@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def time_limit(timeout_s: float | None, url: str, **metadata: str) -> AsyncIterator[None]:
-    """Raise DeadlineExceededError if the block takes longer. None means no timeout."""
+    """Limit the time of a block. Raises DeadlineExceededError after the timeout; None means no timeout."""
     try:
         async with asyncio.timeout(timeout_s) as bound:
             yield
     except TimeoutError:
         if not bound.expired():
-            raise  # another timeout's
+            raise  # the error of another timeout
         raise deadline_error(url, **metadata) from None
 
 

@@ -36,21 +36,23 @@ def stub(path: Path) -> str:
     """The text of a stub, formatted."""
     classes, imports = [], set()
     for name, (kind, argument) in STUBS[path].items():
-        original, home = kind.__name__, kind.__module__
-        tree = ast.parse(Path(inspect.getfile(kind)).read_text())
-        methods = [_synchronous(each) for each in _methods(tree, original)]
-        used = {each.id for method in methods for each in ast.walk(method) if isinstance(each, ast.Name)} | {original}
-        if "Generator" in used:
-            imports.add(("collections.abc", "Generator"))
-        imports |= {(module, each) for each, module in _origins(tree, home).items() if each in used}
-        body = "\n".join(f"    {ast.unparse(method)}".replace("\n", "\n    ") for method in methods)
-        classes.append(f"class {name}:\n    def __init__(self, {argument}: {original}) -> None: ...\n{body}\n")
+        body = ""
+        imports.add((kind.__module__, kind.__name__))
+        for part in (each for each in kind.__mro__ if each.__module__.startswith("protolink_grpc.")):
+            tree = ast.parse(Path(inspect.getfile(part)).read_text())
+            methods = [_synchronous(each) for each in _methods(tree, part.__name__)]
+            used = {each.id for method in methods for each in ast.walk(method) if isinstance(each, ast.Name)}
+            if "Generator" in used:
+                imports.add(("collections.abc", "Generator"))
+            imports |= {(module, each) for each, module in _origins(tree, part.__module__).items() if each in used}
+            body += "".join(f"    {ast.unparse(method)}\n".replace("\n    ", "\n        ") for method in methods)
+        classes.append(f"class {name}:\n    def __init__(self, {argument}: {kind.__name__}) -> None: ...\n{body}")
     lines = [f"import {name}" if module == name else f"from {module} import {name}" for module, name in sorted(imports)]
     return _formatted(path, HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))
 
 
 def _methods(tree: ast.Module, name: str) -> Iterator[ast.AsyncFunctionDef]:
-    """The public coroutines and async generators of a class, in its order."""
+    """The public coroutines and async generators that a class defines itself, in its order."""
     (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
     for each in found.body:
         if isinstance(each, ast.AsyncFunctionDef) and not each.name.startswith("_"):

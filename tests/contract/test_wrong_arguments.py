@@ -176,7 +176,10 @@ SENTENCES: list[tuple[Callable[[], Any], str]] = [
     (lambda: Agent("a", http=-1), "http: "),
     (lambda: Agent("a", name="b"), "card: is a name, and name is also set"),
     (lambda: Agent("grpc://127.0.0.1:1"), "card: is a URL"),
-    (lambda: AgentClient("grpc://127.0.0.1:1", url="grpc://127.0.0.1:2"), "transport: is a URL, and url is given, too"),
+    (
+        lambda: AgentClient("grpc://127.0.0.1:1", url="grpc://127.0.0.1:2"),
+        "transport: is a URL, so url must not be given, too",
+    ),
     (lambda: Task.create("x", budget=5), "budget: must be RunBudget or None, not int"),
     (lambda: RunBudget(max_steps=-1), "max_steps: must be an integer from 0"),
     (lambda: CapabilityPolicy(5), "rules: must be "),

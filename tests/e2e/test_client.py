@@ -498,7 +498,7 @@ def test_without_a_tracer_nothing_is_added_to_a_call() -> None:
         ("ftp://127.0.0.1:1", "must begin with grpc:// or grpcs://"),
         ("grpc://127.0.0.1", "must name a host and a port"),
         ("grpc://127.0.0.1:1/agent", "must consist of scheme, host and port only"),
-        ("", "name an agent"),
+        ("", "the client has no url"),
     ],
 )
 async def test_a_url_that_is_none_is_the_callers_mistake(url: str, says: str) -> None:

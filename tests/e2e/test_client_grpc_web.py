@@ -516,7 +516,7 @@ async def test_what_is_no_grpc_web_is_the_peers_mistake(name: str) -> None:
 @pytest.mark.parametrize("body", [b"", b"\x00\x00\x00", b"\x00\x00\x00\x00\x05ab"])
 async def test_an_answer_that_ends_before_its_trailers_is_a_cut(body: bytes) -> None:
     async with answering(Response(body, 200, media_type=WEB)) as agent:
-        with pytest.raises(UnavailableError, match="cut off"):
+        with pytest.raises(UnavailableError, match="response is incomplete"):
             await agent.get("t", 5.0)
 
 

@@ -165,8 +165,8 @@ async def test_certificates_and_other_server_options_go_together(certificates: C
 @pytest.mark.parametrize(
     ("scheme", "says"),
     [
-        ("grpc", "it may serve TLS: try grpcs://"),
-        ("grpcs", "it may serve in the clear: try grpc://"),
+        ("grpc", "the server may require TLS: try grpcs://"),
+        ("grpcs", "the server may not use TLS: try grpc://"),
     ],
 )
 async def test_a_client_that_speaks_the_other_way_is_told_which_scheme_to_try(
@@ -193,7 +193,7 @@ async def test_a_client_that_trusts_another_authority_is_told_about_the_certific
 
 async def test_a_certificate_for_another_host_is_refused(certificates: Certificates) -> None:
     async with worker_at(TLS_URL, tls=certificates.elsewhere) as worker:
-        with pytest.raises(UnavailableError, match="its certificate is not for this host"):
+        with pytest.raises(UnavailableError, match="the server's certificate is not for this host"):
             await AgentClient(url=worker.card.url, tls=certificates.trusting, outage_s=0).get_agent_card()
 
 
@@ -254,7 +254,7 @@ async def mutual(certificates: Certificates) -> AsyncIterator[Worker]:
 
 
 async def test_a_client_without_a_certificate_cannot_connect(mutual: Worker, certificates: Certificates) -> None:
-    with pytest.raises(UnavailableError, match="it may ask for a client certificate"):
+    with pytest.raises(UnavailableError, match="the server may require a client certificate"):
         await AgentClient(url=mutual.card.url, tls=certificates.trusting, outage_s=0).get_agent_card()
 
 

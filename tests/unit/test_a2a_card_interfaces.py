@@ -200,7 +200,7 @@ def test_over_grpc_the_judged_addresses_are_the_target_and_the_name_stays_who_it
     monkeypatch.setattr(
         channel.grpc.aio, "secure_channel", lambda to, _, arguments: opened.append((to, dict(arguments)))
     )
-    channel._open(Address("agent.example", 50051, secure=True), None, numeric)
+    channel._open_channel(Address("agent.example", 50051, secure=True), None, numeric)
     ((to, arguments),) = opened
     assert to == target
     assert arguments["grpc.ssl_target_name_override"] == "agent.example"

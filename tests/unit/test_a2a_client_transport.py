@@ -246,7 +246,7 @@ def test_only_grpc_errors_of_a_grpc_interface_name_its_address() -> None:
 
 async def _answer(body: bytes, **headers: str) -> bytes:
     response = httpx.Response(200, headers=headers, stream=httpx.ByteStream(body), request=REQUEST)
-    await http_channel._bound(response)
+    await http_channel._limit_body(response)
     return await response.aread()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from protolink_grpc import TaskNotFoundError, UnavailableError
-from protolink_grpc.client.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, Backoff, is_cut
+from protolink_grpc.client.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S, Backoff, is_interruption
 from protolink_grpc.errors import InternalError, RemoteError, ResourceExhaustedError, StoreFullError
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 
@@ -111,7 +111,7 @@ def test_the_agent_says_the_least_pause(clock: Clock) -> None:
 
 async def test_who_gives_up_raises_the_last_error() -> None:
     with pytest.raises(UnavailableError) as raised:
-        await Backoff(0.0).after(CUT)
+        await Backoff(0.0).wait_after(CUT)
     assert raised.value is CUT
 
 
@@ -128,4 +128,4 @@ async def test_who_gives_up_raises_the_last_error() -> None:
     ],
 )
 def test_only_what_is_unavailable_is_repeated(error: Any, cut: bool) -> None:
-    assert is_cut(error) is cut
+    assert is_interruption(error) is cut

@@ -10,7 +10,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from protolink_grpc import UnavailableError
 from protolink_grpc.client import channel
-from protolink_grpc.client.backoff import is_cut
+from protolink_grpc.client.backoff import is_interruption
 from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels, stub_to
 from protolink_grpc.client.grpc_web import rpc_error
 from protolink_grpc.net.address import Address
@@ -31,11 +31,11 @@ async def test_a_name_that_leads_elsewhere_each_time_costs_so_many_channels_and_
     try:
         named = channel_to(PEER, ChannelOptions())
         used = channel_to(PEER, ChannelOptions(), ("198.51.100.1",))
-        for number in range(channel.MAX_JUDGED + 10):
+        for number in range(channel.MAX_NUMERIC_CHANNELS + 10):
             channel_to(PEER, ChannelOptions(), (f"192.0.{2 + number // 250}.{number % 250}",))
             assert channel_to(PEER, ChannelOptions(), ("198.51.100.1",)) is used
         connections = channel._connections[asyncio.get_running_loop()]
-        assert len([key for key in connections if key[2]]) == channel.MAX_JUDGED
+        assert len([key for key in connections if key[2]]) == channel.MAX_NUMERIC_CHANNELS
         assert channel_to(PEER, ChannelOptions()) is named
     finally:
         await close_channels()
@@ -78,24 +78,24 @@ SOON = error_details_pb2.RetryInfo(retry_delay={"seconds": 2})
 def test_a_broken_connection_is_a_cut(code: str, details: tuple[Message, ...]) -> None:
     error = channel.call_error(ended(code, *details), PEER, task_id="t-1")
     assert isinstance(error, UnavailableError)
-    assert is_cut(error)
+    assert is_interruption(error)
     assert error.metadata == {"url": PEER.url, "task_id": "t-1"}
     assert error.retry_after_s == (2.0 if details else None)
 
 
 @pytest.mark.parametrize("code", ["INTERNAL", "UNKNOWN", "CANCELLED", "NOT_FOUND", "RESOURCE_EXHAUSTED", "ABORTED"])
 def test_what_the_agent_says_is_its_answer(code: str) -> None:
-    assert not is_cut(channel.call_error(ended(code, REASON), PEER))
+    assert not is_interruption(channel.call_error(ended(code, REASON), PEER))
 
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "DATA_LOSS"])
 def test_other_statuses_are_answers_also_without_a_reason(code: str) -> None:
-    assert not is_cut(channel.call_error(ended(code), PEER))
+    assert not is_interruption(channel.call_error(ended(code), PEER))
 
 
 def test_an_agent_that_is_away_for_a_while_is_called_again_when_it_says() -> None:
     error = channel.call_error(ended("UNAVAILABLE", REASON, SOON), PEER)
-    assert is_cut(error)
+    assert is_interruption(error)
     assert error.retry_after_s == 2.0
 
 

@@ -87,7 +87,7 @@ class A2AAgent(NoControlService):
         wait: bool,
         timeout_s: float | None,
     ) -> Sent:
-        self._refuse_expected(expected)
+        self._check_expected(expected)
         must_exist = target is TaskTarget.CONTINUE
         # The request has only the last item, and no reading is stored, so the rest of the task is not available.
         partial = must_exist and self._peer.reading_of(task.id) is None
@@ -110,7 +110,7 @@ class A2AAgent(NoControlService):
             except UnavailableError as error:
                 if task.id in self._seen or not self._peer.knows_keys:
                     raise  # a task that has begun is watched, not sent again
-                await backoff.after(error)
+                await backoff.wait_after(error)
 
     async def _through(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
         """Read the events to the end of the turn and reconnect after interruptions."""
@@ -126,7 +126,7 @@ class A2AAgent(NoControlService):
                 seen = self._seen.get(task_id)
                 if seen is None or not error.rule.retryable:
                     raise
-                await backoff.after(error)
+                await backoff.wait_after(error)
                 events = self.watch(task_id, seen.sequence, StopAt.INTERRUPTED, timeout_s=None)
 
     def stream(
@@ -139,7 +139,7 @@ class A2AAgent(NoControlService):
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        self._refuse_expected(expected)
+        self._check_expected(expected)
         turn = self._turn(task, request_id, must_exist=target is TaskTarget.CONTINUE)
         return limited_stream(turn, timeout_s, self.url, task_id=task.id)
 

@@ -123,7 +123,7 @@ class ProtolinkAgent(NoControlService):
         wait: bool,
         timeout_s: float | None,
     ) -> Sent:
-        self._refuse_expected(expected)
+        self._check_expected(expected)
         if not wait:
             raise self.unsupported_error("it responds only when a task is done, so submit_task is not supported")
         whole = self._complete_task(task, target is TaskTarget.CONTINUE)
@@ -140,7 +140,7 @@ class ProtolinkAgent(NoControlService):
             try:
                 found = await self._request("POST", "/tasks/", data, key=request_id)
             except UnavailableError as error:
-                await backoff.after(error)
+                await backoff.wait_after(error)
                 continue
             with self._check_response():
                 return Task.from_dict(found)
@@ -192,7 +192,7 @@ class ProtolinkAgent(NoControlService):
         deltas: bool = False,
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
-        self._refuse_expected(expected)
+        self._check_expected(expected)
         turn = self._stream_turn(task, request_id, target is TaskTarget.CONTINUE)
         return limited_stream(turn, timeout_s, self.url, task_id=task.id)
 
