@@ -57,9 +57,7 @@ def own_fields(cls: type, also: Collection[str] = ()) -> dict[str, tuple[Field[A
     """The fields that are facts of a value, and those named in `also`, by name, each with its annotation."""
     hints = get_type_hints(cls, include_extras=True)
     return {
-        each.name: (each, hints[each.name])
-        for each in fields(cls)
-        if each.init and (each.compare or each.name in also)
+        each.name: (each, hints[each.name]) for each in fields(cls) if each.init and (each.compare or each.name in also)
     }
 
 

@@ -136,7 +136,7 @@ class BudgetEnforcer:
         warnings = self._check(_ONE_STEP)
         most = self._per_inference.max_steps
         if most is not None and number >= _BUILT_IN.warning_ratio * most:
-            warnings += self._news(_BUILT_IN.decisions(self._per_inference, replace(self.usage, steps=number)))
+            warnings += self._new_warnings(_BUILT_IN.decisions(self._per_inference, replace(self.usage, steps=number)))
         self._used[_STEPS] += 1
         return warnings
 
@@ -181,7 +181,7 @@ class BudgetEnforcer:
         """
         _check_amount(actual, "input_tokens")
         self._used[_INPUT_TOKENS] = max(self._used[_INPUT_TOKENS] - estimated + actual, 0)
-        self._serve_waiters()
+        self._grant_waiting()
         try:
             return self._check(_NOTHING)
         except BudgetExceededError:
@@ -198,13 +198,13 @@ class BudgetEnforcer:
         self._reasoning_tokens += reasoning_tokens
         if cost is None:
             return ()
-        self._pay((cost,))
+        self._add_costs((cost,))
         try:
             return self._check(_NOTHING)
         except BudgetExceededError:
             return ()
 
-    def _pay(self, costs: tuple[Cost, ...]) -> None:
+    def _add_costs(self, costs: tuple[Cost, ...]) -> None:
         self._costs = sum_of(self._costs, costs)
         self._used[_COST] = micros_in(self._costs, self._currency)
 
@@ -217,9 +217,9 @@ class BudgetEnforcer:
     @property
     def usage(self) -> BudgetUsage:
         """The current usage, without reservations."""
-        return self._reading(self._used, self._costs, plain(self._metadata))
+        return self._build_usage(self._used, self._costs, plain(self._metadata))
 
-    def _reading(self, counts: Iterable[int], costs: tuple[Cost, ...], metadata: dict[str, Any]) -> BudgetUsage:
+    def _build_usage(self, counts: Iterable[int], costs: tuple[Cost, ...], metadata: dict[str, Any]) -> BudgetUsage:
         return replace(
             _usage_of(counts, costs),
             runtime_seconds=round(self._elapsed(), 6),  # as in the log
@@ -257,7 +257,7 @@ class BudgetEnforcer:
 
     def evaluate(self) -> BudgetDecision:
         """The policy's decision about the current usage, including reservations."""
-        return self._policy.evaluate(self._budget, self._usage_with(_NOTHING))
+        return self._policy.evaluate(self._budget, self._usage_including(_NOTHING))
 
     # Time and earlier attempts
 
@@ -275,7 +275,7 @@ class BudgetEnforcer:
         self._since = self._clock()
         self._warned.update(warned)
         self._set_alerts()
-        self._serve_waiters()
+        self._grant_waiting()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -303,11 +303,11 @@ class BudgetEnforcer:
             BudgetExceededError: The work could not start: no steps, no time, or neither model calls nor tool calls are left, and
                 none are reserved.
         """
-        asked = wanted if wanted is not None else RunBudget()
-        granted = None if self._waiters else self._grant(asked)
+        requested = wanted if wanted is not None else RunBudget()
+        granted = None if self._waiters else self._grant(requested)
         if granted is not None:
             return granted
-        waiter = _Waiter(asked, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(requested, asyncio.get_running_loop().create_future())
         self._waiters.append(waiter)
         try:
             return await waiter.granted
@@ -315,43 +315,44 @@ class BudgetEnforcer:
             self._withdraw(waiter)
             raise
 
-    def _grant(self, asked: RunBudget) -> Reservation | None:
+    def _grant(self, requested: RunBudget) -> Reservation | None:
         """Return the share, or None if the caller should wait."""
-        wanted, left = _limits_of(asked), [self._left(index) for index in range(len(_MEASURED))]
-        currency = self._currency or ("" if asked.max_cost is None else asked.max_cost.currency)
-        if asked.max_cost is not None and asked.max_cost.currency != currency:
+        wanted, left = _limits_of(requested), [self._left(index) for index in range(len(_MEASURED))]
+        currency = self._currency or ("" if requested.max_cost is None else requested.max_cost.currency)
+        if requested.max_cost is not None and requested.max_cost.currency != currency:
             wanted[_COST] = None
         short = [index for index in range(len(_MEASURED)) if left[index] == 0 and wanted[index] != 0]
-        self._refuse_hopeless([index for index in short if not self._held[index]])
+        self._check_startable([index for index in short if not self._held[index]])
         if any(self._held[index] for index in short):
             return None
         shares = [smaller(wanted[index], left[index]) for index in range(len(_MEASURED))]
-        seconds = smaller(asked.max_runtime_seconds, self.remaining_seconds)
-        budget = self._budget_of(shares, seconds, asked.metadata, currency)
+        seconds = smaller(requested.max_runtime_seconds, self.remaining_seconds)
+        budget = self._budget_of(shares, seconds, requested.metadata, currency)
         held = [0 if share is None else share for share in shares]
         if not self._currency:
             held[_COST] = 0
         self._add(self._held, held)
         return Reservation(budget, held, self._settle)
 
-    def _refuse_hopeless(self, gone: list[int]) -> None:
+    def _check_startable(self, used_up: list[int]) -> None:
+        """Raise BudgetExceededError if delegated work could not start, because the limits at `used_up` are used up."""
         limit = self._budget.max_runtime_seconds
         late = limit is not None and self._elapsed() > limit
-        no_model = any(index in gone for index in (_LLM_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS, _COST))
-        if late or _STEPS in gone or (no_model and _TOOL_CALLS in gone):
-            one_more = [1 if index in gone else 0 for index in range(len(_MEASURED))]
-            _raise_if_stopped(_BUILT_IN.decisions(self._budget, self._usage_with(one_more)))
+        no_model = any(index in used_up for index in (_LLM_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS, _COST))
+        if late or _STEPS in used_up or (no_model and _TOOL_CALLS in used_up):
+            one_more = [1 if index in used_up else 0 for index in range(len(_MEASURED))]
+            _check_decisions(_BUILT_IN.decisions(self._budget, self._usage_including(one_more)))
 
     def _settle(self, reservation: Reservation, usage: BudgetUsage | None) -> None:
         self._add(self._held, [-each for each in reservation._held])
         used = reservation.whole if usage is None else usage
         self._add(self._used, _amounts_of(used, ""))
-        self._pay(used.costs)
+        self._add_costs(used.costs)
         self._cached_input_tokens += used.cached_input_tokens
         self._reasoning_tokens += used.reasoning_tokens
-        self._serve_waiters()
+        self._grant_waiting()
 
-    def _serve_waiters(self) -> None:
+    def _grant_waiting(self) -> None:
         """Grant waiting reservations, oldest first, as far as possible."""
         while self._waiters:
             waiter = self._waiters[0]
@@ -368,10 +369,10 @@ class BudgetEnforcer:
 
     def _withdraw(self, waiter: _Waiter) -> None:
         """Withdraw a reservation whose caller was canceled, even if it has just been granted."""
-        answered = waiter.granted
-        if answered.done() and not answered.cancelled() and answered.exception() is None:
-            answered.result().settle(BudgetUsage())
-        self._serve_waiters()
+        granted = waiter.granted
+        if granted.done() and not granted.cancelled() and granted.exception() is None:
+            granted.result().settle(BudgetUsage())
+        self._grant_waiting()
 
     @staticmethod
     def _add(counts: list[int], amounts: Iterable[int]) -> None:
@@ -380,45 +381,44 @@ class BudgetEnforcer:
 
     # Decisions
 
-    def _check(self, asked: _Amounts) -> tuple[BudgetDecision, ...]:
-        for used, held, more, alert in zip(self._used, self._held, asked, self._alerts, strict=True):
+    def _check(self, requested: _Amounts) -> tuple[BudgetDecision, ...]:
+        for used, held, more, alert in zip(self._used, self._held, requested, self._alerts, strict=True):
             if used + held + more >= alert:
-                return self._judge(asked)
-        return () if self._elapsed() < self._runtime_alert else self._judge(asked)
+                return self._evaluate(requested)
+        return () if self._elapsed() < self._runtime_alert else self._evaluate(requested)
 
-    def _judge(self, asked: _Amounts) -> tuple[BudgetDecision, ...]:
-        return self._news(self._opinions(asked))
+    def _evaluate(self, requested: _Amounts) -> tuple[BudgetDecision, ...]:
+        return self._new_warnings(self._decide(requested))
 
-    def _news(self, found: tuple[BudgetDecision, ...]) -> tuple[BudgetDecision, ...]:
+    def _new_warnings(self, found: tuple[BudgetDecision, ...]) -> tuple[BudgetDecision, ...]:
         """Return the new warnings. Raises BudgetExceededError for a denial."""
-        _raise_if_stopped(found)
+        _check_decisions(found)
         new = [each for each in found if each.effect == BudgetEffect.WARN and each.limit_name not in self._warned]
         if new:
             self._warned.update(each.limit_name for each in new)
             self._set_alerts()
         return tuple(new)
 
-    def _opinions(self, asked: Iterable[int]) -> tuple[BudgetDecision, ...]:
-        usage = self._usage_with(asked)
+    def _decide(self, requested: Iterable[int]) -> tuple[BudgetDecision, ...]:
+        usage = self._usage_including(requested)
         if type(self._policy) is BudgetPolicy:
             return self._policy.decisions(self._budget, usage)
         decision: object = self._policy.evaluate(self._budget, usage)
         if not isinstance(decision, BudgetDecision):
-            raise TypeError(f"a budget policy must answer a BudgetDecision, not {type(decision).__name__}")
+            raise TypeError(f"a budget policy must return a BudgetDecision, not {type(decision).__name__}")
         return (decision,)
 
-    def _usage_with(self, asked: Iterable[int]) -> BudgetUsage:
-        whole = [used + held + more for used, held, more in zip(self._used, self._held, asked, strict=True)]
+    def _usage_including(self, requested: Iterable[int]) -> BudgetUsage:
+        whole = [used + held + more for used, held, more in zip(self._used, self._held, requested, strict=True)]
         reserved = {each: held for each, held in zip(_MEASURED, self._held, strict=True) if held}
         more = whole[_COST] - self._used[_COST]
         costs = sum_of(self._costs, (Cost(more, self._currency),)) if more else self._costs
-        return self._reading(whole, costs, plain(self._metadata) | ({"reserved": reserved} if reserved else {}))
+        return self._build_usage(whole, costs, plain(self._metadata) | ({"reserved": reserved} if reserved else {}))
 
     def _set_alerts(self) -> None:
         """Recompute the alerts: the next warning or denial of each limit."""
-        if (
-            type(self._policy) is not BudgetPolicy
-        ):  # the decisions of an application's policy are unknown without evaluating it
+        # The decisions of an application's policy are unknown without evaluating it.
+        if type(self._policy) is not BudgetPolicy:
             self._alerts: list[float] = [-math.inf] * len(_MEASURED)
             self._runtime_alert = -math.inf
             return
@@ -462,7 +462,7 @@ def _alert(limit: int | None, ratio: float) -> float:
     return max(min(ratio * limit, over), 1) if limit else over
 
 
-def _raise_if_stopped(decisions: tuple[BudgetDecision, ...]) -> None:
+def _check_decisions(decisions: tuple[BudgetDecision, ...]) -> None:
     for decision in decisions:
         if not decision.allowed:
             values = {"limit_name": decision.limit_name, "observed": decision.observed, "limit": decision.limit}

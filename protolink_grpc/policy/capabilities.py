@@ -81,21 +81,23 @@ class CapabilityPolicy:
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError("must be a non-empty string", field="name")
         self.name = name
-        self._rules = {_rule_name(each): _strict_rule(value, f"rules.{each}") for each, value in (rules or {}).items()}
-        self._default = _strict_rule(default_effect, "default_effect")
+        self._rules = {
+            _check_rule_name(each): _parse_rule(value, f"rules.{each}") for each, value in (rules or {}).items()
+        }
+        self._default = _parse_rule(default_effect, "default_effect")
 
     async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
         if context.canceled:
-            return _canceled(self.name)
+            return _canceled_decision(self.name)
         verdicts = {each: self._verdict(each, context) for each in sorted(action.capabilities)}
-        return _decision(verdicts, self.name, POLICY_SOURCE)
+        return _build_decision(verdicts, self.name, POLICY_SOURCE)
 
     def _verdict(self, capability: str, context: RunContext) -> "_Verdict":
         found = find(self._rules, capability)
         own, origin = (found[1], f"rule '{found[0]}'") if found else (self._default, "default")
         missing = own.scopes.difference(context.scopes)
         if missing:
-            return _Verdict(_DENY, f"{origin}, which demands the scope {' '.join(sorted(missing))} of the caller")
+            return _Verdict(_DENY, f"{origin}, which requires the scope {' '.join(sorted(missing))}")
         return _Verdict(own.rule, origin)
 
     def to_dict(self) -> dict[str, Any]:
@@ -116,12 +118,12 @@ class CapabilityPolicy:
         )
 
 
-def _rule_name(name: object) -> str:
+def _check_rule_name(name: object) -> str:
     if not isinstance(name, str) or not name or name != name.strip():
-        raise InvalidArgumentError(f"{name!r} is no name of a capability", field="rules")
+        raise InvalidArgumentError(f"{name!r} is not a valid capability name", field="rules")
     namespace = name.removesuffix(".*")
     if name != "*" and ("*" in namespace or not namespace):
-        raise InvalidArgumentError("a wildcard is `*` or a namespace with `.*` at its end", field=f"rules.{name}")
+        raise InvalidArgumentError("a wildcard must be `*` or a namespace that ends with `.*`", field=f"rules.{name}")
     return name
 
 
@@ -136,7 +138,7 @@ class _PolicyRule:
         return {**self.rule.to_json(), "scopes": sorted(self.scopes)} if self.scopes else rule_json(self.rule)
 
 
-def _strict_rule(value: object, field: str) -> _PolicyRule:
+def _parse_rule(value: object, field: str) -> _PolicyRule:
     """Parse a policy's rule. Unlike in permissions, unknown keys are errors."""
     scopes: frozenset[str] = frozenset()
     if isinstance(value, Mapping):
@@ -145,13 +147,13 @@ def _strict_rule(value: object, field: str) -> _PolicyRule:
         if unknown is not None:
             raise InvalidArgumentError(f"unknown key {unknown!r}", field=field)
         if sum(key in value for key in EFFECT_KEYS) > 1:
-            raise InvalidArgumentError("says its effect twice", field=field)
+            raise InvalidArgumentError("must have only one effect", field=field)
     return _PolicyRule(read_rule(value, field=field), scopes)
 
 
 def _read_scopes(value: Mapping[str, Any], field: str) -> frozenset[str]:
-    given = value.get("scopes")
-    scopes: Sequence[object] = given if isinstance(given, list | tuple) else [given] if given is not None else []
+    entry = value.get("scopes")
+    scopes: Sequence[object] = entry if isinstance(entry, list | tuple) else [entry] if entry is not None else []
     if not all(isinstance(each, str) and each for each in scopes):
         raise InvalidArgumentError("must be a list of names", field=f"{field}.scopes")
     return frozenset(map(str, scopes))
@@ -166,7 +168,7 @@ class _Verdict:
     origin: str
 
 
-def _decision(verdicts: Mapping[str, _Verdict], policy_name: str, source: str) -> PolicyDecision:
+def _build_decision(verdicts: Mapping[str, _Verdict], policy_name: str, source: str) -> PolicyDecision:
     if not verdicts:
         return PolicyDecision(
             PolicyEffect.ALLOW, "the action needs no capability", policy_name, (), _metadata({}, [source])
@@ -200,7 +202,7 @@ def _approval_terms(rule: Rule) -> dict[str, Any]:
     return terms
 
 
-def _canceled(policy_name: str) -> PolicyDecision:
+def _canceled_decision(policy_name: str) -> PolicyDecision:
     return PolicyDecision(
         PolicyEffect.DENY, "the run is canceled", policy_name, (), {"capabilities": {}, "sources": [CONTEXT_SOURCE]}
     )
@@ -219,14 +221,14 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
         return None
     entries, default = read_permissions(permissions)
     verdicts: dict[str, _Verdict] = {}
-    spoken = False
+    has_rule = False
     for capability in sorted(action.capabilities):
         found = find(entries, capability)
         entry = found[1] if found else default
-        spoken = spoken or (entry is not None and entry.rule is not None)
+        has_rule = has_rule or (entry is not None and entry.rule is not None)
         origin = f"permission '{found[0] if found else 'default'}'"
         verdicts[capability] = _Verdict(_ALLOW if entry is None or entry.rule is None else entry.rule, origin)
-    return _decision(verdicts, "permissions", CONTEXT_SOURCE) if spoken else None
+    return _build_decision(verdicts, "permissions", CONTEXT_SOURCE) if has_rule else None
 
 
 _ALLOW, _DENY = Rule(PolicyEffect.ALLOW), Rule(PolicyEffect.DENY)
@@ -263,10 +265,10 @@ async def decide(policy: Policy | None, action: RunAction, context: RunContext) 
         TypeError: The policy returned something other than a valid PolicyDecision.
     """
     if context.canceled:
-        return _canceled(_policy_name(policy))
-    ours = await _ask(policy if policy is not None else _ALLOW_ALL, action, context)
+        return _canceled_decision(_policy_name(policy))
+    ours = await _evaluate(policy if policy is not None else _ALLOW_ALL, action, context)
     theirs = permissions_effect(action, context.permissions)
-    return _stricter(ours, theirs)
+    return _combine(ours, theirs)
 
 
 _ALLOW_ALL = CapabilityPolicy()
@@ -278,10 +280,9 @@ def _policy_name(policy: Policy | None) -> str:
     return type(policy).__name__
 
 
-async def _ask(policy: Policy, action: RunAction, context: RunContext) -> PolicyDecision:
-    if (
-        type(policy) is CapabilityPolicy
-    ):  # this package's own policy does not change or keep its arguments, so it needs no copies
+async def _evaluate(policy: Policy, action: RunAction, context: RunContext) -> PolicyDecision:
+    # This package's own policy does not change or keep its arguments, so it needs no copies.
+    if type(policy) is CapabilityPolicy:
         return await policy.evaluate(action, context)
     name = _policy_name(policy)
     copies = _copy(action), context.copy()
@@ -294,7 +295,7 @@ async def _ask(policy: Policy, action: RunAction, context: RunContext) -> Policy
         log.exception("policy %s failed, incident %s", name, incident)
         reason = f"the policy {name} failed, incident {incident}"
         return PolicyDecision(PolicyEffect.DENY, reason, name, (), {"incident": incident})
-    return _checked(answer, name)
+    return _check_decision(answer, name)
 
 
 def _copy(action: RunAction) -> RunAction:
@@ -302,19 +303,19 @@ def _copy(action: RunAction) -> RunAction:
     return replace(action, payload=plain(action.payload), metadata=plain(action.metadata), artifacts=artifacts)
 
 
-def _checked(answer: object, name: str) -> PolicyDecision:
+def _check_decision(answer: object, name: str) -> PolicyDecision:
     if not isinstance(answer, PolicyDecision):
-        raise TypeError(f"the policy {name} must answer a PolicyDecision, not {type(answer).__name__}")
+        raise TypeError(f"the policy {name} must return a PolicyDecision, not {type(answer).__name__}")
     effect = read_effect(answer.effect)
     if effect is None:
-        raise TypeError(f"the policy {name} must answer an effect, not {answer.effect!r}")
+        raise TypeError(f"the policy {name} must return a valid effect, not {answer.effect!r}")
     metadata = plain(answer.metadata)
     if effect == PolicyEffect.REQUIRE_APPROVAL:
-        metadata |= _approval_terms(_terms_of(metadata, name))
+        metadata |= _approval_terms(_read_terms(metadata, name))
     return replace(answer, effect=effect, policy_name=answer.policy_name or name, metadata=metadata)
 
 
-def _terms_of(metadata: Mapping[str, Any], name: str) -> Rule:
+def _read_terms(metadata: Mapping[str, Any], name: str) -> Rule:
     """The approval terms of a decision."""
     editable = metadata.get("editable", False)
     if not isinstance(editable, bool):
@@ -326,7 +327,7 @@ def _terms_of(metadata: Mapping[str, Any], name: str) -> Rule:
     return Rule(PolicyEffect.REQUIRE_APPROVAL, editable, expires_s)
 
 
-def _stricter(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDecision:
+def _combine(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDecision:
     difference = 1 if theirs is None else STRENGTH[ours.effect] - STRENGTH[theirs.effect]
     if theirs is None or difference > 0:
         if ours.metadata.get("sources") == [POLICY_SOURCE]:
@@ -338,7 +339,7 @@ def _stricter(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDeci
     if ours.effect == PolicyEffect.REQUIRE_APPROVAL:
         for key in ("editable", "expires_s"):
             metadata.pop(key, None)
-        both = (_terms_of(each.metadata, each.policy_name) for each in (ours, theirs))
+        both = (_read_terms(each.metadata, each.policy_name) for each in (ours, theirs))
         metadata |= _approval_terms(strictest(both))
     matched = tuple(sorted({*ours.matched_capabilities, *theirs.matched_capabilities}))
     return replace(ours, matched_capabilities=matched, metadata=metadata)

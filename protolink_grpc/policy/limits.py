@@ -60,10 +60,10 @@ class BudgetPolicy:
                 message = f"{name}: {round(observed, 3)} is near the limit of {limit}"
                 near.append(BudgetDecision(BudgetEffect.WARN, name, observed, limit, message, usage))
         if budget.max_cost is not None:
-            self._judge_cost(budget.max_cost, usage, over, near)
+            self._evaluate_cost(budget.max_cost, usage, over, near)
         return (*over, *near)
 
-    def _judge_cost(
+    def _evaluate_cost(
         self, limit: Cost, usage: BudgetUsage, over: list[BudgetDecision], near: list[BudgetDecision]
     ) -> None:
         """Evaluate the cost. Costs in other currencies than the limit's are not counted."""
@@ -80,14 +80,16 @@ class BudgetPolicy:
             near.append(BudgetDecision(BudgetEffect.WARN, *numbers, f"{found} is near the limit of {limit}", usage))
 
 
-def effective(limit: RunBudget, asked: RunBudget) -> RunBudget:
+def effective(limit: RunBudget, requested: RunBudget) -> RunBudget:
     """The smaller of two budgets, field by field; None means no limit. Metadata of `limit` takes precedence.
 
     If the two `max_cost` are in different currencies, that of `limit` applies.
     """
-    least = {f"max_{each}": smaller(getattr(limit, f"max_{each}"), getattr(asked, f"max_{each}")) for each in MEASURES}
-    cost = smaller_cost(limit.max_cost, asked.max_cost)
-    return RunBudget(**least, metadata=plain(asked.metadata) | plain(limit.metadata), max_cost=cost)
+    least = {
+        f"max_{each}": smaller(getattr(limit, f"max_{each}"), getattr(requested, f"max_{each}")) for each in MEASURES
+    }
+    cost = smaller_cost(limit.max_cost, requested.max_cost)
+    return RunBudget(**least, metadata=plain(requested.metadata) | plain(limit.metadata), max_cost=cost)
 
 
 def smaller_cost(one: Cost | None, other: Cost | None) -> Cost | None:

@@ -65,7 +65,7 @@ class StateControl:
         async def describe(module: Module) -> StateStoreReport:
             return await module.describe(session_id, request.include_data)
 
-        reports = [await _each(own, store, describe) for store in stores]
+        reports = [await _run(own, store, describe) for store in stores]
         return StateOperationResult("describe", session_id, tuple(reports))
 
     async def reset(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
@@ -80,13 +80,13 @@ class StateControl:
         stores, session_id = self._stores(request), request.session_id or None
         own = self._state.of(principal)
         if session_id is not None:
-            await _check_known(session_id, own.conversation, own.tools)
+            await _check_session(session_id, own.conversation, own.tools)
         await self._authorize("state.reset", session_id or "", principal)
 
         async def reset(module: Module) -> StateStoreReport:
             return await module.reset(session_id)
 
-        reports = [await _each(own, store, reset) for store in stores]
+        reports = [await _run(own, store, reset) for store in stores]
         return StateOperationResult("reset", session_id, tuple(reports))
 
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
@@ -104,32 +104,32 @@ class StateControl:
         if any(check_module(store, "stores") != ConversationMemory.name for store in request.stores):
             raise InvalidArgumentError("only conversation can be compacted", field="stores")
         if not request.session_id:
-            raise InvalidArgumentError("name the session to compact", field="session_id")
+            raise InvalidArgumentError("is required", field="session_id")
         compaction, session_id = request.compaction, request.session_id
         conversation = self._state.of(principal).conversation
         if conversation is None:
-            raise UnimplementedError("this agent keeps no conversations: 'conversation' is not in its state")
-        await _check_known(session_id, conversation)
+            raise UnimplementedError("this agent has no conversations: 'conversation' is not in its state")
+        await _check_session(session_id, conversation)
         for operation in ("state.compact", "llm.history.compact"):
             await self._authorize(operation, session_id, principal)
         before = await conversation.describe(session_id)
-        done = await conversation.compact(session_id, compaction, self._summary(compaction), count=self._count)
+        result = await conversation.compact(session_id, compaction, self._summarizer(compaction), count=self._count)
         report = await conversation.describe(session_id)
-        return StateOperationResult("compact", session_id, (report.compacted_since(before, done),))
+        return StateOperationResult("compact", session_id, (report.compacted_since(before, result),))
 
     async def compact_history(self, request: HistoryCompactionRequest, principal: str) -> HistoryCompactionResult:
         """As `compact`, with the result in the form for histories."""
-        done = await self.compact(StateOperationRequest.of_compaction(request), principal)
-        if done.compaction is None:
-            raise AssertionError("a compaction reports what it did")
-        return done.compaction
+        result = await self.compact(StateOperationRequest.of_compaction(request), principal)
+        if result.compaction is None:
+            raise AssertionError("compact returned no result of the compaction")
+        return result.compaction
 
     def _stores(self, request: StateOperationRequest) -> Sequence[str]:
         """The requested stores without duplicates, or all stores of the agent."""
         own = [name for name in MODULES if name in self._state.enabled]
         return list(dict.fromkeys(check_module(name, "stores") for name in request.stores or own))
 
-    def _summary(self, compaction: HistoryCompactionRequest) -> Callable[[list[LLMMessage]], Awaitable[str]] | None:
+    def _summarizer(self, compaction: HistoryCompactionRequest) -> Callable[[list[LLMMessage]], Awaitable[str]] | None:
         summarize = self._summarize
         if summarize is None:
             return None
@@ -143,18 +143,18 @@ def require_state(control: StateControl | None) -> StateControl:
         UnimplementedError: The agent has no state.
     """
     if control is None:
-        raise UnimplementedError("this agent keeps no state: it was given neither storage nor state")
+        raise UnimplementedError("this agent has no state: set storage or state")
     return control
 
 
-async def _check_known(session_id: str, *modules: Module | None) -> None:
+async def _check_session(session_id: str, *modules: Module | None) -> None:
     for module in modules:
         if module is not None and await module.knows(session_id):
             return
-    raise SessionNotFoundError(f"nothing is remembered of session {session_id}", session_id=session_id)
+    raise SessionNotFoundError(f"session {session_id} not found", session_id=session_id)
 
 
-async def _each(
+async def _run(
     own: PrincipalState, name: str, work: Callable[[Module], Awaitable[StateStoreReport]]
 ) -> StateStoreReport:
     module = own.conversation if name == ConversationMemory.name else own.tools

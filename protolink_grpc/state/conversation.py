@@ -42,11 +42,11 @@ class _Summary:
 
     def applied_to(self, messages: Sequence[LLMMessage]) -> list[LLMMessage] | None:
         """Replace the summarized messages by the summary. Returns None if the conversation no longer begins with them."""
-        begun = len(self.split.head) + len(self.split.older)
-        known = [message.id for message in (*self.split.head, *self.split.older)]
-        if [message.id for message in messages[:begun]] != known:
+        length = len(self.split.head) + len(self.split.older)
+        stored = [message.id for message in (*self.split.head, *self.split.older)]
+        if [message.id for message in messages[:length]] != stored:
             return None
-        return SummarySplit(self.split.head, self.split.older, list(messages[begun:])).joined(self.text)
+        return SummarySplit(self.split.head, self.split.older, list(messages[length:])).joined(self.text)
 
 
 def check_window(window: int | None) -> int | None:
@@ -121,11 +121,11 @@ class ConversationMemory:
                 break
             latest: list[dict[str, Any]] = []
             for message in reversed((await self._storage().load_messages(session_id, DATA_MESSAGES)).messages):
-                shown = message.to_dict()
-                room -= len(to_json(shown).encode())
+                data = message.to_dict()
+                room -= len(to_json(data).encode())
                 if room < 0:
                     break
-                latest.append(shown)
+                latest.append(data)
             contents[session_id] = latest[::-1]
         return contents
 
@@ -138,10 +138,10 @@ class ConversationMemory:
 
     async def _empty(self, session_id: str) -> None:
         for _ in range(ATTEMPTS):
-            known = await self._storage().load_messages(session_id, 1)
-            if not known.message_count or await self._storage().replace_messages(session_id, known.version, ()):
+            stored = await self._storage().load_messages(session_id, 1)
+            if not stored.message_count or await self._storage().replace_messages(session_id, stored.version, ()):
                 return
-        raise _changing(session_id)
+        raise _conflict_error(session_id)
 
     async def compact(
         self,
@@ -163,26 +163,26 @@ class ConversationMemory:
             SequenceConflictError: Other writers kept changing the conversation. Nothing has changed.
         """
         if request.strategy == "summary" and summarize is None:
-            raise InvalidArgumentError("summary needs a language model, and this agent has none", field="strategy")
+            raise InvalidArgumentError("summary requires a language model, and this agent has none", field="strategy")
         summary: _Summary | None = None
         for _ in range(ATTEMPTS):
-            known = await self._storage().load_messages(session_id)
+            stored = await self._storage().load_messages(session_id)
             if request.strategy == "summary" and summarize is not None:
-                after = None if summary is None else summary.applied_to(known.messages)
+                after = None if summary is None else summary.applied_to(stored.messages)
                 if after is None:
-                    summary = await _summary(known.messages, request, summarize)
+                    summary = await _summarize(stored.messages, request, summarize)
                     if summary is not None:
                         continue  # it takes long, so the conversation may have changed
-                    after = known.messages
+                    after = stored.messages
             else:
-                after = _shortened(known.messages, request, count)
-            result = HistoryCompactionResult.of(request.strategy, known.messages, after, count)
-            if not result.changed or await self._storage().replace_messages(session_id, known.version, after):
+                after = _shorten(stored.messages, request, count)
+            result = HistoryCompactionResult.of(request.strategy, stored.messages, after, count)
+            if not result.changed or await self._storage().replace_messages(session_id, stored.version, after):
                 return result
-        raise _changing(session_id)
+        raise _conflict_error(session_id)
 
 
-async def _summary(
+async def _summarize(
     messages: list[LLMMessage], request: HistoryCompactionRequest, summarize: Summarize
 ) -> _Summary | None:
     """Summarize all but the latest messages. Returns None if there is only an earlier summary."""
@@ -191,11 +191,11 @@ async def _summary(
         return None
     text = await summarize(split.older)
     if not text.strip():
-        raise ModelError("the model gave an empty summary")
+        raise ModelError("the model returned an empty summary")
     return _Summary(split, text)
 
 
-def _shortened(
+def _shorten(
     messages: list[LLMMessage], request: HistoryCompactionRequest, count: Callable[[str], int]
 ) -> list[LLMMessage]:
     if request.strategy == "tokens":
@@ -203,5 +203,5 @@ def _shortened(
     return compact_recent(messages, request.max_messages)
 
 
-def _changing(session_id: str) -> SequenceConflictError:
-    return SequenceConflictError("the conversation changes all the time; try again later", session_id=session_id)
+def _conflict_error(session_id: str) -> SequenceConflictError:
+    return SequenceConflictError("other writers keep changing the conversation; try again later", session_id=session_id)

@@ -15,8 +15,8 @@ from protolink_grpc.storage.in_memory_storage import InMemoryStorage
 MODULES = ("conversation", "tools")
 
 _ELSEWHERE = {
-    "task": "a task's log is its state: the agent's store keeps it",
-    "flow": "a flow's state travels in the task: see Task.flow_state",
+    "task": "a task's state is its log, in the agent's store",
+    "flow": "a flow's state is in the task: see Task.flow_state",
 }
 """Modules of ProtoLink that do not exist here, and what replaces them."""
 
@@ -95,7 +95,7 @@ class State:
     @storage.setter
     def storage(self, storage: Storage) -> None:
         self._storage = storage
-        self._settle()
+        self._set_namespace()
 
     def bind(self, agent_name: str) -> Self:
         """Bind the state to an agent. A storage without a namespace gets the agent's name as its namespace.
@@ -107,14 +107,14 @@ class State:
         """
         if self._agent_name not in (None, agent_name):
             raise InvalidArgumentError(
-                f"belongs to the agent {self._agent_name}; give each agent a State of its own, they may share a storage",
+                f"belongs to the agent {self._agent_name}; each agent needs its own State, and they may share a storage",
                 field="state",
             )
         self._agent_name = agent_name
-        self._settle()
+        self._set_namespace()
         return self
 
-    def _settle(self) -> None:
+    def _set_namespace(self) -> None:
         if self._agent_name is not None and self._storage.namespace is None:
             self._storage = self._storage.within(self._agent_name)
 

@@ -28,7 +28,7 @@ class SessionMemory:
 
     async def get(self, key: str, default: Any = None) -> Any:
         """Return a copy of the value, or `default` if there is none."""
-        text = await self._storage().get_item(self._session_id, _checked(key))
+        text = await self._storage().get_item(self._session_id, _check_key(key))
         return default if text is None else from_json(text)
 
     async def set(self, key: str, value: Any) -> None:
@@ -38,11 +38,11 @@ class SessionMemory:
             MessageTooLargeError: The session would exceed its limits. Nothing has changed.
             TypeError: The value has no JSON form.
         """
-        await self._storage().set_item(self._session_id, _checked(key), to_json(value), BOUNDS)
+        await self._storage().set_item(self._session_id, _check_key(key), to_json(value), BOUNDS)
 
     async def delete(self, key: str) -> bool:
         """Delete a key. Returns whether it existed."""
-        return await self._storage().delete_item(self._session_id, _checked(key))
+        return await self._storage().delete_item(self._session_id, _check_key(key))
 
     async def all(self) -> dict[str, Any]:
         """Return copies of all values by key, sorted by key."""
@@ -50,7 +50,7 @@ class SessionMemory:
         return {key: from_json(text) for key, text in found.items()}
 
 
-def _checked(key: str) -> str:
+def _check_key(key: str) -> str:
     try:
         size = len(key.encode())
     except UnicodeEncodeError:

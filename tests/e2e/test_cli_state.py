@@ -99,7 +99,7 @@ def test_an_impossible_request_is_refused_with_its_reason(url: str) -> None:
     done = plgrpc("state", "reset", url, "unknown", "-o", "json")
     assert (done.code, done.out) == (1, "")
     assert "SESSION_NOT_FOUND" in done.err
-    assert "nothing is remembered of session unknown" in done.err
+    assert "session unknown not found" in done.err
     done = plgrpc("state", "describe", url, "--store", "flow")
     assert done.code == 1
     assert "Task.flow_state" in done.err

@@ -127,7 +127,7 @@ async def test_wrong_requests_are_refused_by_name(agent: Listener) -> None:
         await ann.compact_history(None, HistoryCompactionRequest())
     with pytest.raises(InvalidArgumentError, match="language model"):
         await ann.compact_history(None, strategy="summary", session_id="s")
-    with pytest.raises(SessionNotFoundError, match="remembered of session unknown"):
+    with pytest.raises(SessionNotFoundError, match="session unknown not found"):
         await ann.reset_state(session_id="unknown")
 
 
@@ -243,7 +243,7 @@ async def test_an_agent_without_state_says_so(url: str) -> None:
             caller.reset_state(),
             caller.compact_history(None, session_id="s"),
         ):
-            with pytest.raises(UnimplementedError, match="this agent keeps no state"):
+            with pytest.raises(UnimplementedError, match="this agent has no state"):
                 await use
     await close_channels()
 

@@ -26,7 +26,7 @@ async def test_a_rule_with_scopes_allows_callers_that_have_all_of_them(effect):
 
 async def test_a_denial_names_the_missing_scope_and_the_rule():
     decision = await judged({"effect": "allow", "scopes": ["pay", "eu"]}, "eu")
-    assert decision.reason == ("payments.write: denied by rule 'payments.*', which demands the scope pay of the caller")
+    assert decision.reason == ("payments.write: denied by rule 'payments.*', which requires the scope pay")
 
 
 async def test_scopes_do_not_weaken_a_denial():

@@ -48,7 +48,7 @@ def test_the_policy_allows_below_warns_from_the_ratio_on_and_denies_above():
     assert effects == ["allow", "allow", "warn", "warn", "deny"]
 
 
-def test_a_denial_is_told_before_a_warning_of_an_earlier_limit():
+def test_a_denial_comes_before_a_warning_of_an_earlier_limit():
     decision = BudgetPolicy().evaluate(
         RunBudget(max_steps=10, max_output_tokens=5), BudgetUsage(steps=9, output_tokens=6)
     )
@@ -61,14 +61,14 @@ def test_a_denial_is_told_before_a_warning_of_an_earlier_limit():
     assert decision.message == "max_output_tokens: 6 is over the limit of 5"
 
 
-def test_the_first_of_several_limits_is_the_first_field_of_the_budget():
+def test_several_decisions_are_in_the_order_of_the_budgets_fields():
     budget = RunBudget(**dict.fromkeys(LIMITS, 1))
     usage = BudgetUsage(5, 5, 5, 5, 5, 5.0)
     assert names(BudgetPolicy().decisions(budget, usage)) == list(LIMITS)
     assert BudgetPolicy().evaluate(budget, usage).limit_name == "max_steps"
 
 
-def test_nothing_used_of_a_limit_of_zero_is_no_warning():
+def test_a_limit_of_zero_without_usage_does_not_warn():
     assert BudgetPolicy().evaluate(RunBudget(max_tool_calls=0), BudgetUsage()).effect == BudgetEffect.ALLOW
 
 
@@ -107,7 +107,7 @@ def test_a_refused_step_is_not_counted():
     assert enforcer.usage.steps == 2
 
 
-def test_looking_at_the_next_step_does_not_count_it():
+def test_checking_the_next_step_does_not_count_it():
     enforcer = BudgetEnforcer(RunBudget(max_steps=1))
     enforcer.check_next_step()
     enforcer.check_step()
@@ -134,7 +134,7 @@ def test_a_limit_of_zero_forbids(limit, check):
     assert enforcer.usage == BudgetUsage()
 
 
-def test_input_over_the_limit_refuses_the_call_and_counts_neither():
+def test_input_above_the_limit_refuses_the_call_and_nothing_is_counted():
     enforcer = BudgetEnforcer(RunBudget(max_input_tokens=100))
     enforcer.check_llm_call(60)
     with pytest.raises(BudgetExceededError) as excinfo:
@@ -158,7 +158,7 @@ def test_output_is_counted_before_it_is_refused():
     assert enforcer.usage.output_tokens == 11
 
 
-def test_a_call_that_could_bring_no_output_is_refused_before_it_is_made():
+def test_a_call_is_refused_if_no_output_tokens_are_left():
     enforcer = BudgetEnforcer(RunBudget(max_output_tokens=10))
     enforcer.record_output_tokens(10)
     with pytest.raises(BudgetExceededError) as excinfo:
@@ -168,7 +168,7 @@ def test_a_call_that_could_bring_no_output_is_refused_before_it_is_made():
     enforcer.check_tool_call()
 
 
-def test_every_check_looks_at_the_other_limits_too():
+def test_every_check_evaluates_all_limits():
     enforcer = BudgetEnforcer(RunBudget(max_output_tokens=10))
     with pytest.raises(BudgetExceededError):
         enforcer.record_output_tokens(11)
@@ -186,7 +186,7 @@ def test_a_corrected_estimate_stops_the_run_at_its_next_check():
         enforcer.check_step()
 
 
-def test_a_corrected_estimate_gives_back_what_was_too_much_and_warns():
+def test_a_corrected_estimate_returns_the_difference_and_warns():
     enforcer = BudgetEnforcer(RunBudget(max_input_tokens=100))
     enforcer.check_llm_call(70)
     assert enforcer.correct_input_tokens(70, 30) == ()
@@ -201,7 +201,7 @@ def test_negative_amounts_are_refused(call):
 
 
 @pytest.mark.parametrize("limit", [-1, float("nan")])
-def test_a_limit_that_is_no_limit_is_refused(limit):
+def test_an_invalid_limit_is_refused(limit):
     with pytest.raises(InvalidArgumentError, match="max_runtime_seconds"):
         BudgetEnforcer(RunBudget(max_runtime_seconds=limit))
 
@@ -215,7 +215,7 @@ def test_each_limit_warns_once_and_two_may_warn_together():
     assert enforcer.check_tool_call() == ()
 
 
-def test_limits_whose_warning_was_reported_earlier_stay_silent():
+def test_limits_whose_warning_was_already_reported_do_not_warn_again():
     enforcer = BudgetEnforcer(RunBudget(max_steps=10, max_tool_calls=10))
     enforcer.restore_usage(BudgetUsage(steps=8, tool_calls=8), warned=["max_steps"])
     assert names(enforcer.check_step()) == ["max_tool_calls"]
@@ -231,7 +231,7 @@ def test_restored_usage_counts_its_runtime_too():
     assert enforcer.remaining_seconds == 1.0
 
 
-def test_the_output_limit_can_be_asked_for():
+def test_has_output_token_limit():
     assert BudgetEnforcer(RunBudget(max_output_tokens=0)).has_output_token_limit
     assert not BudgetEnforcer(RunBudget()).has_output_token_limit
 
@@ -249,8 +249,8 @@ budgets = st.builds(
 
 
 @given(budgets, st.sampled_from([0.3, 0.8, 1.0, 1.5]), st.lists(operations, max_size=40))
-def test_the_enforcer_says_at_every_check_what_the_policy_says(budget, ratio, script):
-    """The quick answer below all limits must never differ from the policy's own."""
+def test_every_check_has_the_same_result_as_the_policy(budget, ratio, script):
+    """The fast path below all alerts must never differ from the policy."""
     clock, policy = Clock(0.0), BudgetPolicy(ratio)
     enforcer = BudgetEnforcer(budget, policy=policy, clock=clock)
     counts, warned = dict.fromkeys(COUNTED, 0), set()
@@ -301,7 +301,7 @@ def test_an_effect_that_is_neither_allow_nor_warn_stops_the_work(effect):
     assert enforcer.usage.tool_calls == 0
 
 
-def test_a_custom_policy_is_asked_about_the_usage_as_it_would_be_and_warns_once():
+def test_a_custom_policy_gets_the_usage_including_the_requested_work_and_warns_once():
     policy = Says(BudgetEffect.WARN)
     enforcer = BudgetEnforcer(RunBudget(), policy=policy)
     assert [names(enforcer.check_step()) for _ in range(3)] == [["rent"], [], []]
@@ -309,7 +309,7 @@ def test_a_custom_policy_is_asked_about_the_usage_as_it_would_be_and_warns_once(
     assert enforcer.evaluate().effect == BudgetEffect.WARN
 
 
-def test_a_custom_policy_must_answer_a_decision():
+def test_a_custom_policy_must_return_a_decision():
     class Wrong:
         def evaluate(self, budget, usage):
             return True
@@ -320,7 +320,7 @@ def test_a_custom_policy_must_answer_a_decision():
     assert enforcer.usage.steps == 0
 
 
-def test_a_subclass_of_the_built_in_policy_is_asked_too():
+def test_a_subclass_of_the_built_in_policy_is_called_too():
     class Strict(BudgetPolicy):
         def evaluate(self, budget, usage):
             return BudgetDecision(BudgetEffect.DENY)
@@ -332,7 +332,7 @@ def test_a_subclass_of_the_built_in_policy_is_asked_too():
 # Time
 
 
-def test_runtime_is_looked_at_on_every_check():
+def test_every_check_evaluates_the_runtime():
     clock = Clock()
     enforcer = BudgetEnforcer(RunBudget(max_runtime_seconds=10), clock=clock)
     clock.now += 8
@@ -354,7 +354,7 @@ def test_runtime_is_looked_at_on_every_check():
     assert enforcer.remaining_seconds == 0.0
 
 
-def test_the_clock_stands_while_any_pause_is_open():
+def test_the_clock_is_stopped_while_any_pause_is_open():
     clock = Clock()
     enforcer = BudgetEnforcer(RunBudget(max_runtime_seconds=10), clock=clock)
     clock.now += 1
@@ -363,7 +363,7 @@ def test_the_clock_stands_while_any_pause_is_open():
     clock.now += 100
     second.__enter__()
     clock.now += 100
-    first.__exit__(None, None, None)  # they overlap; neither lies within the other
+    first.__exit__(None, None, None)  # the pauses overlap without nesting
     clock.now += 100
     assert enforcer.usage.runtime_seconds == 1.0
     second.__exit__(None, None, None)
@@ -387,7 +387,7 @@ def test_a_pause_ends_with_an_exception_too():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["open", "close"]), st.integers(0, 5)), max_size=30))
-def test_runtime_is_the_time_in_which_no_pause_was_open(script):
+def test_runtime_is_the_time_without_an_open_pause(script):
     clock = Clock(0.0)
     enforcer = BudgetEnforcer(RunBudget(), clock=clock)
     pauses, ran = [], 0
@@ -405,7 +405,7 @@ def test_runtime_is_the_time_in_which_no_pause_was_open(script):
 # Reservations
 
 
-async def test_a_share_is_what_is_wanted_and_at_most_what_is_left():
+async def test_a_share_is_the_wanted_amount_and_at_most_the_rest():
     clock = Clock()
     enforcer = BudgetEnforcer(RunBudget(max_steps=10, max_tool_calls=3, max_runtime_seconds=60), clock=clock)
     enforcer.check_step()
@@ -417,7 +417,7 @@ async def test_a_share_is_what_is_wanted_and_at_most_what_is_left():
     assert enforcer.remainder() == RunBudget(max_steps=5, max_tool_calls=0, max_runtime_seconds=40.0)
 
 
-async def test_what_is_held_counts_against_our_own_work():
+async def test_reservations_count_against_the_runs_own_work():
     enforcer = BudgetEnforcer(RunBudget(max_steps=3))
     await enforcer.reserve(RunBudget(max_steps=2))
     enforcer.check_step()
@@ -427,7 +427,7 @@ async def test_what_is_held_counts_against_our_own_work():
     assert enforcer.usage.steps == 1
 
 
-async def test_settling_gives_back_the_rest_and_adds_the_usage_but_not_the_runtime():
+async def test_settling_returns_the_rest_and_adds_the_usage_without_the_runtime():
     clock = Clock()
     enforcer = BudgetEnforcer(RunBudget(max_steps=10, max_runtime_seconds=60), clock=clock)
     share = await enforcer.reserve(RunBudget(max_steps=6))
@@ -451,7 +451,7 @@ async def test_unknown_usage_counts_the_whole_share():
     assert enforcer.usage == BudgetUsage(steps=6, tool_calls=2, output_tokens=100)
 
 
-async def test_a_child_that_used_more_than_its_share_stops_the_parent():
+async def test_delegated_work_that_exceeded_its_share_stops_the_run():
     enforcer = BudgetEnforcer(RunBudget(max_steps=10))
     (await enforcer.reserve(RunBudget(max_steps=2))).settle(BudgetUsage(steps=11))
     with pytest.raises(BudgetExceededError):
@@ -469,7 +469,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_finds_everything_held_waits_and_is_served_in_order():
+async def test_reservations_wait_in_order_while_everything_is_reserved():
     enforcer = BudgetEnforcer(RunBudget(max_llm_calls=4))
     first = await enforcer.reserve()
     second, third = (asyncio.create_task(enforcer.reserve()) for _ in range(2))
@@ -483,7 +483,7 @@ async def test_who_finds_everything_held_waits_and_is_served_in_order():
     assert (await third).budget.max_llm_calls == 1
 
 
-async def test_who_comes_later_does_not_overtake():
+async def test_later_reservations_do_not_overtake_waiting_ones():
     enforcer = BudgetEnforcer(RunBudget(max_tool_calls=4))
     first = await enforcer.reserve()
     second = asyncio.create_task(enforcer.reserve())
@@ -496,7 +496,7 @@ async def test_who_comes_later_does_not_overtake():
     assert (await needs_no_tool).budget.max_tool_calls == 0
 
 
-async def test_a_canceled_wait_leaves_nothing_behind():
+async def test_a_canceled_wait_holds_nothing():
     enforcer = BudgetEnforcer(RunBudget(max_tool_calls=4))
     first = await enforcer.reserve()
     second = asyncio.create_task(enforcer.reserve())
@@ -504,23 +504,23 @@ async def test_a_canceled_wait_leaves_nothing_behind():
     needs_no_tool = asyncio.create_task(enforcer.reserve(RunBudget(max_tool_calls=0)))
     await turns()
     second.cancel()
-    assert (await needs_no_tool).budget.max_tool_calls == 0  # nobody is before it any more
+    assert (await needs_no_tool).budget.max_tool_calls == 0  # no reservation waits before it
     first.settle(BudgetUsage(tool_calls=1))
     assert enforcer.remainder().max_tool_calls == 3
 
 
-async def test_a_share_that_is_granted_to_a_canceled_waiter_comes_back():
+async def test_a_share_granted_to_a_canceled_waiter_is_returned():
     enforcer = BudgetEnforcer(RunBudget(max_tool_calls=4))
     first = await enforcer.reserve()
     second, third = (asyncio.create_task(enforcer.reserve()) for _ in range(2))
     await turns()
     first.settle(BudgetUsage(tool_calls=1))
-    second.cancel()  # it has been answered, and has not run since
+    second.cancel()  # its future is done, and its task has not run since
     assert (await third).budget.max_tool_calls == 3
     assert second.cancelled()
 
 
-async def test_a_wait_is_over_when_nothing_is_left_and_nobody_holds_any():
+async def test_a_wait_fails_when_nothing_is_left_and_nothing_is_reserved():
     enforcer = BudgetEnforcer(RunBudget(max_steps=4))
     first = await enforcer.reserve()
     waiting = [asyncio.create_task(enforcer.reserve()) for _ in range(2)]
@@ -540,14 +540,14 @@ async def test_a_wait_is_over_when_nothing_is_left_and_nobody_holds_any():
         (RunBudget(max_tool_calls=0, max_output_tokens=0), "max_tool_calls"),
     ],
 )
-async def test_work_that_could_not_begin_is_not_delegated(budget, limit):
+async def test_work_that_could_not_start_is_not_delegated(budget, limit):
     enforcer = BudgetEnforcer(budget)
     with pytest.raises(BudgetExceededError) as excinfo:
         await enforcer.reserve()
     assert refused(excinfo).limit_name == limit
 
 
-async def test_nothing_is_delegated_when_the_time_is_over():
+async def test_nothing_is_delegated_after_the_time_limit():
     clock = Clock()
     enforcer = BudgetEnforcer(RunBudget(max_runtime_seconds=1), clock=clock)
     clock.now += 2
@@ -556,7 +556,7 @@ async def test_nothing_is_delegated_when_the_time_is_over():
     assert refused(excinfo).limit_name == "max_runtime_seconds"
 
 
-async def test_a_used_up_limit_that_the_work_may_not_need_gives_a_share_of_zero():
+async def test_a_used_up_limit_that_the_work_may_not_need_results_in_a_share_of_zero():
     enforcer = BudgetEnforcer(RunBudget(max_llm_calls=1, max_steps=5))
     enforcer.check_llm_call(1)
     share = await enforcer.reserve()
@@ -565,7 +565,7 @@ async def test_a_used_up_limit_that_the_work_may_not_need_gives_a_share_of_zero(
 
 @dataclass
 class Child:
-    """One delegated piece of work: what it wants, what it tries to do, and how it ends."""
+    """One delegated task: its wanted budget, its work and its end."""
 
     wanted: RunBudget
     work: list[str]
@@ -605,7 +605,7 @@ async def live(child: Child, parent: BudgetEnforcer, spent: list[BudgetUsage]) -
     st.lists(children, min_size=10, max_size=10),
     st.integers(0, 5),
 )
-def test_ten_children_never_spend_more_than_the_limit(steps, calls, tokens, family, own_steps):
+def test_ten_delegated_tasks_never_use_more_than_the_limit(steps, calls, tokens, family, own_steps):
     budget = RunBudget(max_steps=steps, max_llm_calls=calls, max_input_tokens=tokens)
 
     async def all_of_them() -> None:
@@ -631,7 +631,7 @@ def test_ten_children_never_spend_more_than_the_limit(steps, calls, tokens, fami
         assert sum(usage.llm_calls for usage in spent) <= parent.usage.llm_calls <= calls
         if tokens is not None:
             assert sum(usage.input_tokens for usage in spent) <= parent.usage.input_tokens <= tokens
-        left = parent.remainder()  # nothing is held by anybody any more
+        left = parent.remainder()  # no reservation is open
         assert (left.max_steps, left.max_llm_calls) == (steps - parent.usage.steps, calls - parent.usage.llm_calls)
 
     asyncio.run(all_of_them())
@@ -644,14 +644,12 @@ def dollars(units: float) -> Cost:
     return Cost.of(units, "USD")
 
 
-def test_a_reached_cost_denies_the_next_model_call_after_a_warning_and_lets_the_answer_be():
+def test_a_reached_cost_limit_denies_the_next_model_call_after_a_warning():
     enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
     prices = (0.2, 0.2, 0.1)
     warnings = [names(enforcer.check_llm_call(10) + enforcer.record_cost(dollars(price))) for price in prices]
     assert warnings == [[], ["max_cost"], []]
-    assert (
-        names(enforcer.check_tool_call() + enforcer.check_step()) == []
-    )  # only what costs something is over the limit
+    assert names(enforcer.check_tool_call() + enforcer.check_step()) == []  # only work with a cost exceeds the limit
     with pytest.raises(BudgetExceededError, match=r"max_cost: the limit of 0\.5 USD is reached") as excinfo:
         enforcer.check_llm_call(10)
     decision = refused(excinfo)
@@ -660,7 +658,7 @@ def test_a_reached_cost_denies_the_next_model_call_after_a_warning_and_lets_the_
     assert (enforcer.usage.llm_calls, enforcer.usage.costs) == (3, (dollars(0.5),))
 
 
-def test_a_cost_over_the_limit_raises_at_the_next_check_and_not_when_it_is_counted():
+def test_a_cost_above_the_limit_raises_at_the_next_check_and_not_when_it_is_counted():
     enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
     enforcer.check_llm_call(10)
     assert enforcer.record_cost(dollars(0.62)) == ()
@@ -685,7 +683,7 @@ def test_a_call_without_a_known_price_adds_nothing():
     assert enforcer.usage.costs == ()
 
 
-def test_a_limit_of_no_money_forbids_model_calls_only():
+def test_a_cost_limit_of_zero_forbids_only_model_calls():
     enforcer = BudgetEnforcer(RunBudget(max_cost=Cost(0, "EUR")))
     enforcer.check_step()
     enforcer.check_tool_call()
@@ -716,7 +714,7 @@ def test_cached_and_reasoning_tokens_are_added_up_and_survive_a_restart():
         (Cost(5, "EUR"), Cost(1, "USD"), Cost(5, "EUR")),
     ],
 )
-def test_the_smaller_of_two_costs_counts_and_of_two_currencies_that_of_the_agent(limit, asked, least):
+def test_the_smaller_cost_limit_applies_and_for_different_currencies_that_of_the_agent(limit, asked, least):
     assert effective(RunBudget(max_cost=limit), RunBudget(max_cost=asked)).max_cost == least
 
 
@@ -729,7 +727,7 @@ def test_the_smaller_of_two_costs_counts_and_of_two_currencies_that_of_the_agent
         (Cost.of(9, "EUR"), dollars(0.3)),
     ],
 )
-async def test_delegated_work_gets_what_is_left_of_the_money_and_what_it_spends_is_counted(wanted, share):
+async def test_delegated_work_gets_the_rest_of_the_money_and_its_costs_are_counted(wanted, share):
     enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50), clock=Clock())
     enforcer.record_cost(dollars(0.2))
     lent = await enforcer.reserve(RunBudget(max_cost=wanted))
@@ -739,7 +737,7 @@ async def test_delegated_work_gets_what_is_left_of_the_money_and_what_it_spends_
     assert enforcer.remainder().max_cost == dollars(0.25)
 
 
-async def test_money_that_is_held_counts_against_our_own_calls_and_lost_work_counts_as_its_whole_share():
+async def test_reserved_money_counts_against_own_calls_and_lost_work_counts_as_its_whole_share():
     enforcer = BudgetEnforcer(RunBudget(max_cost_usd=0.50))
     lent = await enforcer.reserve(RunBudget(max_cost_usd=0.5))
     with pytest.raises(BudgetExceededError) as excinfo:
@@ -751,7 +749,7 @@ async def test_money_that_is_held_counts_against_our_own_calls_and_lost_work_cou
         enforcer.check_llm_call(1)
 
 
-async def test_money_wanted_of_a_budget_without_a_limit_is_a_limit_of_the_delegated_work_alone():
+async def test_a_cost_limit_wanted_from_an_unlimited_budget_limits_only_the_delegated_work():
     enforcer = BudgetEnforcer(RunBudget())
     lent = await enforcer.reserve(RunBudget(max_cost=Cost(5, "EUR")))
     assert lent.budget.max_cost == Cost(5, "EUR")

@@ -27,12 +27,12 @@ async def effect(rules: Any, *capabilities: str, default: Any = "allow") -> str:
 # Rules
 
 
-async def test_the_name_itself_outranks_every_wildcard():
+async def test_a_rule_for_the_name_precedes_every_wildcard():
     rules = {"*": "deny", "records.*": "deny", "records.write": "allow"}
     assert await effect(rules, "records.write") == "allow"
 
 
-async def test_the_longest_namespace_outranks_the_shorter_ones_and_the_star():
+async def test_the_longest_namespace_precedes_shorter_ones_and_the_star():
     rules = {"*": "deny", "a.*": "deny", "a.b.*": "allow"}
     assert await effect(rules, "a.b.c.d") == "allow"
     assert await effect(rules, "a.x") == "deny"
@@ -40,7 +40,7 @@ async def test_the_longest_namespace_outranks_the_shorter_ones_and_the_star():
     assert await effect({"*": "deny", "a.*": "allow"}, "b") == "deny"
 
 
-async def test_a_namespace_covers_what_is_below_it_only():
+async def test_a_namespace_matches_only_names_below_it():
     assert await effect({"records.*": "deny"}, "records") == "allow"
     assert await effect({"records.*": "deny"}, "recordsets.read") == "allow"
 
@@ -53,12 +53,12 @@ async def test_a_namespace_covers_what_is_below_it_only():
         (["allow", "allow"], "allow"),
     ],
 )
-async def test_the_strongest_effect_of_all_capabilities_wins(effects, strongest):
+async def test_the_strictest_effect_of_all_capabilities_applies(effects, strongest):
     rules = {f"c{index}": each for index, each in enumerate(effects)}
     assert await effect(rules, *rules) == strongest
 
 
-async def test_the_default_holds_where_no_rule_speaks():
+async def test_the_default_applies_without_a_matching_rule():
     assert await effect({"a": "deny"}, "b") == "allow"
     assert await effect({"a": "allow"}, "b", default="deny") == "deny"
 
@@ -90,7 +90,7 @@ async def test_a_canceled_run_may_do_nothing():
         ({"mode": "allow"}, "allow"),
     ],
 )
-async def test_every_spelling_of_an_effect_is_understood(spelled, meant):
+async def test_all_spellings_of_effects_are_accepted(spelled, meant):
     assert await effect({"a": spelled}, "a") == meant
 
 
@@ -121,20 +121,20 @@ async def test_every_spelling_of_an_effect_is_understood(spelled, meant):
         (["a"], "rules"),
     ],
 )
-def test_a_wrong_rule_is_named_at_construction(rules, field):
+def test_an_invalid_rule_is_named_at_construction(rules, field):
     with pytest.raises(InvalidArgumentError) as excinfo:
         CapabilityPolicy(rules)
     assert excinfo.value.field == field
 
 
 @pytest.mark.parametrize(("wrong", "field"), [({"default_effect": "maybe"}, "default_effect"), ({"name": " "}, "name")])
-def test_a_wrong_default_or_name_is_refused(wrong, field):
+def test_an_invalid_default_or_name_is_refused(wrong, field):
     with pytest.raises(InvalidArgumentError) as excinfo:
         CapabilityPolicy(**wrong)
     assert excinfo.value.field == field
 
 
-async def test_a_decision_says_what_made_it():
+async def test_a_decision_names_its_rules():
     decision = await judged({"records.*": "ask", "mail": "allow"}, "records.write", "records.read", "mail")
     assert decision.policy_name == "capability"
     assert decision.matched_capabilities == ("records.read", "records.write")
@@ -146,7 +146,7 @@ async def test_a_decision_says_what_made_it():
     assert decision.reason == "records.read, records.write: approval required by rule 'records.*' and others"
 
 
-async def test_arguments_are_editable_only_if_every_approval_rule_says_so_and_the_shortest_time_counts():
+async def test_arguments_are_editable_only_if_all_approval_rules_allow_it_and_the_shortest_lifetime_applies():
     rules = {
         "a": {"effect": "ask", "editable": True, "expires_s": 60},
         "b": {"effect": "ask", "editable": True, "expires_s": 5.5},
@@ -183,7 +183,7 @@ def test_a_policy_decides_the_same_after_json(rules, default, needed):
     asyncio.run(both())
 
 
-def test_a_policy_of_json_has_defaults_and_names_what_is_wrong():
+def test_a_policy_from_json_has_defaults_and_errors_name_the_field():
     assert CapabilityPolicy.from_dict({}).to_dict() == {"name": "capability", "default_effect": "allow", "rules": {}}
     with pytest.raises(InvalidArgumentError) as excinfo:
         CapabilityPolicy.from_dict({"rules": {"a": "no"}})
@@ -217,13 +217,13 @@ def test_permissions_deny_in_each_of_their_forms(permissions):
     assert permitted(permissions, "records.write") == "deny"
 
 
-def test_permissions_that_name_none_of_the_capabilities_say_nothing():
+def test_permissions_without_a_rule_for_the_capabilities_have_no_effect():
     assert permitted({"mail": "deny"}, "records.write") is None
     assert permitted({"*": "deny", "default": "deny"}) is None
     assert permitted({"records.write": None}, "records.write") is None
 
 
-def test_an_object_of_the_application_grants_and_is_no_rule():
+def test_an_object_of_the_application_allows_and_is_not_a_rule():
     assert permitted({"fs.read": {"paths": ["file:///workspace"]}}, "fs.read") is None
     assert permitted({"fs.read": {"paths": []}, "default": "deny"}, "fs.read") is None
     assert permitted({"fs.read": {"paths": []}, "default": "deny"}, "fs.read", "fs.write") == "deny"
@@ -231,11 +231,11 @@ def test_an_object_of_the_application_grants_and_is_no_rule():
 
 
 @pytest.mark.parametrize("value", ["alow", "", {"effect": "x"}, {"effect": None}, {"effect": "ask", "expires_s": -1}])
-def test_a_permission_that_cannot_be_understood_denies(value):
+def test_an_unknown_permission_denies(value):
     assert permitted({"a": value}, "a") == "deny"
 
 
-def test_permissions_may_carry_the_terms_of_an_approval():
+def test_permissions_may_contain_approval_terms():
     permissions = {"a": {"effect": "ask", "editable": True, "expires_s": 9, "paths": []}}
     decision = permissions_effect(action("a"), permissions)
     assert decision is not None
@@ -269,7 +269,7 @@ permission_maps = st.builds(
 
 @settings(max_examples=2 * settings().max_examples)
 @given(permission_maps, permission_maps, capabilities)
-def test_narrowed_permissions_are_for_every_action_as_strict_as_the_stricter_of_both(a, b, needed):
+def test_narrowed_permissions_have_the_stricter_effect_for_every_action(a, b, needed):
     both = narrow(a, b)
     found = [permissions_effect(action(*needed), each) for each in (a, b)]
     effects = [str(each.effect) for each in found if each is not None]
@@ -293,7 +293,7 @@ def test_narrowing_further_never_widens(a, b, c, needed):
     assert strength(twice) == max(strength(a), strength(b), strength(c))
 
 
-def test_narrowing_keeps_what_the_application_said_and_prefers_the_grant():
+def test_narrowing_keeps_objects_of_the_application_and_prefers_the_granted_ones():
     granted = {"fs.read": {"paths": ["/a"]}, "fs.write": {"paths": ["/a"]}, "mail": "allow"}
     asked = {"fs.read": {"paths": ["/"], "hidden": False}, "fs.write": "ask"}
     assert narrow(granted, asked) == {
@@ -314,7 +314,7 @@ def test_narrowed_permissions_share_nothing_with_their_sources():
 
 
 class Custom:
-    """Answers what it was given; raises it if it is an exception."""
+    """Returns a given decision, or raises it if it is an exception."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -385,14 +385,14 @@ async def test_a_custom_policy_gets_copies():
     assert (real.fingerprint, context.agent_chain) == (before, [])
 
 
-async def test_the_copies_are_equal_to_what_they_are_copies_of():
+async def test_the_copies_are_equal_to_their_originals():
     real = action("a", to=["one"]).with_artifacts([Artifact().add_text("preview")])
     policy, context = Custom(PolicyDecision(PolicyEffect.ALLOW)), RunContext(permissions={"a": "deny"})
     await decide(policy, real, context)
     assert policy.seen == (real, context)
 
 
-async def test_a_policy_that_raises_denies_and_tells_nothing_of_it(caplog):
+async def test_a_policy_that_raises_denies_without_details_of_the_error(caplog):
     decision = await decide(Custom(RuntimeError("password is hunter2")), action(), RunContext())
     assert decision.effect == "deny"
     assert "hunter2" not in str(decision.to_dict())
@@ -400,7 +400,7 @@ async def test_a_policy_that_raises_denies_and_tells_nothing_of_it(caplog):
 
 
 @pytest.mark.parametrize("answer", [None, True, "allow", {"effect": "allow"}])
-async def test_an_answer_of_another_type_is_a_type_error(answer):
+async def test_a_result_of_another_type_is_a_type_error(answer):
     with pytest.raises(TypeError, match="PolicyDecision"):
         await decide(Custom(answer), action(), RunContext())
 
@@ -418,7 +418,7 @@ async def test_a_malformed_decision_is_a_type_error(answer):
         await decide(Custom(answer), action(), RunContext())
 
 
-async def test_a_policy_may_answer_at_once_and_spell_its_effect_as_text():
+async def test_a_policy_may_be_synchronous_and_return_its_effect_as_a_string():
     class Plain:
         def evaluate(self, action, context):
             return PolicyDecision("deny")
@@ -432,7 +432,7 @@ async def test_cancellation_passes_through_a_policy():
         await decide(Custom(asyncio.CancelledError()), action(), RunContext())
 
 
-async def test_a_canceled_run_is_denied_without_asking():
+async def test_a_canceled_run_is_denied_without_calling_the_policy():
     policy = Custom(PolicyDecision(PolicyEffect.ALLOW))
     decision = await decide(policy, action("a"), RunContext().cancel())
     assert (decision.effect, policy.seen) == ("deny", None)

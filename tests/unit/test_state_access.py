@@ -1,4 +1,4 @@
-"""Who may look at an agent's memory and change it: sessions of others do not exist, and capabilities are asked for first."""
+"""Access to an agent's state: sessions of other principals do not exist, and capabilities are checked first."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from protolink_grpc.state.control import StateControl
 
 
 class Gate:
-    """Lets everything through but what was denied, and writes down what it was asked."""
+    """Refuses the denied operations, allows all others, and records the calls."""
 
     def __init__(self, *denied: str) -> None:
         self.denied = denied
@@ -55,7 +55,7 @@ async def remembering(*sessions: str, storage: InMemoryStorage | None = None, pr
 
 
 async def remembering_two(*, mine: tuple[str, ...], theirs: tuple[str, ...]) -> State:
-    """What ada said in her sessions and bob in his."""
+    """Sessions of two principals, ada and bob."""
     storage = InMemoryStorage()
     await remembering(*theirs, storage=storage, principal="bob")
     return await remembering(*mine, storage=storage)
@@ -82,7 +82,7 @@ async def test_a_session_is_described_store_by_store() -> None:
     assert (result.missing, result.errors) == ((), ())
 
 
-async def test_a_session_of_somebody_else_looks_like_one_that_is_not_there() -> None:
+async def test_a_session_of_another_principal_looks_like_a_missing_one() -> None:
     state = await remembering("s")
     foreign, unknown = [
         (await control(state).describe(asked(name, include_data=True), "bob")).to_dict() | {"session_id": None}
@@ -99,7 +99,7 @@ async def test_two_principals_may_have_a_session_of_the_same_name() -> None:
     assert [(store.item_count, store.message_count) for store in result.stores] == [(4, 4), (1, 0)]
 
 
-async def test_without_a_session_the_callers_own_are_meant() -> None:
+async def test_without_a_session_all_sessions_of_the_caller_are_described() -> None:
     state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
     result = await control(state).describe(asked(include_data=True), "ada")
     conversation, tools = result.stores
@@ -107,7 +107,7 @@ async def test_without_a_session_the_callers_own_are_meant() -> None:
     assert (conversation.item_count, conversation.message_count, tools.item_count) == (2, 8, 2)
 
 
-async def test_stores_are_chosen_by_name_and_told_when_they_are_off() -> None:
+async def test_stores_are_selected_by_name_and_disabled_ones_are_reported() -> None:
     only_tools = control(State(enabled=("tools",)))
     assert [store.name for store in (await only_tools.describe(asked("s", "tools", "tools"), "ada")).stores] == [
         "tools"
@@ -126,7 +126,7 @@ async def test_a_store_that_does_not_exist_is_refused(operation: str) -> None:
         assert caught.value.field == "stores"
 
 
-async def test_a_denied_look_shows_nothing_of_any_session() -> None:
+async def test_a_denied_description_contains_no_session() -> None:
     gate = Gate("state.describe")
     denied = control(await remembering("s"), gate)
     for session_id in ("s", "unknown", None):
@@ -138,7 +138,7 @@ async def test_a_denied_look_shows_nothing_of_any_session() -> None:
 # -- resetting -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_reset_forgets_every_store_of_the_session() -> None:
+async def test_a_reset_clears_all_stores_of_the_session() -> None:
     state = await remembering("s", "a")
     result = await control(state).reset(asked("s"), "ada")
     assert (result.cleared, result.missing, result.errors) == (("conversation", "tools"), (), ())
@@ -149,13 +149,13 @@ async def test_a_reset_forgets_every_store_of_the_session() -> None:
     assert (await control(state).describe(asked("a"), "ada")).missing == ()
 
 
-async def test_a_reset_of_one_store_leaves_the_other() -> None:
+async def test_a_reset_of_one_store_does_not_change_the_other() -> None:
     state = await remembering("s")
     assert (await control(state).reset(asked("s", "tools"), "ada")).cleared == ("tools",)
     assert (await control(state).describe(asked("s"), "ada")).missing == ()
 
 
-async def test_a_reset_of_everything_ends_at_the_callers_own() -> None:
+async def test_a_reset_of_everything_clears_only_the_callers_sessions() -> None:
     state = await remembering_two(mine=("s", "a"), theirs=("b", "s"))
     assert (await control(state).reset(asked(), "ada")).cleared == ("conversation", "tools")
     assert await conversation_of(state).session_ids() == await tools_of(state).session_ids() == []
@@ -165,7 +165,7 @@ async def test_a_reset_of_everything_ends_at_the_callers_own() -> None:
 
 @pytest.mark.parametrize("session_id", ["s", "unknown"])
 @pytest.mark.parametrize("operation", ["reset", "compact"])
-async def test_a_session_of_somebody_else_cannot_be_found_to_change_it(operation: str, session_id: str) -> None:
+async def test_changing_a_session_of_another_principal_fails_with_not_found(operation: str, session_id: str) -> None:
     state, gate = await remembering("s"), Gate()
     with pytest.raises(SessionNotFoundError) as caught:
         await getattr(control(state, gate), operation)(asked(session_id), "bob")
@@ -174,7 +174,7 @@ async def test_a_session_of_somebody_else_cannot_be_found_to_change_it(operation
     assert await conversation_of(state).session_ids() == ["s"]
 
 
-async def test_a_session_of_tools_alone_can_be_reset() -> None:
+async def test_a_session_with_tool_values_only_can_be_reset() -> None:
     state = State(enabled=("conversation", "tools"))
     await tools_of(state).session("s").set("key", 1)
     assert (await control(state).reset(asked("s"), "ada")).cleared == ("tools",)
@@ -191,13 +191,13 @@ async def test_a_denied_reset_changes_nothing() -> None:
 
 
 class Broken(InMemoryStorage):
-    """Conversations cannot be replaced."""
+    """A storage that fails to replace conversations."""
 
     async def replace_messages(self, session_id: str, expected_version: int, messages: object) -> bool:
         raise StoreError("the disk is gone")
 
 
-async def test_a_store_that_fails_says_so_and_the_others_go_on() -> None:
+async def test_a_failing_store_reports_its_error_and_the_others_are_reset() -> None:
     state = await remembering("s", storage=Broken())
     result = await control(state).reset(asked("s"), "ada")
     assert result.errors == ({"store": "conversation", "message": "the disk is gone"},)
@@ -207,7 +207,7 @@ async def test_a_store_that_fails_says_so_and_the_others_go_on() -> None:
 # -- compacting ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
+async def test_a_compaction_has_both_forms_of_results() -> None:
     state = await remembering("s", "a")
     request = StateOperationRequest("s", strategy="recent", max_messages=2)
     result = await control(state).compact(request, "ada")
@@ -222,7 +222,7 @@ async def test_a_conversation_is_compacted_and_told_in_both_ways() -> None:
 
 
 @pytest.mark.parametrize("denied", ["state.compact", "llm.history.compact"])
-async def test_either_capability_can_be_denied_whichever_way_the_request_comes(denied: str) -> None:
+async def test_either_capability_can_be_denied_for_both_forms_of_requests(denied: str) -> None:
     state = await remembering("s")
     with pytest.raises(ActionDeniedError):
         await control(state, Gate(denied)).compact(StateOperationRequest("s", strategy="recent", max_messages=2), "ada")
@@ -242,7 +242,7 @@ async def test_either_capability_can_be_denied_whichever_way_the_request_comes(d
         (StateOperationRequest("s", strategy="tokens", max_tokens=0), "max_tokens"),
     ],
 )
-async def test_a_compaction_that_makes_no_sense_is_refused(request_: StateOperationRequest, field: str) -> None:
+async def test_an_invalid_compaction_is_refused(request_: StateOperationRequest, field: str) -> None:
     gate = Gate()
     with pytest.raises(InvalidArgumentError) as caught:
         await control(await remembering("s"), gate).compact(request_, "ada")
@@ -256,6 +256,6 @@ async def test_a_summary_without_a_model_is_refused() -> None:
         await plain.compact(StateOperationRequest("s", strategy="summary"), "ada")
 
 
-async def test_an_agent_without_conversations_has_nothing_to_compact() -> None:
+async def test_an_agent_without_conversations_refuses_compactions() -> None:
     with pytest.raises(UnimplementedError):
         await control(State(enabled=("tools",))).compact(StateOperationRequest("s"), "ada")

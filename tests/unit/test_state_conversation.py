@@ -1,4 +1,4 @@
-"""What the conversation module promises beyond its storage: windows, reports, and changes that meet other writers."""
+"""The conversation module: windows, reports, and changes with concurrent writers."""
 
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +13,7 @@ Change = Callable[[], Awaitable[object]]
 
 
 class Moving(InMemoryStorage):
-    """A storage in which somebody else does something just before a replacement."""
+    """A storage with a concurrent change just before each replacement."""
 
     def __init__(self, *changes: Change) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ def memory(storage: Moving) -> ConversationMemory:
 
 
 async def speak(memory: ConversationMemory, *words: str, session_id: str = "s") -> None:
-    """A turn per word: the word and its echo."""
+    """Add one turn for each word: the word and its echo."""
     for word in words:
         await memory.remember(session_id, word, [LLMMessage("user", word), LLMMessage("assistant", f"{word}!")])
 
@@ -65,7 +65,7 @@ RECENT = HistoryCompactionRequest("recent", max_messages=2)
 # -- turns ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_window_shows_the_latest_turns_and_forgets_nothing(storage: Moving) -> None:
+async def test_a_window_limits_the_read_turns_and_deletes_nothing(storage: Moving) -> None:
     memory = ConversationMemory(lambda: storage, window=3)
     await speak(memory, "one", "two", "three")
     assert await spoken(memory) == ["three", "three!"]
@@ -73,12 +73,12 @@ async def test_a_window_shows_the_latest_turns_and_forgets_nothing(storage: Movi
     assert (await memory.describe("s")).message_count == 6
 
 
-def test_a_window_of_nothing_is_refused(storage: Moving) -> None:
+def test_a_window_of_zero_is_refused(storage: Moving) -> None:
     with pytest.raises(InvalidArgumentError, match="window"):
         ConversationMemory(lambda: storage, window=0)
 
 
-async def test_a_repeated_turn_says_that_it_was_known(memory: ConversationMemory) -> None:
+async def test_a_repeated_turn_is_not_added_again(memory: ConversationMemory) -> None:
     assert await memory.remember("s", "t", [LLMMessage("user", "one")])
     assert not await memory.remember("s", "t", [LLMMessage("user", "one")])
     assert await spoken(memory) == ["one"]
@@ -97,13 +97,13 @@ async def test_a_session_is_described_by_its_counts(memory: ConversationMemory) 
     assert (everything.item_count, everything.message_count) == (2, 6)
 
 
-async def test_a_session_that_is_not_known_does_not_exist(memory: ConversationMemory) -> None:
+async def test_an_unknown_session_is_described_as_missing(memory: ConversationMemory) -> None:
     report = await memory.describe("s", include_data=True)
     assert (report.exists, report.item_count, report.message_count) == (False, 0, 0)
     assert report.data is None
 
 
-async def test_the_content_is_shown_where_it_is_asked_for(memory: ConversationMemory) -> None:
+async def test_the_content_is_included_on_request(memory: ConversationMemory) -> None:
     await speak(memory, "one")
     await speak(memory, "two", session_id="r")
     messages = [message.to_dict() for message in await memory.history("s")]
@@ -113,7 +113,7 @@ async def test_the_content_is_shown_where_it_is_asked_for(memory: ConversationMe
     assert shown["s"] == messages
 
 
-async def test_content_that_is_too_much_ends_with_the_latest_messages(
+async def test_too_large_content_is_reduced_to_the_latest_messages(
     memory: ConversationMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await speak(memory, "one", "two")
@@ -130,7 +130,7 @@ async def test_content_that_is_too_much_ends_with_the_latest_messages(
 # -- resetting -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_reset_forgets_one_session(memory: ConversationMemory) -> None:
+async def test_a_reset_clears_one_session(memory: ConversationMemory) -> None:
     await speak(memory, "one")
     await speak(memory, "two", session_id="r")
     report = await memory.reset("s")
@@ -141,12 +141,12 @@ async def test_a_reset_forgets_one_session(memory: ConversationMemory) -> None:
     assert await spoken(memory, "r") == ["two", "two!"]
 
 
-async def test_a_reset_of_nothing_clears_nothing(memory: ConversationMemory) -> None:
+async def test_a_reset_of_an_empty_session_clears_nothing(memory: ConversationMemory) -> None:
     report = await memory.reset("s")
     assert (report.cleared, report.exists) == (False, False)
 
 
-async def test_a_reset_without_a_session_forgets_them_all(memory: ConversationMemory) -> None:
+async def test_a_reset_without_a_session_clears_all(memory: ConversationMemory) -> None:
     for session_id in ("a", "b", "c"):
         await speak(memory, "one", session_id=session_id)
     report = await memory.reset()
@@ -154,7 +154,7 @@ async def test_a_reset_without_a_session_forgets_them_all(memory: ConversationMe
     assert await memory.session_ids() == []
 
 
-async def test_a_session_that_was_reset_is_known_and_empty(memory: ConversationMemory) -> None:
+async def test_a_session_after_a_reset_exists_and_is_empty(memory: ConversationMemory) -> None:
     await speak(memory, "one")
     await memory.reset("s")
     assert await memory.knows("s")
@@ -168,7 +168,7 @@ async def test_a_turn_that_ends_during_a_reset_does_not_stop_it(storage: Moving,
     assert await spoken(memory) == []
 
 
-async def test_a_turn_that_begins_after_a_reset_is_the_first(memory: ConversationMemory) -> None:
+async def test_a_turn_after_a_reset_is_the_first(memory: ConversationMemory) -> None:
     await speak(memory, "one")
     await memory.reset("s")
     await speak(memory, "one", "two")
@@ -186,14 +186,14 @@ async def test_recent_keeps_the_last_messages(memory: ConversationMemory) -> Non
     assert (result.before_tokens, result.after_tokens, result.changed) == (4, 2, True)
 
 
-async def test_tokens_are_counted_as_the_caller_says(memory: ConversationMemory) -> None:
+async def test_tokens_are_counted_with_the_given_function(memory: ConversationMemory) -> None:
     await speak(memory, "one", "two")
     result = await memory.compact("s", HistoryCompactionRequest("tokens", max_tokens=9), count=len)
     assert await spoken(memory) == ["two", "two!"]
     assert (result.before_tokens, result.after_tokens) == (14, 7)
 
 
-async def test_a_summary_stands_for_the_older_messages(memory: ConversationMemory) -> None:
+async def test_a_summary_replaces_the_older_messages(memory: ConversationMemory) -> None:
     await speak(memory, "one", "two")
     summarise = Summariser()
     result = await memory.compact("s", SUMMARY, summarise)
@@ -243,7 +243,7 @@ async def test_a_turn_that_ends_during_a_compaction_is_kept(storage: Moving, mem
     assert result.before_messages == 6
 
 
-async def test_a_turn_that_ends_during_a_summary_is_kept_and_the_model_asked_once(
+async def test_a_turn_that_ends_during_a_summary_is_kept_and_the_model_is_called_once(
     storage: Moving, memory: ConversationMemory
 ) -> None:
     await speak(memory, "one", "two")
@@ -255,14 +255,14 @@ async def test_a_turn_that_ends_during_a_summary_is_kept_and_the_model_asked_onc
     assert (result.before_messages, result.after_messages) == (8, 7)
 
 
-async def test_a_summary_of_what_was_forgotten_meanwhile_is_not_used(memory: ConversationMemory) -> None:
+async def test_a_summary_of_messages_that_were_deleted_meanwhile_is_not_used(memory: ConversationMemory) -> None:
     await speak(memory, "one", "two")
     summarise = Summariser(lambda: memory.reset("s"))
     assert not (await memory.compact("s", SUMMARY, summarise)).changed
     assert await spoken(memory) == []
 
 
-async def test_a_conversation_that_never_stands_still_is_left_as_it_is(
+async def test_a_conversation_that_other_writers_keep_changing_is_not_compacted(
     storage: Moving, memory: ConversationMemory
 ) -> None:
     await speak(memory, "one", "two")

@@ -1,4 +1,4 @@
-"""What only the storage in a file promises: when it opens, how it commits, and clear words when the file is not usable."""
+"""The storage in a SQLite file: opening, commits, and errors about unusable files."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ ROOM = ItemBounds(max_items=9, max_bytes=99)
 
 @asynccontextmanager
 async def unopened(path: Path) -> AsyncIterator[SQLiteStorage]:
-    """A storage that is not opened before it is used, and closed at the end."""
+    """A storage that is opened at its first use and closed at the end."""
     storage = SQLiteStorage(path)
     yield storage
     await storage.close()
@@ -66,7 +66,7 @@ def threads() -> int:
 
 @pytest.fixture
 async def hold_writer() -> AsyncIterator[Hold]:
-    """Keeps the writer busy until the event is set: what is queued meanwhile is one group."""
+    """Block the writer until the event is set, so that all writes queued meanwhile are one group."""
     gates: list[threading.Event] = []
 
     async def hold(storage: SQLiteStorage) -> threading.Event:
@@ -90,7 +90,7 @@ async def held(storage: SQLiteStorage) -> threading.Event:
     return gate
 
 
-# -- life ----------------------------------------------------------------------------------------------------------------
+# -- lifecycle -----------------------------------------------------------------------------------------------------------
 
 
 async def test_nothing_is_opened_before_the_first_use(path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_closing_ends_the_threads_and_the_next_use_starts_them_again(path:
     await storage.close()
 
 
-async def test_what_was_added_outlives_the_storage(path: Path) -> None:
+async def test_added_turns_are_durable(path: Path) -> None:
     async with SQLiteStorage(path) as storage:
         await storage.append_messages("s", "t", said("one"))
         await storage.set_item("s", "key", "1", ROOM)
@@ -134,7 +134,7 @@ async def test_the_writer_syncs_each_commit_in_wal_mode(storage: SQLiteStorage) 
     assert await storage._file.write(pragmas) == ["wal", full, 1]
 
 
-async def test_closing_finishes_what_waits(path: Path, hold_writer: Hold) -> None:
+async def test_closing_completes_waiting_writes(path: Path, hold_writer: Hold) -> None:
     storage = SQLiteStorage(path)
     await storage.open()
     gate = await hold_writer(storage)
@@ -155,7 +155,7 @@ async def test_reads_do_not_wait_for_the_writer(storage: SQLiteStorage, hold_wri
     gate.set()
 
 
-async def test_names_of_tables_set_apart_what_lies_in_one_file(path: Path, storage: SQLiteStorage) -> None:
+async def test_table_names_separate_storages_in_one_file(path: Path, storage: SQLiteStorage) -> None:
     await storage.append_messages("s", "t", said("one"))
     async with SQLiteStorage(path, "other") as other:
         assert await words(other) == []
@@ -163,13 +163,13 @@ async def test_names_of_tables_set_apart_what_lies_in_one_file(path: Path, stora
         assert await words(other) == []
 
 
-def test_a_table_name_that_is_none_is_refused() -> None:
+def test_an_invalid_table_name_is_refused() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         SQLiteStorage("state.db", "a/b; DROP TABLE sessions")
     assert caught.value.field == "table_name"
 
 
-async def test_what_was_forgotten_is_not_in_the_file_any_more(path: Path) -> None:
+async def test_deleted_messages_are_removed_from_the_file(path: Path) -> None:
     secret = "the word that nobody may find " * 500
     async with SQLiteStorage(path) as storage:
         await storage.append_messages("s", "t", said(secret))
@@ -182,7 +182,7 @@ async def test_what_was_forgotten_is_not_in_the_file_any_more(path: Path) -> Non
 # -- groups --------------------------------------------------------------------------------------------------------------
 
 
-async def test_what_waits_is_committed_together(storage: SQLiteStorage, hold_writer: Hold) -> None:
+async def test_waiting_writes_are_committed_together(storage: SQLiteStorage, hold_writer: Hold) -> None:
     commits: list[str] = []
     gate = await hold_writer(storage)
     watching = storage._file.write(lambda db: db.set_trace_callback(commits.append))
@@ -195,7 +195,7 @@ async def test_what_waits_is_committed_together(storage: SQLiteStorage, hold_wri
     assert await words(storage) == [str(index) for index in range(50)]
 
 
-async def test_one_callers_mistake_costs_its_neighbours_nothing(storage: SQLiteStorage, hold_writer: Hold) -> None:
+async def test_a_failing_write_does_not_affect_others_in_its_group(storage: SQLiteStorage, hold_writer: Hold) -> None:
     def wrong(db: sqlite3.Connection) -> None:
         db.execute("INSERT INTO turns VALUES (1, 'half done', 0)")
         raise ZeroDivisionError
@@ -218,7 +218,7 @@ async def test_one_callers_mistake_costs_its_neighbours_nothing(storage: SQLiteS
     assert await storage.append_messages("s", "half done", said("three"))
 
 
-async def test_work_that_was_canceled_while_it_waited_is_not_done(storage: SQLiteStorage, hold_writer: Hold) -> None:
+async def test_a_write_canceled_while_it_waits_is_not_executed(storage: SQLiteStorage, hold_writer: Hold) -> None:
     gate = await hold_writer(storage)
     adding = asyncio.ensure_future(storage.append_messages("s", "t", said("one")))
     await asyncio.sleep(0)
@@ -230,10 +230,10 @@ async def test_work_that_was_canceled_while_it_waited_is_not_done(storage: SQLit
     assert await words(storage) == ["two"]
 
 
-# -- files that cannot be used -------------------------------------------------------------------------------------------
+# -- unusable files ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_directory_that_is_missing_is_named_and_then_forgotten(tmp_path: Path) -> None:
+async def test_a_missing_directory_is_named_and_the_storage_works_once_it_exists(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "state.db"
     storage = SQLiteStorage(path)
     with pytest.raises(StoreError, match=r"cannot be opened: does its directory exist"):
@@ -243,7 +243,7 @@ async def test_a_directory_that_is_missing_is_named_and_then_forgotten(tmp_path:
     await storage.close()
 
 
-async def test_a_file_that_is_no_database_is_refused_and_not_touched(path: Path) -> None:
+async def test_a_file_that_is_not_a_database_is_refused_and_not_changed(path: Path) -> None:
     path.write_bytes(b"dear diary " * 1000)
     async with unopened(path) as storage:
         for use in (storage.open, lambda: storage.load_messages("s"), lambda: storage.set_item("s", "k", "v", ROOM)):
@@ -295,7 +295,7 @@ async def test_a_damaged_message_is_a_store_error(storage: SQLiteStorage, body: 
 
 async def test_a_file_that_becomes_read_only_can_still_be_read(storage: SQLiteStorage) -> None:
     await storage.append_messages("s", "t", said("one"))
-    # The same refusal by SQLite as that of a disk that turned read-only, without one.
+    # SQLite refuses writes as it does for a disk that has become read-only.
     await storage._file.write(lambda db: db.execute("PRAGMA query_only = ON") and None)
     with pytest.raises(StoreReadOnlyError):
         await storage.append_messages("s", "u", said("two"))
@@ -305,7 +305,7 @@ async def test_a_file_that_becomes_read_only_can_still_be_read(storage: SQLiteSt
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to files of any mode")
-async def test_a_read_only_file_is_found_when_it_is_opened(path: Path) -> None:
+async def test_a_read_only_file_fails_when_it_is_opened(path: Path) -> None:
     async with SQLiteStorage(path):
         pass
     path.chmod(0o400)
@@ -314,7 +314,7 @@ async def test_a_read_only_file_is_found_when_it_is_opened(path: Path) -> None:
             await storage.open()
 
 
-async def test_a_full_file_costs_only_the_turn_that_did_not_fit(storage: SQLiteStorage) -> None:
+async def test_a_full_file_loses_only_the_turn_that_did_not_fit(storage: SQLiteStorage) -> None:
     await storage.append_messages("s", "t1", said("one"))
     await storage._file.write(lambda db: db.execute("PRAGMA max_page_count = 60") and None)
     with pytest.raises(StoreFullError):
@@ -325,7 +325,7 @@ async def test_a_full_file_costs_only_the_turn_that_did_not_fit(storage: SQLiteS
     assert await words(storage) == ["one", "two"]
 
 
-async def test_a_lock_that_is_held_too_long_is_named_and_then_forgotten(
+async def test_a_lock_timeout_is_named_and_the_storage_works_afterwards(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file, "BUSY_MS", 20)

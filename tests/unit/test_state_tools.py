@@ -1,4 +1,4 @@
-"""What tools keep: values by key, bounded, session by session."""
+"""Values of tools: by key, limited, for each session."""
 
 import asyncio
 from typing import Any
@@ -25,14 +25,14 @@ def memory(tools: ToolMemory) -> SessionMemory:
     return tools.session("s")
 
 
-async def test_a_value_is_kept_for_its_session_alone(tools: ToolMemory, memory: SessionMemory) -> None:
+async def test_a_value_is_stored_for_its_session_only(tools: ToolMemory, memory: SessionMemory) -> None:
     await memory.set("city", {"name": "Łódź"})
     assert await tools.session("s").get("city") == {"name": "Łódź"}
     assert await tools.session("r").get("city") is None
     assert await tools.session("r").get("city", "nowhere") == "nowhere"
 
 
-async def test_the_last_writer_wins(memory: SessionMemory) -> None:
+async def test_the_last_write_wins(memory: SessionMemory) -> None:
     await memory.set("b", 1)
     await memory.set("a", None)
     await memory.set("b", 2)
@@ -62,7 +62,7 @@ async def test_values_are_copies(memory: SessionMemory) -> None:
         max_leaves=8,
     )
 )
-def test_any_json_value_comes_back(value: Any) -> None:
+def test_any_json_value_is_preserved(value: Any) -> None:
     async def work() -> None:
         storage = InMemoryStorage()
         memory = SessionMemory(lambda: storage, "s")
@@ -73,7 +73,7 @@ def test_any_json_value_comes_back(value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * (MAX_KEY_BYTES + 1), "é" * 129, "half \ud800"])
-async def test_a_key_that_is_none_is_refused(memory: SessionMemory, key: str) -> None:
+async def test_an_invalid_key_is_refused(memory: SessionMemory, key: str) -> None:
     for use in (memory.get(key), memory.set(key, 1), memory.delete(key)):
         with pytest.raises(InvalidArgumentError) as caught:
             await use
@@ -84,7 +84,7 @@ async def test_the_longest_key_is_allowed(memory: SessionMemory) -> None:
     await memory.set("é" * 128, 1)
 
 
-async def test_a_session_keeps_so_many_keys_and_so_many_bytes(memory: SessionMemory) -> None:
+async def test_keys_and_bytes_of_a_session_are_limited(memory: SessionMemory) -> None:
     with pytest.raises(MessageTooLargeError):
         await memory.set("a", "x" * BOUNDS.max_bytes)
     for index in range(BOUNDS.max_items):
@@ -115,7 +115,7 @@ async def test_sessions_are_described_and_reset(tools: ToolMemory) -> None:
     assert not (await tools.reset()).cleared
 
 
-async def test_content_that_is_too_much_leaves_sessions_out(tools: ToolMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_large_content_leaves_sessions_out(tools: ToolMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     for session_id in ("a", "b"):
         await tools.session(session_id).set("key", "x" * 50)
     monkeypatch.setattr(module, "BOUNDS", ItemBounds(10, 80))

@@ -1,4 +1,4 @@
-"""Operations on memory as JSON and on the wire: nothing is lost on the way, and nothing is guessed."""
+"""State operations as JSON and protobuf: lossless conversions, and errors for invalid input."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_a_result_survives_json(result: StateOperationResult, metadata: dict[str
 
 
 @given(requests)
-def test_each_operation_carries_its_part_of_a_request(request: StateOperationRequest) -> None:
+def test_each_operation_sends_its_part_of_a_request(request: StateOperationRequest) -> None:
     described = wire.describe_request_from_pb(wire.describe_request_to_pb(request))
     assert described == StateOperationRequest(request.session_id, request.stores, request.include_data)
     reset = wire.reset_request_from_pb(wire.reset_request_to_pb(request))
@@ -90,15 +90,15 @@ def test_a_result_survives_the_wire(result: StateOperationResult) -> None:
     assert wire.result_from_pb(decoded, result.operation, result.session_id) == result
 
 
-def test_no_field_of_a_report_is_forgotten() -> None:
+def test_all_fields_of_a_report_are_converted() -> None:
     full = StateStoreReport("n", True, True, 1, 2, True, True, {"a": 1}, {"b": 2}, "error")
     encoded = wire.describe_result_to_pb(StateOperationResult("describe", stores=(full,))).stores[0]
-    of_the_answer = {"omitted_bytes"}  # set where the content does not fit, see below
+    of_the_answer = {"omitted_bytes"}  # set if the content does not fit, see below
     found = {field.name for field, _ in encoded.ListFields()}
     assert found == set(pb.StateStoreReport.DESCRIPTOR.fields_by_name) - of_the_answer
 
 
-def test_no_field_of_a_compaction_is_forgotten() -> None:
+def test_all_fields_of_a_compaction_are_converted() -> None:
     request = StateOperationRequest("s", ("conversation",))
     encoded = wire.compact_request_to_pb(request)
     assert {field.name for field, _ in encoded.ListFields()} == set(pb.CompactStateRequest.DESCRIPTOR.fields_by_name)
@@ -110,8 +110,8 @@ def test_no_field_of_a_compaction_is_forgotten() -> None:
     assert wire.result_from_pb(answer, "compact", "s").compaction == done
 
 
-def test_what_a_caller_leaves_out_is_the_default() -> None:
-    # The contract says that an empty strategy is this one; ProtoLink's requests say theirs.
+def test_missing_fields_have_their_defaults() -> None:
+    # In the contract an empty strategy means this one; ProtoLink's requests always have one.
     assert wire.compact_request_from_pb(pb.CompactStateRequest()) == StateOperationRequest(strategy="recent")
 
 
@@ -123,7 +123,7 @@ def test_what_a_caller_leaves_out_is_the_default() -> None:
         (pb.CompactStateRequest(scope=pb.StateScope(session_id="x" * 10_000)), "scope.session_id"),
     ],
 )
-def test_a_wrong_field_is_named(message: pb.CompactStateRequest, field: str) -> None:
+def test_an_invalid_field_is_named(message: pb.CompactStateRequest, field: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         wire.compact_request_from_pb(message)
     assert caught.value.field == field
@@ -136,7 +136,7 @@ def test_negative_bounds_are_refused_where_they_are_used() -> None:
     assert caught.value.field == "max_messages"
 
 
-def test_no_recent_messages_are_preserved_only_where_that_is_said() -> None:
+def test_zero_preserved_messages_differs_from_the_default() -> None:
     assert wire.compact_request_from_pb(pb.CompactStateRequest()).preserve_recent == 6
     assert wire.compact_request_from_pb(pb.CompactStateRequest(preserve_recent=0)).preserve_recent == 0
 
@@ -163,7 +163,7 @@ def test_bounds_that_would_change_their_meaning_are_not_sent(name: str, value: i
         (pb.StateStoreReport(name="n", metadata_json="[]"), "stores[0].metadata_json"),
     ],
 )
-def test_a_report_that_cannot_be_read_is_named(report: pb.StateStoreReport, field: str) -> None:
+def test_an_invalid_report_is_named(report: pb.StateStoreReport, field: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         wire.result_from_pb(pb.DescribeStateResponse(stores=[report]), "describe", None)
     assert caught.value.field == field
@@ -178,13 +178,13 @@ def test_a_report_that_cannot_be_read_is_named(report: pb.StateStoreReport, fiel
         ({"include_data": 1}, "include_data"),
     ],
 )
-def test_json_that_is_no_request_is_named(data: dict[str, Any], field: str) -> None:
+def test_invalid_json_of_a_request_is_named(data: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         StateOperationRequest.from_dict(data)
     assert caught.value.field == field
 
 
-def test_a_result_lists_names_by_what_the_reports_say() -> None:
+def test_a_result_lists_store_names_from_its_reports() -> None:
     result = StateOperationResult(
         "reset",
         "s",
@@ -213,7 +213,7 @@ def test_a_result_lists_names_by_what_the_reports_say() -> None:
     }
 
 
-def test_content_that_does_not_fit_is_left_out_and_its_size_said() -> None:
+def test_content_that_does_not_fit_is_left_out_and_its_size_reported() -> None:
     reports = tuple(StateStoreReport(name, data="x" * size) for name, size in (("a", 10), ("b", 2 << 20), ("c", 20)))
     answer = wire.describe_result_to_pb(StateOperationResult("describe", None, reports))
     assert [store.HasField("data") for store in answer.stores] == [True, False, True]
