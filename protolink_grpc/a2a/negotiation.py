@@ -3,32 +3,32 @@
 from collections.abc import Iterable, Sequence
 
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
-from protolink_grpc.a2a.values import V03, V1, Asked, Extension
+from protolink_grpc.a2a.values import V03, V1, CallerInfo, Extension
 from protolink_grpc.errors import ContentTypeNotSupportedError, ExtensionRequiredError, VersionNotSupportedError
 from protolink_grpc.models.part import FileContent, Part
 
 
-def check_version(asked: Asked, wanted: str, served: Sequence[str] = (V1, V03)) -> None:
+def check_version(caller: CallerInfo, wanted: str, served: Sequence[str] = (V1, V03)) -> None:
     """Check that the request has version `wanted`. Only major and minor count; a request without a version has 0.3.
 
     Raises:
         VersionNotSupportedError: The request has another version.
     """
-    given = (asked.version or V03)[:100]  # bounded, because the error message repeats it
+    given = (caller.version or V03)[:100]  # bounded, because the error message repeats it
     if given != wanted and ".".join(given.split(".")[:2]) != wanted:
         raise VersionNotSupportedError(
             f"this method belongs to A2A {wanted}, and the request says {given}"
-            + ("" if asked.version else " by having no A2A-Version")
+            + ("" if caller.version else " by having no A2A-Version")
             + f"; send A2A-Version: {wanted}",
             version=given,
             supported=", ".join(served),
         )
 
 
-def check_extensions(asked: Asked, extensions: Iterable[Extension]) -> None:
+def check_extensions(caller: CallerInfo, extensions: Iterable[Extension]) -> None:
     """Check that the request names all required extensions. Raises ExtensionRequiredError if one is missing."""
     for extension in extensions:
-        if extension.required and extension.uri not in asked.extensions:
+        if extension.required and extension.uri not in caller.extensions:
             raise ExtensionRequiredError(
                 f"this agent requires the extension {extension.uri}; name it in A2A-Extensions", extension=extension.uri
             )

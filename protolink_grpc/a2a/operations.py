@@ -24,8 +24,8 @@ from protolink_grpc.a2a.values import (
     PAGE_SIZE,
     V03,
     V1,
-    Asked,
     Binding,
+    CallerInfo,
     ListParams,
     MessageReply,
     PublicCard,
@@ -137,7 +137,7 @@ class Operations:
 
     # -- sending ---------------------------------------------------------------------------------------------------------
 
-    async def send(self, asked: Asked, params: SendParams) -> TaskView | MessageReply:
+    async def send(self, caller: CallerInfo, params: SendParams) -> TaskView | MessageReply:
         """Begin or continue a task. Return it at the end of the turn, or at once if the caller sets `return_immediately`.
 
         Raises:
@@ -148,14 +148,14 @@ class Operations:
             TaskAlreadyRunningError: The task accepts no message at the moment.
             ResourceExhaustedError, UnavailableError, StoreError: As `TaskService.send`.
         """
-        owner = self._enter(asked, params.tenant)
-        submission, answered = await self._submission(asked, owner, params)
+        owner = self._enter(caller, params.tenant)
+        submission, answered = await self._submission(caller, owner, params)
         service = self._service
         may_answer = self._may_answer(owner)
         if answered is None and params.push is None and not params.return_immediately and self._approvals is None:
             return self._answer(await service.send(submission, owner), may_answer, params)
         waits = not params.return_immediately
-        turn = await self._begun(asked, owner, submission, answered, params.push, waits=waits)
+        turn = await self._begun(caller, owner, submission, answered, params.push, waits=waits)
         if params.return_immediately:
             return view_of(await service.get(turn.task_id, owner), may_answer, history=params.history_length)
         # Read before the flush: during the flush, the next turn of a task that waits for input may begin.
@@ -166,7 +166,7 @@ class Operations:
 
     async def _begun(
         self,
-        asked: Asked,
+        caller: CallerInfo,
         owner: str,
         submission: Submission,
         answered: Turn | None,
@@ -178,12 +178,12 @@ class Operations:
         if push is None:
             return answered or await self._service.submit(submission, owner, waits=waits)
 
-        if not push.id and submission.request_id and asked.version != V03:
+        if not push.id and submission.request_id and caller.version != V03:
             push = replace(push, id=submission.request_id)  # a repeated request sets the same webhook again
 
         async def begin() -> Turn:
             turn = answered or await self._service.submit(submission, owner, waits=waits)
-            await self._add_push(asked, owner, turn.task_id, push, turn.after_sequence)
+            await self._add_push(caller, owner, turn.task_id, push, turn.after_sequence)
             return turn
 
         return await asyncio.shield(begin())
@@ -222,12 +222,12 @@ class Operations:
                     if updates.waits:
                         break  # read the task again: the approval may have been answered already
 
-    async def stream(self, asked: Asked, params: SendParams) -> AsyncGenerator[list[Update], None]:
+    async def stream(self, caller: CallerInfo, params: SendParams) -> AsyncGenerator[list[Update], None]:
         """Begin or continue a task and stream it: first the task, then its updates, until the turn ends. Raises as `send`."""
         self._check_streaming()
-        owner = self._enter(asked, params.tenant)
-        submission, answered = await self._submission(asked, owner, params)
-        turn = await self._begun(asked, owner, submission, answered, params.push, waits=True)
+        owner = self._enter(caller, params.tenant)
+        submission, answered = await self._submission(caller, owner, params)
+        turn = await self._begun(caller, owner, submission, answered, params.push, waits=True)
         async with aclosing(self._turn(turn, owner, params)) as batches:
             async for updates in batches:
                 yield updates
@@ -304,23 +304,23 @@ class Operations:
         reply = reply_of(await self._service.get(task_id, owner))
         return [reply] if reply is not None else held
 
-    def _demand(self, asked: Asked, method: str) -> None:
+    def _demand(self, caller: CallerInfo, method: str) -> None:
         """Check that the caller may call `method`, which a message stands for. Raises PermissionDeniedError."""
         if self._access is not None:
-            self._access(method, asked.principal)
+            self._access(method, caller.principal)
 
-    def _enter(self, asked: Asked, tenant: str) -> str:
+    def _enter(self, caller: CallerInfo, tenant: str) -> str:
         """Check the request's extensions and tenant, and return the owner whose tasks the request concerns."""
         if self._demands:
-            check_extensions(asked, self._demands)
+            check_extensions(caller, self._demands)
         if not tenant:
-            return asked.principal.name
+            return caller.principal.name
         check_id(tenant, "tenant")
         if self.options.tenants is not None and tenant not in self.options.tenants:
             raise InvalidArgumentError("is not a tenant of this agent", field="tenant")
-        return owner_of(asked.principal.name, tenant)
+        return owner_of(caller.principal.name, tenant)
 
-    async def _submission(self, asked: Asked, owner: str, params: SendParams) -> tuple[Submission, Turn | None]:
+    async def _submission(self, caller: CallerInfo, owner: str, params: SendParams) -> tuple[Submission, Turn | None]:
         """Return the submission of a request, and the turn that it continues, or None if a turn has to begin.
 
         A turn is continued when the message answers an approval, or when the request repeats an earlier one.
@@ -328,10 +328,10 @@ class Operations:
         message = params.message
         check_media_types(message.parts, self._accepted())
         if params.push is not None:
-            self._demand(asked, SET_PUSH_V03 if asked.version == V03 else SET_PUSH)
+            self._demand(caller, SET_PUSH_V03 if caller.version == V03 else SET_PUSH)
             await self._pushing().check(params.push)
         metadata, context, request_id = _own_metadata(params.metadata)
-        request_id = _request_id(asked.idempotency_key, request_id)
+        request_id = _request_id(caller.idempotency_key, request_id)
         if params.accepted_output_modes:
             metadata = metadata | {A2A_KEY: {"accepted_output_modes": list(params.accepted_output_modes)}}
         submission = Submission(
@@ -342,7 +342,7 @@ class Operations:
             session_id=params.context_id,
             context=context,
             request_id=request_id,
-            scopes=asked.principal.scopes,
+            scopes=caller.principal.scopes,
         )
         if not params.task_id:
             return submission, None
@@ -354,7 +354,7 @@ class Operations:
                 f"task {params.task_id} belongs to another context than {params.context_id}", field="message.contextId"
             )
         if fold.pending_approvals and not fold.is_settled:
-            return submission, await self._approve(asked, fold, message, owner)
+            return submission, await self._approve(caller, fold, message, owner)
         if message.id in fold.message_ids:
             # Some clients use the same id for another message. Ids in a log are unique, so the client's id goes into the metadata.
             own = dict(message.metadata or {})
@@ -378,7 +378,7 @@ class Operations:
 
         return entitled
 
-    async def _approve(self, asked: Asked, fold: TaskFold, message: Message, owner: str) -> Turn:
+    async def _approve(self, caller: CallerInfo, fold: TaskFold, message: Message, owner: str) -> Turn:
         """Answer the pending approval of a task with the decision in the message."""
         decision = _decision_of(fold, message)
         if decision is None:
@@ -392,27 +392,27 @@ class Operations:
             raise ApprovalNotFoundError(
                 f"task {fold.task_id} asks for no approval {decision.request_id}", approval_id=decision.request_id
             )
-        self._demand(asked, RESPOND)
+        self._demand(caller, RESPOND)
         after = fold.sequence
         await self._service.respond(decision, owner, any_etag=True)
         return self._service.turn_after(fold.task_id, after)
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
-    async def get(self, asked: Asked, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
+    async def get(self, caller: CallerInfo, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
         """Return the current state of a task. Raises TaskNotFoundError: unknown, or not the caller's."""
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         fold = await self._service.get(_required(task_id), owner)
         return view_of(fold, self._may_answer(owner), history=checked_length(history_length))
 
-    async def list_tasks(self, asked: Asked, params: ListParams) -> TaskPage:
+    async def list_tasks(self, caller: CallerInfo, params: ListParams) -> TaskPage:
         """Return one page of the caller's tasks, last changed first. Raises InvalidArgumentError as `listing.page_of`."""
-        owner = self._enter(asked, params.tenant)
+        owner = self._enter(caller, params.tenant)
         asks = self._approvals is not None
         return await page_of(self._service, owner, params, self._may_answer(owner), asks=asks)
 
     async def subscribe(
-        self, asked: Asked, tenant: str, task_id: str, after: int | None = None
+        self, caller: CallerInfo, tenant: str, task_id: str, after: int | None = None
     ) -> AsyncGenerator[list[Update], None]:
         """Stream the current task and then its updates, without a gap, until the task ends.
 
@@ -426,7 +426,7 @@ class Operations:
             SequenceOutOfRangeError: `after` is greater than the last sequence of the log.
         """
         self._check_streaming()
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         may_answer = self._may_answer(owner)
         if after is None:
             fold = await self._service.get(_required(task_id), owner)
@@ -451,14 +451,16 @@ class Operations:
 
     # -- steering --------------------------------------------------------------------------------------------------------
 
-    async def cancel(self, asked: Asked, tenant: str, task_id: str, metadata: dict[str, Any] | None = None) -> TaskView:
+    async def cancel(
+        self, caller: CallerInfo, tenant: str, task_id: str, metadata: dict[str, Any] | None = None
+    ) -> TaskView:
         """Cancel a task and return its state afterwards.
 
         Raises:
             TaskNotFoundError: Unknown, or not the caller's.
             TaskNotCancelableError: It has ended in another state.
         """
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         said = (metadata or {}).get("reason")
         fold = await self._service.cancel(
             _required(task_id), owner, reason=said if isinstance(said, str) else "", metadata=metadata or {}
@@ -470,7 +472,7 @@ class Operations:
 
     # -- push notifications ----------------------------------------------------------------------------------------------
 
-    async def set_push(self, asked: Asked, config: PushConfig) -> PushConfig:
+    async def set_push(self, caller: CallerInfo, config: PushConfig) -> PushConfig:
         """Register a webhook for a task and return it with its id. A webhook with the same id is replaced.
 
         Raises:
@@ -479,23 +481,25 @@ class Operations:
             TaskNotFoundError: Unknown, or not the caller's.
         """
         self._pushing()
-        owner = self._enter(asked, config.tenant)
+        owner = self._enter(caller, config.tenant)
         fold = await self._service.get(_required(config.task_id, "taskId"), owner)
-        return await self._add_push(asked, owner, config.task_id, config, fold.sequence)
+        return await self._add_push(caller, owner, config.task_id, config, fold.sequence)
 
-    async def _add_push(self, asked: Asked, owner: str, task_id: str, config: PushConfig, after: int) -> PushConfig:
-        if not config.id and asked.version == V03:
+    async def _add_push(
+        self, caller: CallerInfo, owner: str, task_id: str, config: PushConfig, after: int
+    ) -> PushConfig:
+        if not config.id and caller.version == V03:
             # As in v0.2, where a task had one config: a config without an id replaces the previous one without an id.
             config = replace(config, id=DEFAULT_CONFIG)
         added: PushConfig = await self._pushing().add(
-            owner, replace(config, task_id=task_id), after, asked.version or V1
+            owner, replace(config, task_id=task_id), after, caller.version or V1
         )
         return added
 
-    async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:
+    async def get_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> PushConfig:
         """Return one webhook of a task. Raises TaskNotFoundError if the task or the config is unknown, else as `set_push`."""
         pushing = self._pushing()
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         _required(config_id, "id")
         await self._service.head(_required(task_id, "taskId"), owner)
         found: PushConfig | None = await pushing.get(owner, task_id, config_id)
@@ -506,21 +510,21 @@ class Operations:
         return found
 
     async def list_push(
-        self, asked: Asked, tenant: str, task_id: str, page_size: int | None = None, page_token: str = ""
+        self, caller: CallerInfo, tenant: str, task_id: str, page_size: int | None = None, page_token: str = ""
     ) -> PushPage:
         """Return one page of a task's webhooks, oldest first. Raises as `set_push`."""
         pushing = self._pushing()
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         if page_size is not None and not 0 <= page_size <= MAX_PAGE_SIZE:
             raise InvalidArgumentError(f"must be 0 to {MAX_PAGE_SIZE}", field="pageSize")
         await self._service.head(_required(task_id, "taskId"), owner)
         configs, following = await pushing.page(owner, task_id, page_size or PAGE_SIZE, cursor_of(page_token))
         return PushPage(configs, token_from_cursor(following))
 
-    async def delete_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> None:
+    async def delete_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> None:
         """Delete a webhook. An unknown webhook is not an error. Raises as `set_push`."""
         pushing = self._pushing()
-        owner = self._enter(asked, tenant)
+        owner = self._enter(caller, tenant)
         _required(config_id, "id")
         await self._service.head(_required(task_id, "taskId"), owner)
         await pushing.remove(owner, task_id, config_id)
@@ -562,7 +566,7 @@ class Operations:
         """Return the public card."""
         return self._made_card(self._card())
 
-    async def extended_card(self, asked: Asked, tenant: str = "") -> PublicCard:
+    async def extended_card(self, caller: CallerInfo, tenant: str = "") -> PublicCard:
         """Return the extended card, which is for authenticated callers.
 
         Raises:
@@ -573,10 +577,10 @@ class Operations:
         made = self.options.extended_card
         if made is None:
             raise UnsupportedOperationError("this agent has no extended card")
-        self._enter(asked, tenant)
-        if not asked.authenticated:
+        self._enter(caller, tenant)
+        if not caller.authenticated:
             raise UnauthenticatedError("authentication is needed: the extended card is shown to known callers only")
-        card = made(asked.principal) if callable(made) else made
+        card = made(caller.principal) if callable(made) else made
         if card is None:
             raise ExtendedCardNotConfiguredError("there is no extended card for this caller")
         return self._made_card(card)

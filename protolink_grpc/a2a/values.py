@@ -39,7 +39,7 @@ PAGE_SIZE, MAX_PAGE_SIZE = 50, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallerInfo:
     """The caller of a request and the service parameters of the request.
 
     Args:

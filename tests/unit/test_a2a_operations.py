@@ -6,7 +6,7 @@ from typing import Any
 
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.options import A2AOptions, PushOptions
-from protolink_grpc.a2a.values import V1, Asked, SendParams
+from protolink_grpc.a2a.values import V1, CallerInfo, SendParams
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.message import Message
@@ -58,18 +58,18 @@ async def test_a_caller_that_hangs_up_while_its_webhook_is_written_has_its_webho
     await service.start()
     await operations.start()
     try:
-        asked = Asked(ANONYMOUS_PRINCIPAL, False, V1, frozenset())
+        caller = CallerInfo(ANONYMOUS_PRINCIPAL, False, V1, frozenset())
         message = Message(role="user", parts=[Part.text("begin")])
         config = PushConfig(id="hook", url="http://127.0.0.1:9/hook")
         async with asyncio.timeout(PATIENCE_S):
-            call = asyncio.create_task(operations.send(asked, SendParams(message, push=config)))
+            call = asyncio.create_task(operations.send(caller, SendParams(message, push=config)))
             task_id = await store.asked
             call.cancel()
             await asyncio.wait([call])
             assert call.cancelled()
             store.gate.set()
             await store.kept.wait()
-            assert (await operations.get_push(asked, "", task_id, "hook")).url == config.url
+            assert (await operations.get_push(caller, "", task_id, "hook")).url == config.url
     finally:
         await operations.stop(0)
         await service.stop(0)

@@ -20,8 +20,8 @@ from protolink_grpc.a2a.values import (
     MAX_PAGE_SIZE,
     V03,
     V1,
-    Asked,
     Binding,
+    CallerInfo,
     MessageReply,
     PublicCard,
     PushPage,
@@ -37,8 +37,8 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.push_config import PushConfig
 
-ASKED = Asked()
-V03_ASKED = Asked(version=V03)
+CALLER = CallerInfo()
+V03_CALLER = CallerInfo(version=V03)
 
 SERVICE = pb.DESCRIPTOR.services_by_name["A2AService"]
 
@@ -88,18 +88,18 @@ class FakeOperations:
         card = AgentCard("echo", "Says it again", "grpc://localhost:50051")
         self.card = PublicCard(card, (Binding("http://localhost:8080", "JSONRPC", V03),), extended_card=extended)
 
-    async def send(self, asked: Asked, params: SendParams) -> TaskView | MessageReply:
-        self.calls.append(("send", asked, params))
+    async def send(self, caller: CallerInfo, params: SendParams) -> TaskView | MessageReply:
+        self.calls.append(("send", caller, params))
         return self.reply
 
-    def stream(self, asked: Asked, params: SendParams) -> AsyncGenerator[list[Update], None]:
-        self.calls.append(("stream", asked, params))
+    def stream(self, caller: CallerInfo, params: SendParams) -> AsyncGenerator[list[Update], None]:
+        self.calls.append(("stream", caller, params))
         return self._updates()
 
     def subscribe(
-        self, asked: Asked, tenant: str, task_id: str, after: int | None = None
+        self, caller: CallerInfo, tenant: str, task_id: str, after: int | None = None
     ) -> AsyncGenerator[list[Update], None]:
-        self.calls.append(("subscribe", asked, tenant, task_id, after))
+        self.calls.append(("subscribe", caller, tenant, task_id, after))
         return self._updates()
 
     async def _updates(self) -> AsyncGenerator[list[Update], None]:
@@ -109,36 +109,38 @@ class FakeOperations:
         finally:
             self.closed += 1
 
-    async def get(self, asked: Asked, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
-        self.calls.append(("get", asked, tenant, task_id, history_length))
+    async def get(self, caller: CallerInfo, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
+        self.calls.append(("get", caller, tenant, task_id, history_length))
         return VIEW
 
-    async def cancel(self, asked: Asked, tenant: str, task_id: str, metadata: dict[str, Any] | None = None) -> TaskView:
-        self.calls.append(("cancel", asked, tenant, task_id, metadata))
+    async def cancel(
+        self, caller: CallerInfo, tenant: str, task_id: str, metadata: dict[str, Any] | None = None
+    ) -> TaskView:
+        self.calls.append(("cancel", caller, tenant, task_id, metadata))
         return VIEW
 
-    async def set_push(self, asked: Asked, config: PushConfig) -> PushConfig:
-        self.calls.append(("set_push", asked, config))
+    async def set_push(self, caller: CallerInfo, config: PushConfig) -> PushConfig:
+        self.calls.append(("set_push", caller, config))
         return config
 
-    async def get_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> PushConfig:
-        self.calls.append(("get_push", asked, tenant, task_id, config_id))
+    async def get_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> PushConfig:
+        self.calls.append(("get_push", caller, tenant, task_id, config_id))
         return CONFIG
 
     async def list_push(
-        self, asked: Asked, tenant: str, task_id: str, page_size: int = 0, page_token: str = ""
+        self, caller: CallerInfo, tenant: str, task_id: str, page_size: int = 0, page_token: str = ""
     ) -> PushPage:
-        self.calls.append(("list_push", asked, tenant, task_id, page_size, page_token))
+        self.calls.append(("list_push", caller, tenant, task_id, page_size, page_token))
         return self.pages.pop(0)
 
-    async def delete_push(self, asked: Asked, tenant: str, task_id: str, config_id: str) -> None:
-        self.calls.append(("delete_push", asked, tenant, task_id, config_id))
+    async def delete_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> None:
+        self.calls.append(("delete_push", caller, tenant, task_id, config_id))
 
     def public_card(self) -> PublicCard:
         return self.card
 
-    async def extended_card(self, asked: Asked) -> PublicCard:
-        self.calls.append(("extended_card", asked))
+    async def extended_card(self, caller: CallerInfo) -> PublicCard:
+        self.calls.append(("extended_card", caller))
         return self.card
 
 
@@ -147,8 +149,8 @@ def operations() -> FakeOperations:
     return FakeOperations()
 
 
-async def _call(operations: FakeOperations, method: str, params: dict[str, Any], asked: Asked = ASKED) -> Any:
-    return await JsonRpcV03(operations).unary[method](asked, params)
+async def _call(operations: FakeOperations, method: str, params: dict[str, Any], caller: CallerInfo = CALLER) -> Any:
+    return await JsonRpcV03(operations).unary[method](caller, params)
 
 
 def _route(operations: FakeOperations, method: str, path: str) -> RestRoute:
@@ -161,15 +163,15 @@ async def _rest(
     path: str,
     body: dict[str, Any] | None = None,
     query: dict[str, str] | None = None,
-    asked: Asked = ASKED,
+    caller: CallerInfo = CALLER,
     **params: str,
 ) -> Any:
     route = _route(operations, method, path)
     if route.stream is not None:
-        return [event async for batch in route.stream(asked, params, query or {}, body or {}) for event in batch]
+        return [event async for batch in route.stream(caller, params, query or {}, body or {}) for event in batch]
     if route.resume is not None:
-        return [event async for batch in route.resume(asked, params, query or {}, body or {}, 7) for event in batch]
-    return await route.answer(asked, params, query or {}, body or {})
+        return [event async for batch in route.resume(caller, params, query or {}, body or {}, 7) for event in batch]
+    return await route.answer(caller, params, query or {}, body or {})
 
 
 class FakeContext:
@@ -212,8 +214,8 @@ def test_the_methods_are_those_of_v03(operations: FakeOperations) -> None:
 
 async def test_a_sent_message_is_answered_with_a_bare_task(operations: FakeOperations) -> None:
     assert await _call(operations, "message/send", {"message": SAID}) == TASK
-    [(verb, asked, params)] = operations.calls
-    assert (verb, asked, params.message.parts) == ("send", V03_ASKED, [Part("text", "to be")])
+    [(verb, caller, params)] = operations.calls
+    assert (verb, caller, params.message.parts) == ("send", V03_CALLER, [Part("text", "to be")])
 
 
 async def test_a_sent_message_may_be_answered_with_a_bare_message(operations: FakeOperations) -> None:
@@ -233,7 +235,7 @@ async def test_a_sent_message_may_be_answered_with_a_bare_message(operations: Fa
 async def test_a_stream_ends_with_its_final_update(
     operations: FakeOperations, method: str, params: dict[str, Any]
 ) -> None:
-    batches = [batch async for batch in JsonRpcV03(operations).streaming[method](ASKED, params)]
+    batches = [batch async for batch in JsonRpcV03(operations).streaming[method](CALLER, params)]
     assert [[sequence for sequence, _ in batch] for batch in batches] == [[2], [3, 4]]
     found = [event for batch in batches for _, event in batch]
     assert [event["kind"] for event in found] == ["task", "status-update", "status-update"]
@@ -244,7 +246,7 @@ async def test_a_stream_ends_with_its_final_update(
 
 
 async def test_hanging_up_closes_the_stream_behind(operations: FakeOperations) -> None:
-    stream = JsonRpcV03(operations).streaming["message/stream"](ASKED, {"message": SAID})
+    stream = JsonRpcV03(operations).streaming["message/stream"](CALLER, {"message": SAID})
     await anext(stream)
     await stream.aclose()
     assert operations.closed == 1
@@ -255,9 +257,9 @@ async def test_a_task_is_got_and_canceled_by_its_id(operations: FakeOperations) 
     assert await _call(operations, "tasks/get", {"id": "t-1", "historyLength": 0}) == TASK
     assert await _call(operations, "tasks/cancel", {"id": "t-1", "metadata": {"reason": "late"}}) == TASK
     assert operations.calls == [
-        ("get", V03_ASKED, "", "t-1", 2),
-        ("get", V03_ASKED, "", "t-1", None),
-        ("cancel", V03_ASKED, "", "t-1", {"reason": "late"}),
+        ("get", V03_CALLER, "", "t-1", 2),
+        ("get", V03_CALLER, "", "t-1", None),
+        ("cancel", V03_CALLER, "", "t-1", {"reason": "late"}),
     ]
 
 
@@ -270,11 +272,11 @@ async def test_push_configs_are_set_got_listed_and_deleted(operations: FakeOpera
     assert await _call(operations, f"{name}list", {"id": "t-1"}) == [CONFIG_JSON, CONFIG_JSON]
     assert await _call(operations, f"{name}delete", ids) is None
     assert operations.calls == [
-        ("set_push", V03_ASKED, CONFIG),
-        ("get_push", V03_ASKED, "", "t-1", "p-1"),
-        ("list_push", V03_ASKED, "", "t-1", MAX_PAGE_SIZE, ""),
-        ("list_push", V03_ASKED, "", "t-1", MAX_PAGE_SIZE, "more"),
-        ("delete_push", V03_ASKED, "", "t-1", "p-1"),
+        ("set_push", V03_CALLER, CONFIG),
+        ("get_push", V03_CALLER, "", "t-1", "p-1"),
+        ("list_push", V03_CALLER, "", "t-1", MAX_PAGE_SIZE, ""),
+        ("list_push", V03_CALLER, "", "t-1", MAX_PAGE_SIZE, "more"),
+        ("delete_push", V03_CALLER, "", "t-1", "p-1"),
     ]
 
 
@@ -320,7 +322,7 @@ async def test_the_extended_card_is_a_card_of_v03() -> None:
     operations = FakeOperations(extended=True)
     card = await _call(operations, "agent/getAuthenticatedExtendedCard", {})
     assert schema.AgentCard.model_validate(card).protocol_version == "0.3.0"
-    assert operations.calls == [("extended_card", V03_ASKED)]
+    assert operations.calls == [("extended_card", V03_CALLER)]
 
 
 # -- every binding -------------------------------------------------------------------------------------------------------
@@ -328,16 +330,16 @@ async def test_the_extended_card_is_a_card_of_v03() -> None:
 
 @pytest.mark.parametrize("version", [V1, "0.2"])
 async def test_no_binding_serves_another_version(operations: FakeOperations, version: str) -> None:
-    asked, rpc = Asked(version=version), JsonRpcV03(operations)
+    caller, rpc = CallerInfo(version=version), JsonRpcV03(operations)
     for call in rpc.unary.values():
         with pytest.raises(errors.VersionNotSupportedError):
-            await call(asked, {"id": "t", "pushNotificationConfigId": "p", "message": SAID, **CONFIG_JSON})
+            await call(caller, {"id": "t", "pushNotificationConfigId": "p", "message": SAID, **CONFIG_JSON})
     for stream in rpc.streaming.values():
         with pytest.raises(errors.VersionNotSupportedError):
-            await anext(stream(asked, {"id": "t", "message": SAID}))
+            await anext(stream(caller, {"id": "t", "message": SAID}))
     for route in rest_v03(operations):
         with pytest.raises(errors.VersionNotSupportedError):
-            await _rest(operations, route.method, route.path, {"message": SAID}, asked=asked, id="t", config_id="p")
+            await _rest(operations, route.method, route.path, {"message": SAID}, caller=caller, id="t", config_id="p")
     servicer, context = A2AV03Servicer(operations), FakeContext(version)
     for method in SERVICE.methods:
         answer = getattr(servicer, method.name)(_full(method.input_type.name), context)
@@ -400,7 +402,7 @@ async def test_a_rest_stream_speaks_as_it_is_spoken_to(operations: FakeOperation
 async def test_a_task_is_subscribed_to_with_either_verb(operations: FakeOperations, method: str) -> None:
     events = await _rest(operations, method, f"{TASK_PATH}:subscribe", id="t-1")
     assert [next(iter(event)) for _, event in events] == ["task", "statusUpdate", "statusUpdate"]
-    assert operations.calls == [("subscribe", V03_ASKED, "", "t-1", 7)]
+    assert operations.calls == [("subscribe", V03_CALLER, "", "t-1", 7)]
     assert operations.closed == 1
 
 
@@ -410,7 +412,7 @@ async def test_a_task_is_subscribed_to_with_either_verb(operations: FakeOperatio
 )
 async def test_a_task_is_got_over_rest(operations: FakeOperations, query: dict[str, str], length: int | None) -> None:
     assert await _rest(operations, "GET", TASK_PATH, query=query, id="t-1") == TASK_PROTO
-    assert operations.calls == [("get", V03_ASKED, "", "t-1", length)]
+    assert operations.calls == [("get", V03_CALLER, "", "t-1", length)]
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", "2147483648", "9" * 30, "²"])
@@ -422,7 +424,7 @@ async def test_a_history_length_that_is_no_count_is_refused(operations: FakeOper
 
 async def test_a_task_is_canceled_over_rest(operations: FakeOperations) -> None:
     assert await _rest(operations, "POST", f"{TASK_PATH}:cancel", id="t-1") == TASK_PROTO
-    assert operations.calls == [("cancel", V03_ASKED, "", "t-1", {})]
+    assert operations.calls == [("cancel", V03_CALLER, "", "t-1", {})]
 
 
 @pytest.mark.parametrize(
@@ -437,7 +439,7 @@ async def test_a_push_config_is_created_for_the_task_in_the_path(
     operations: FakeOperations, body: dict[str, Any], answer: dict[str, Any]
 ) -> None:
     assert await _rest(operations, "POST", CONFIGS, body, id="t-1") == answer
-    assert operations.calls == [("set_push", V03_ASKED, CONFIG)]
+    assert operations.calls == [("set_push", V03_CALLER, CONFIG)]
 
 
 async def test_push_configs_are_got_listed_and_deleted_over_rest(operations: FakeOperations) -> None:
@@ -450,9 +452,9 @@ async def test_push_configs_are_got_listed_and_deleted_over_rest(operations: Fak
     }
     assert await _rest(operations, "DELETE", one, id="t-1", config_id="p-1") == {}
     assert operations.calls == [
-        ("get_push", V03_ASKED, "", "t-1", "p-1"),
-        ("list_push", V03_ASKED, "", "t-1", 1, ""),
-        ("delete_push", V03_ASKED, "", "t-1", "p-1"),
+        ("get_push", V03_CALLER, "", "t-1", "p-1"),
+        ("list_push", V03_CALLER, "", "t-1", 1, ""),
+        ("delete_push", V03_CALLER, "", "t-1", "p-1"),
     ]
 
 
@@ -496,7 +498,7 @@ async def test_the_card_over_rest_is_the_public_one_or_the_extended_one(operatio
     assert (card["name"], card["protocolVersion"], operations.calls) == ("echo", "0.3.0", [])
     extended = FakeOperations(extended=True)
     await _rest(extended, "GET", "/v1/card")
-    assert extended.calls == [("extended_card", V03_ASKED)]
+    assert extended.calls == [("extended_card", V03_CALLER)]
 
 
 # -- gRPC ----------------------------------------------------------------------------------------------------------------
@@ -537,7 +539,7 @@ async def test_a_message_over_grpc_is_answered_with_a_task_or_a_message(operatio
     assert MessageToDict((await servicer.SendMessage(request, CONTEXT)).task) == TASK_PROTO
     operations.reply = MessageReply(Message("m-2", "agent", [Part("text", "again")]), "c-1")
     assert (await servicer.SendMessage(request, CONTEXT)).msg.content[0].text == "again"
-    assert [call[:2] for call in operations.calls] == [("send", V03_ASKED)] * 2
+    assert [call[:2] for call in operations.calls] == [("send", V03_CALLER)] * 2
 
 
 async def test_streams_over_grpc_end_with_their_final_update(operations: FakeOperations) -> None:
@@ -551,7 +553,7 @@ async def test_streams_over_grpc_end_with_their_final_update(operations: FakeOpe
         assert [event.WhichOneof("payload") for event in found] == ["task", "status_update", "status_update"]
         assert [event.status_update.final for event in found[1:]] == [False, True]
     assert operations.closed == 2
-    assert operations.calls[1] == ("subscribe", V03_ASKED, "", "t-1", None)
+    assert operations.calls[1] == ("subscribe", V03_CALLER, "", "t-1", None)
 
 
 async def test_a_task_over_grpc_is_got_and_canceled_by_its_name(operations: FakeOperations) -> None:
@@ -561,9 +563,9 @@ async def test_a_task_over_grpc_is_got_and_canceled_by_its_name(operations: Fake
         assert MessageToDict(found) == TASK_PROTO
     assert MessageToDict(await servicer.CancelTask(pb.CancelTaskRequest(name="tasks/t-1"), CONTEXT)) == TASK_PROTO
     assert operations.calls == [
-        ("get", V03_ASKED, "", "t-1", None),
-        ("get", V03_ASKED, "", "t-1", 2),
-        ("cancel", V03_ASKED, "", "t-1", {}),
+        ("get", V03_CALLER, "", "t-1", None),
+        ("get", V03_CALLER, "", "t-1", 2),
+        ("cancel", V03_CALLER, "", "t-1", {}),
     ]
 
 
@@ -579,10 +581,10 @@ async def test_push_configs_over_grpc_are_set_got_listed_and_deleted(operations:
     assert MessageToDict(listed) == {"configs": [CONFIG_PROTO]}
     await servicer.DeleteTaskPushNotificationConfig(pb.DeleteTaskPushNotificationConfigRequest(name=name), CONTEXT)
     assert operations.calls == [
-        ("set_push", V03_ASKED, CONFIG),
-        ("get_push", V03_ASKED, "", "t-1", "p-1"),
-        ("list_push", V03_ASKED, "", "t-1", 3, "p"),
-        ("delete_push", V03_ASKED, "", "t-1", "p-1"),
+        ("set_push", V03_CALLER, CONFIG),
+        ("get_push", V03_CALLER, "", "t-1", "p-1"),
+        ("list_push", V03_CALLER, "", "t-1", 3, "p"),
+        ("delete_push", V03_CALLER, "", "t-1", "p-1"),
     ]
 
 
@@ -591,9 +593,9 @@ async def test_the_card_over_grpc_is_the_public_one_or_the_extended_one(operatio
     assert (card.name, card.protocol_version, operations.calls) == ("echo", "0.3.0", [])
     extended = FakeOperations(extended=True)
     await A2AV03Servicer(extended).GetAgentCard(pb.GetAgentCardRequest(), CONTEXT)
-    assert extended.calls == [("extended_card", V03_ASKED)]
+    assert extended.calls == [("extended_card", V03_CALLER)]
 
 
 async def test_a_reader_over_json_rpc_comes_back_after_the_event_that_it_has_seen(operations: FakeOperations) -> None:
-    _ = [batch async for batch in JsonRpcV03(operations).resubscribe(ASKED, {"id": "t-1"}, 7)]
-    assert operations.calls == [("subscribe", V03_ASKED, "", "t-1", 7)]
+    _ = [batch async for batch in JsonRpcV03(operations).resubscribe(CALLER, {"id": "t-1"}, 7)]
+    assert operations.calls == [("subscribe", V03_CALLER, "", "t-1", 7)]

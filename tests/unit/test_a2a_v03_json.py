@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from protolink_grpc import errors
 from protolink_grpc.a2a import json_codec
 from protolink_grpc.a2a.v03 import reading, writing
-from protolink_grpc.a2a.v03.terms import NAMES, code_v03, error_json, rest_error_json, speaking_v03
+from protolink_grpc.a2a.v03.terms import NAMES, code_v03, error_json, require_v03, rest_error_json
 from protolink_grpc.a2a.values import (
     A2A_KEY,
     V03,
     V1,
     ArtifactUpdate,
-    Asked,
+    CallerInfo,
     MessageReply,
     Status,
     StatusUpdate,
@@ -433,10 +433,10 @@ def test_an_error_names_the_field_in_its_data() -> None:
 
 @pytest.mark.parametrize("version", ["", V03, "0.3.0"])
 def test_a_caller_of_v03_is_known_as_one_whatever_it_says(version: str) -> None:
-    assert speaking_v03(Asked(version=version)).version == V03
+    assert require_v03(CallerInfo(version=version)).version == V03
 
 
 @pytest.mark.parametrize("version", [V1, "0.2", "3"])
 def test_a_caller_of_another_version_is_refused(version: str) -> None:
     with pytest.raises(errors.VersionNotSupportedError):
-        speaking_v03(Asked(version=version))
+        require_v03(CallerInfo(version=version))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from starlette.requests import HTTPConnection
 
-from protolink_grpc.a2a.values import Asked
+from protolink_grpc.a2a.values import CallerInfo
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
@@ -13,7 +13,7 @@ _WAITING_RUNS = WAITING_RUNS.encode()
 _NO_EXTENSIONS: frozenset[str] = frozenset()
 
 
-async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: str = "") -> Asked:
+async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: str = "") -> CallerInfo:
     """Return the caller and the service parameters of a request. With a method, also check that the caller may call it.
 
     Raises:
@@ -44,10 +44,10 @@ async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: 
     if not version and request.scope["query_string"]:
         version = request.query_params.get("A2A-Version", "")
     extensions = _names(named) if named else _NO_EXTENSIONS
-    return Asked(principal, not guard.is_open, version, extensions, key)
+    return CallerInfo(principal, not guard.is_open, version, extensions, key)
 
 
-async def admit_caller(guard: RequestGuard, request: HTTPConnection, method: str, caller: Asked) -> Asked:
+async def admit_caller(guard: RequestGuard, request: HTTPConnection, method: str, caller: CallerInfo) -> CallerInfo:
     """Check that a caller may call `method`, if it was identified before the method was read from the body.
 
     Raises as `identify_caller` with a method.

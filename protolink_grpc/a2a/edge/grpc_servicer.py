@@ -15,7 +15,7 @@ from protolink_grpc.a2a import pb_codec as codec
 from protolink_grpc.a2a.card import card_pb
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
-from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, Asked, TaskPage, Update, is_large
+from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, CallerInfo, TaskPage, Update, is_large
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Update | TaskPage)
 T = TypeVar("T")
 
 
-def asked_by(context: Context, version: str = "") -> Asked:
+def caller_info(context: Context, version: str = "") -> CallerInfo:
     """Return the caller of this call and the service parameters in its metadata.
 
     Args:
@@ -56,13 +56,13 @@ def asked_by(context: Context, version: str = "") -> Asked:
     principal, authenticated = ANONYMOUS_PRINCIPAL, False
     if call is not None:
         principal, authenticated = Principal(call.principal, call.scopes), call.authenticated
-    asked = Asked(principal, authenticated, given, named, idempotency_key)
+    caller = CallerInfo(principal, authenticated, given, named, idempotency_key)
     if version:
-        check_version(asked, version)
-    return asked
+        check_version(caller, version)
+    return caller
 
 
-async def written(write: Callable[[S], T], shown: S) -> T:
+async def convert_response(write: Callable[[S], T], shown: S) -> T:
     """Return the message of a response; a large one is built in a thread, because each JSON value becomes a protobuf message."""
     return await run_in_thread(write, shown) if is_large(shown) else write(shown)
 
@@ -76,73 +76,75 @@ class A2AServicer:
         self._operations = operations
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
-        asked = asked_by(context, V1)
+        caller = caller_info(context, V1)
         params = await converted(codec.send_params_from_pb, request)
-        return await written(codec.send_response_pb, await self._operations.send(asked, params))
+        return await convert_response(codec.send_response_pb, await self._operations.send(caller, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
-        asked = asked_by(context, V1)
+        caller = caller_info(context, V1)
         params = await converted(codec.send_params_from_pb, request)
-        async with aclosing(self._operations.stream(asked, params)) as batches:
+        async with aclosing(self._operations.stream(caller, params)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield await written(codec.update_pb, update)
+                    yield await convert_response(codec.update_pb, update)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
-        asked = asked_by(context, V1)
+        caller = caller_info(context, V1)
         length = request.history_length if request.HasField("history_length") else None
-        return await written(codec.task_pb, await self._operations.get(asked, request.tenant, request.id, length))
+        return await convert_response(
+            codec.task_pb, await self._operations.get(caller, request.tenant, request.id, length)
+        )
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        asked = asked_by(context, V1)
-        page = await self._operations.list_tasks(asked, codec.list_params_from_pb(request))
-        return await written(codec.page_pb, page)
+        caller = caller_info(context, V1)
+        page = await self._operations.list_tasks(caller, codec.list_params_from_pb(request))
+        return await convert_response(codec.page_pb, page)
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
-        asked = asked_by(context, V1)
+        caller = caller_info(context, V1)
         metadata = await converted(codec.object_from_struct, request.metadata)
-        view = await self._operations.cancel(asked, request.tenant, request.id, metadata)
-        return await written(codec.task_pb, view)
+        view = await self._operations.cancel(caller, request.tenant, request.id, metadata)
+        return await convert_response(codec.task_pb, view)
 
     async def SubscribeToTask(
         self, request: pb.SubscribeToTaskRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
-        asked = asked_by(context, V1)
-        async with aclosing(self._operations.subscribe(asked, request.tenant, request.id)) as batches:
+        caller = caller_info(context, V1)
+        async with aclosing(self._operations.subscribe(caller, request.tenant, request.id)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield await written(codec.update_pb, update)
+                    yield await convert_response(codec.update_pb, update)
 
     async def CreateTaskPushNotificationConfig(
         self, request: pb.TaskPushNotificationConfig, context: Context
     ) -> pb.TaskPushNotificationConfig:
-        asked = asked_by(context, V1)
-        return codec.push_config_pb(await self._operations.set_push(asked, codec.push_config_from_pb(request)))
+        caller = caller_info(context, V1)
+        return codec.push_config_pb(await self._operations.set_push(caller, codec.push_config_from_pb(request)))
 
     async def GetTaskPushNotificationConfig(
         self, request: pb.GetTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
-        asked = asked_by(context, V1)
-        found = await self._operations.get_push(asked, request.tenant, request.task_id, request.id)
+        caller = caller_info(context, V1)
+        found = await self._operations.get_push(caller, request.tenant, request.task_id, request.id)
         return codec.push_config_pb(found)
 
     async def ListTaskPushNotificationConfigs(
         self, request: pb.ListTaskPushNotificationConfigsRequest, context: Context
     ) -> pb.ListTaskPushNotificationConfigsResponse:
-        asked = asked_by(context, V1)
+        caller = caller_info(context, V1)
         page = await self._operations.list_push(
-            asked, request.tenant, request.task_id, request.page_size, request.page_token
+            caller, request.tenant, request.task_id, request.page_size, request.page_token
         )
         return codec.push_page_pb(page)
 
     async def DeleteTaskPushNotificationConfig(
         self, request: pb.DeleteTaskPushNotificationConfigRequest, context: Context
     ) -> Empty:
-        asked = asked_by(context, V1)
-        await self._operations.delete_push(asked, request.tenant, request.task_id, request.id)
+        caller = caller_info(context, V1)
+        await self._operations.delete_push(caller, request.tenant, request.task_id, request.id)
         return Empty()
 
     async def GetExtendedAgentCard(self, request: pb.GetExtendedAgentCardRequest, context: Context) -> pb.AgentCard:
-        return card_pb(await self._operations.extended_card(asked_by(context, V1), request.tenant))
+        return card_pb(await self._operations.extended_card(caller_info(context, V1), request.tenant))

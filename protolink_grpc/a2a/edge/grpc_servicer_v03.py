@@ -8,12 +8,12 @@ from google.protobuf.empty_pb2 import Empty
 from google.rpc import code_pb2, status_pb2
 
 from protolink_grpc.a2a import errors as a2a_errors
-from protolink_grpc.a2a.edge.grpc_servicer import asked_by, written
+from protolink_grpc.a2a.edge.grpc_servicer import caller_info, convert_response
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03 import protobuf
 from protolink_grpc.a2a.v03.cards import card_pb
-from protolink_grpc.a2a.v03.terms import code_v03, name_v03, speaking_v03
-from protolink_grpc.a2a.values import Asked
+from protolink_grpc.a2a.v03.terms import code_v03, name_v03, require_v03
+from protolink_grpc.a2a.values import CallerInfo
 from protolink_grpc.edges.grpc.call import Context
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.wire.bounds import converted
@@ -43,69 +43,69 @@ class A2AV03Servicer:
         self._operations = operations
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
-        asked = _asked(context)
+        caller = _caller(context)
         params = await converted(protobuf.send_params_from_pb, request)
-        return await written(protobuf.reply_pb, await self._operations.send(asked, params))
+        return await convert_response(protobuf.reply_pb, await self._operations.send(caller, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
-        asked = _asked(context)
+        caller = _caller(context)
         params = await converted(protobuf.send_params_from_pb, request)
-        async with aclosing(self._operations.stream(asked, params)) as batches:
+        async with aclosing(self._operations.stream(caller, params)) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield await written(protobuf.update_pb, update)
+                    yield await convert_response(protobuf.update_pb, update)
 
     async def TaskSubscription(
         self, request: pb.TaskSubscriptionRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
-        asked = _asked(context)
-        async with aclosing(self._operations.subscribe(asked, "", protobuf.task_of(request.name, "name"))) as batches:
+        caller = _caller(context)
+        async with aclosing(self._operations.subscribe(caller, "", protobuf.task_of(request.name, "name"))) as batches:
             async for updates in batches:
                 for update in updates:
-                    yield await written(protobuf.update_pb, update)
+                    yield await convert_response(protobuf.update_pb, update)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
-        asked, task_id = _asked(context), protobuf.task_of(request.name, "name")
+        caller, task_id = _caller(context), protobuf.task_of(request.name, "name")
         length = request.history_length or None  # v0.3: 0 means all
-        return await written(protobuf.task_pb, await self._operations.get(asked, "", task_id, length))
+        return await convert_response(protobuf.task_pb, await self._operations.get(caller, "", task_id, length))
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
-        asked, task_id = _asked(context), protobuf.task_of(request.name, "name")
-        return await written(protobuf.task_pb, await self._operations.cancel(asked, "", task_id, {}))
+        caller, task_id = _caller(context), protobuf.task_of(request.name, "name")
+        return await convert_response(protobuf.task_pb, await self._operations.cancel(caller, "", task_id, {}))
 
     async def CreateTaskPushNotificationConfig(
         self, request: pb.CreateTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
-        asked, config = _asked(context), protobuf.push_config_from_pb(request)
-        return protobuf.push_pb(await self._operations.set_push(asked, config))
+        caller, config = _caller(context), protobuf.push_config_from_pb(request)
+        return protobuf.push_pb(await self._operations.set_push(caller, config))
 
     async def GetTaskPushNotificationConfig(
         self, request: pb.GetTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
-        asked, (task_id, config_id) = _asked(context), protobuf.config_of(request.name, "name")
-        return protobuf.push_pb(await self._operations.get_push(asked, "", task_id, config_id))
+        caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
+        return protobuf.push_pb(await self._operations.get_push(caller, "", task_id, config_id))
 
     async def ListTaskPushNotificationConfig(
         self, request: pb.ListTaskPushNotificationConfigRequest, context: Context
     ) -> pb.ListTaskPushNotificationConfigResponse:
-        asked, task_id = _asked(context), protobuf.task_of(request.parent, "parent")
-        page = await self._operations.list_push(asked, "", task_id, request.page_size, request.page_token)
+        caller, task_id = _caller(context), protobuf.task_of(request.parent, "parent")
+        page = await self._operations.list_push(caller, "", task_id, request.page_size, request.page_token)
         return protobuf.push_page_pb(page)
 
     async def DeleteTaskPushNotificationConfig(
         self, request: pb.DeleteTaskPushNotificationConfigRequest, context: Context
     ) -> Empty:
-        asked, (task_id, config_id) = _asked(context), protobuf.config_of(request.name, "name")
-        await self._operations.delete_push(asked, "", task_id, config_id)
+        caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
+        await self._operations.delete_push(caller, "", task_id, config_id)
         return Empty()
 
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.AgentCard:
         """Return the extended card if the agent has one, which requires credentials; otherwise the public card."""
-        asked, public = _asked(context), self._operations.public_card()
-        return card_pb(await self._operations.extended_card(asked) if public.extended_card else public)
+        caller, public = _caller(context), self._operations.public_card()
+        return card_pb(await self._operations.extended_card(caller) if public.extended_card else public)
 
 
-def _asked(context: Context) -> Asked:
-    return speaking_v03(asked_by(context))
+def _caller(context: Context) -> CallerInfo:
+    return require_v03(caller_info(context))

@@ -21,7 +21,7 @@ from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.jsonrpc import JsonRpcV03
 from protolink_grpc.a2a.v03.terms import error_json
-from protolink_grpc.a2a.values import V1, Asked, Update
+from protolink_grpc.a2a.values import V1, CallerInfo, Update
 from protolink_grpc.edges.http.json_body import JsonResponse, check_json, http_status, read_json, write_json
 from protolink_grpc.edges.http.metrics import OPERATION
 from protolink_grpc.edges.http.middleware import retry_after_headers
@@ -43,8 +43,8 @@ Words = Callable[[ProtolinkError], dict[str, Any]]
 """Converts an error to the JSON object of a protocol version."""
 
 Params = dict[str, Any]
-Unary = Callable[[Asked, Params], Awaitable[Any]]
-Streaming = Callable[[Asked, Params], AsyncGenerator[list[tuple[int, Any]], None]]
+Unary = Callable[[CallerInfo, Params], Awaitable[Any]]
+Streaming = Callable[[CallerInfo, Params], AsyncGenerator[list[tuple[int, Any]], None]]
 
 MAX_CALL_ID: Final = 1024
 """Maximum characters of a request id. Each event of a stream repeats the id, so a long one would inflate the response."""
@@ -105,10 +105,10 @@ class JsonRpc:
         The caller is authenticated once, together with the access check for the method. Only if the body is large or of unknown
         size, the caller is authenticated before the body is read.
         """
-        asked: Asked | None = None
+        caller: CallerInfo | None = None
         try:
             if not self._guard.reads_body_first(request):
-                asked = await identify_caller(self._guard, request)
+                caller = await identify_caller(self._guard, request)
         except ProtolinkError as error:
             return _refused(error)
         try:
@@ -120,29 +120,29 @@ class JsonRpc:
             if rpc is None:
                 raise _MalformedError(-32601, f"there is no method {method[:100]!r}", call_id)
         except (_MalformedError, ProtolinkError) as wrong:
-            return await self._no_call(request, wrong, asked)
+            return await self._no_call(request, wrong, caller)
         request.scope[OPERATION] = method
         try:
-            asked = await (
+            caller = await (
                 identify_caller(self._guard, request, rpc)
-                if asked is None
-                else admit_caller(self._guard, request, rpc, asked)
+                if caller is None
+                else admit_caller(self._guard, request, rpc, caller)
             )
-            return await self._dispatch(request, asked, call_id, method, params)
+            return await self._dispatch(request, caller, call_id, method, params)
         except ClientDisconnect:
             raise  # the client is gone; there is no one to respond to, and it is not a server error
         except Exception as error:
             return self._failed(request, public_error(error, method), call_id, method)
 
     async def _no_call(
-        self, request: Request, wrong: "ProtolinkError | _MalformedError", asked: Asked | None
+        self, request: Request, wrong: "ProtolinkError | _MalformedError", caller: CallerInfo | None
     ) -> Response:
         """Return the response to a request that names no method. It counts toward the caller's rate limit like a call."""
         try:
-            if asked is None:
+            if caller is None:
                 await self._guard.charge_sender(request)
             else:
-                self._guard.charge(asked.principal)
+                self._guard.charge(caller.principal)
         except ProtolinkError as refusal:
             return _refused(refusal)
         if isinstance(wrong, ProtolinkError):
@@ -158,84 +158,88 @@ class JsonRpc:
             return Response(event_frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
         return _answer(failure)
 
-    async def _dispatch(self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params) -> Response:
+    async def _dispatch(
+        self, request: Request, caller: CallerInfo, call_id: bytes, method: str, params: Params
+    ) -> Response:
         if method in _NAMES_V03:
-            return await self._dispatch_v03(request, asked, call_id, method, params)
-        check_version(asked, V1)
+            return await self._dispatch_v03(request, caller, call_id, method, params)
+        check_version(caller, V1)
         if method == "SendStreamingMessage":
-            updates = self._operations.stream(asked, codec.send_params(params))
+            updates = self._operations.stream(caller, codec.send_params(params))
         elif method == "SubscribeToTask":
             after = last_event_id(request)
-            updates = self._operations.subscribe(asked, *requests.subscribe_params(params), after)
+            updates = self._operations.subscribe(caller, *requests.subscribe_params(params), after)
         else:
             return await self._whole(
-                request, asked, call_id, self._unary[method], params, waits=method == "SendMessage"
+                request, caller, call_id, self._unary[method], params, waits=method == "SendMessage"
             )
-        return await self._respond(request, asked, call_id, _frames(call_id, updates), jsonrpc_json)
+        return await self._respond(request, caller, call_id, _frames(call_id, updates), jsonrpc_json)
 
     async def _dispatch_v03(
-        self, request: Request, asked: Asked, call_id: bytes, method: str, params: Params
+        self, request: Request, caller: CallerInfo, call_id: bytes, method: str, params: Params
     ) -> Response:
         v03 = self._v03
         if v03 is None:
             raise LookupError(method)
         if method == "tasks/resubscribe":
-            events = v03.resubscribe(asked, params, last_event_id(request))
+            events = v03.resubscribe(caller, params, last_event_id(request))
         elif method == "message/stream":
-            events = v03.stream(asked, params)
+            events = v03.stream(caller, params)
         else:
-            return await self._whole(request, asked, call_id, v03.unary[method], params, waits=method == "message/send")
-        return await self._respond(request, asked, call_id, _frames_of(call_id, events), error_json)
+            return await self._whole(
+                request, caller, call_id, v03.unary[method], params, waits=method == "message/send"
+            )
+        return await self._respond(request, caller, call_id, _frames_of(call_id, events), error_json)
 
     async def _whole(
-        self, request: Request, asked: Asked, call_id: bytes, unary: Unary, params: Params, *, waits: bool
+        self, request: Request, caller: CallerInfo, call_id: bytes, unary: Unary, params: Params, *, waits: bool
     ) -> Response:
         if waits:
             with self._guard.bounded_wait(request):
-                result = await unary(asked, params)
+                result = await unary(caller, params)
         else:
-            result = await unary(asked, params)
+            result = await unary(caller, params)
         return _answer(_success(call_id, write_json(result)))
 
     async def _respond(
-        self, request: Request, asked: Asked, call_id: bytes, batches: Batches, words: Words
+        self, request: Request, caller: CallerInfo, call_id: bytes, batches: Batches, words: Words
     ) -> Response:
         def failed(error: Exception) -> bytes:
             return event_frame(_failure(call_id, public_error(error, "stream"), words))
 
         return await open_stream(
-            request, batches, self._streams, failed, self._guard.stream_quota.take(asked.principal)
+            request, batches, self._streams, failed, self._guard.stream_quota.take(caller.principal)
         )
 
     # -- the methods: read, call, write ----------------------------------------------------------------------------------
 
-    async def _send(self, asked: Asked, params: Params) -> Any:
-        return codec.update_json(await self._operations.send(asked, codec.send_params(params)))
+    async def _send(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.update_json(await self._operations.send(caller, codec.send_params(params)))
 
-    async def _get(self, asked: Asked, params: Params) -> Any:
-        return codec.task_json(await self._operations.get(asked, *requests.task_params(params)))
+    async def _get(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.task_json(await self._operations.get(caller, *requests.task_params(params)))
 
-    async def _list(self, asked: Asked, params: Params) -> Any:
-        return codec.page_json(await self._operations.list_tasks(asked, codec.list_params(params)))
+    async def _list(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.page_json(await self._operations.list_tasks(caller, codec.list_params(params)))
 
-    async def _cancel(self, asked: Asked, params: Params) -> Any:
-        return codec.task_json(await self._operations.cancel(asked, *requests.cancel_params(params)))
+    async def _cancel(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.task_json(await self._operations.cancel(caller, *requests.cancel_params(params)))
 
-    async def _set_push(self, asked: Asked, params: Params) -> Any:
+    async def _set_push(self, caller: CallerInfo, params: Params) -> Any:
         config = codec.push_config(params)
-        return codec.push_json(await self._operations.set_push(asked, config))
+        return codec.push_json(await self._operations.set_push(caller, config))
 
-    async def _get_push(self, asked: Asked, params: Params) -> Any:
-        return codec.push_json(await self._operations.get_push(asked, *requests.push_params(params)))
+    async def _get_push(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.push_json(await self._operations.get_push(caller, *requests.push_params(params)))
 
-    async def _list_push(self, asked: Asked, params: Params) -> Any:
-        return codec.push_page_json(await self._operations.list_push(asked, *requests.push_list_params(params)))
+    async def _list_push(self, caller: CallerInfo, params: Params) -> Any:
+        return codec.push_page_json(await self._operations.list_push(caller, *requests.push_list_params(params)))
 
-    async def _delete_push(self, asked: Asked, params: Params) -> Any:
-        await self._operations.delete_push(asked, *requests.push_params(params))
+    async def _delete_push(self, caller: CallerInfo, params: Params) -> Any:
+        await self._operations.delete_push(caller, *requests.push_params(params))
 
-    async def _extended_card(self, asked: Asked, params: Params) -> Any:
-        return card_json(await self._operations.extended_card(asked, requests.card_params(params)))
+    async def _extended_card(self, caller: CallerInfo, params: Params) -> Any:
+        return card_json(await self._operations.extended_card(caller, requests.card_params(params)))
 
 
 def last_event_id(request: Request) -> int | None:

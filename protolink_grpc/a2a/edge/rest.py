@@ -17,7 +17,7 @@ from protolink_grpc.a2a.edge.jsonrpc import SERVICE, last_event_id
 from protolink_grpc.a2a.errors import rest_json
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
-from protolink_grpc.a2a.values import V1, Asked, Update
+from protolink_grpc.a2a.values import V1, CallerInfo, Update
 from protolink_grpc.edges.http.json_body import (
     A2A_JSON,
     JSON,
@@ -37,7 +37,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.net.internal_errors import public_error
 
-Handler = Callable[["Rest", Request, Asked], Awaitable[Any]]
+Handler = Callable[["Rest", Request, CallerInfo], Awaitable[Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -60,9 +60,9 @@ class Rest:
     def _endpoint(self, name: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                asked = await identify_caller(self._guard, request, SERVICE + name)
-                check_version(asked, V1)
-                answer = await handler(self, request, asked)
+                caller = await identify_caller(self._guard, request, SERVICE + name)
+                check_version(caller, V1)
+                answer = await handler(self, request, caller)
                 if isinstance(answer, Response):
                     return answer
                 return JsonResponse(write_json(answer), 200, answer_type(request))
@@ -87,64 +87,66 @@ class Rest:
             body["tenant"] = tenant
         return body
 
-    async def _send(self, request: Request, asked: Asked) -> Any:
+    async def _send(self, request: Request, caller: CallerInfo) -> Any:
         params = codec.send_params(await self._body(request))
         with self._guard.bounded_wait(request):
-            return codec.update_json(await self._operations.send(asked, params))
+            return codec.update_json(await self._operations.send(caller, params))
 
-    async def _stream(self, request: Request, asked: Asked) -> Any:
+    async def _stream(self, request: Request, caller: CallerInfo) -> Any:
         params = codec.send_params(await self._body(request))
-        return await self._events(request, asked, self._operations.stream(asked, params))
+        return await self._events(request, caller, self._operations.stream(caller, params))
 
-    async def _get(self, request: Request, asked: Asked) -> Any:
+    async def _get(self, request: Request, caller: CallerInfo) -> Any:
         query = query_of(request)
         given = {"historyLength": query["historyLength"]} if query.get("historyLength") else {}
         _, _, length = requests.task_params({"id": _id(request), **given})
-        return codec.task_json(await self._operations.get(asked, _tenant(request), _id(request), length))
+        return codec.task_json(await self._operations.get(caller, _tenant(request), _id(request), length))
 
-    async def _list(self, request: Request, asked: Asked) -> Any:
+    async def _list(self, request: Request, caller: CallerInfo) -> Any:
         params = replace(requests.list_params_from_query(query_of(request)), tenant=_tenant(request))
-        return codec.page_json(await self._operations.list_tasks(asked, params))
+        return codec.page_json(await self._operations.list_tasks(caller, params))
 
-    async def _cancel(self, request: Request, asked: Asked) -> Any:
+    async def _cancel(self, request: Request, caller: CallerInfo) -> Any:
         body = await self._body(request, may_be_null=True)
         tenant, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
-        return codec.task_json(await self._operations.cancel(asked, tenant or _tenant(request), task_id, metadata))
+        return codec.task_json(await self._operations.cancel(caller, tenant or _tenant(request), task_id, metadata))
 
-    async def _subscribe(self, request: Request, asked: Asked) -> Any:
+    async def _subscribe(self, request: Request, caller: CallerInfo) -> Any:
         after = last_event_id(request)
         body = await self._body(request, may_be_null=True) if request.method == "POST" else {}
         tenant, task_id = requests.subscribe_params(body | {"id": _id(request)})
-        updates = self._operations.subscribe(asked, tenant or _tenant(request), task_id, after)
-        return await self._events(request, asked, updates)
+        updates = self._operations.subscribe(caller, tenant or _tenant(request), task_id, after)
+        return await self._events(request, caller, updates)
 
-    async def _set_push(self, request: Request, asked: Asked) -> Any:
+    async def _set_push(self, request: Request, caller: CallerInfo) -> Any:
         config = codec.push_config(await self._body(request))
         config = replace(config, task_id=_id(request), tenant=config.tenant or _tenant(request))
-        return codec.push_json(await self._operations.set_push(asked, config))
+        return codec.push_json(await self._operations.set_push(caller, config))
 
-    async def _get_push(self, request: Request, asked: Asked) -> Any:
+    async def _get_push(self, request: Request, caller: CallerInfo) -> Any:
         config_id = request.path_params["config"]
-        return codec.push_json(await self._operations.get_push(asked, _tenant(request), _id(request), config_id))
+        return codec.push_json(await self._operations.get_push(caller, _tenant(request), _id(request), config_id))
 
-    async def _list_push(self, request: Request, asked: Asked) -> Any:
+    async def _list_push(self, request: Request, caller: CallerInfo) -> Any:
         given = {key: value for key, value in query_of(request).items() if value != ""}
         _, task_id, size, token = requests.push_list_params(given | {"taskId": _id(request)})
-        page = await self._operations.list_push(asked, _tenant(request), task_id, size, token)
+        page = await self._operations.list_push(caller, _tenant(request), task_id, size, token)
         return codec.push_page_json(page)
 
-    async def _delete_push(self, request: Request, asked: Asked) -> Any:
-        await self._operations.delete_push(asked, _tenant(request), _id(request), request.path_params["config"])
+    async def _delete_push(self, request: Request, caller: CallerInfo) -> Any:
+        await self._operations.delete_push(caller, _tenant(request), _id(request), request.path_params["config"])
         return {}
 
-    async def _extended_card(self, request: Request, asked: Asked) -> Any:
-        return card_json(await self._operations.extended_card(asked, _tenant(request)))
+    async def _extended_card(self, request: Request, caller: CallerInfo) -> Any:
+        return card_json(await self._operations.extended_card(caller, _tenant(request)))
 
-    async def _events(self, request: Request, asked: Asked, updates: AsyncGenerator[list[Update], None]) -> Response:
+    async def _events(
+        self, request: Request, caller: CallerInfo, updates: AsyncGenerator[list[Update], None]
+    ) -> Response:
         def failed(error: Exception) -> bytes:
             return b"event: error\ndata: %b\n\n" % write_json(rest_json(public_error(error, "stream")))
 
-        slot = self._guard.stream_quota.take(asked.principal)
+        slot = self._guard.stream_quota.take(caller.principal)
         return await open_stream(request, _frames(updates), self._streams, failed, slot)
 
 

@@ -50,7 +50,7 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
 
     async def endpoint(request: Request) -> Response:
         try:
-            asked = await identify_caller(guard, request, name)
+            caller = await identify_caller(guard, request, name)
             query = query_of(request)
             body: dict[str, Any] = {}
             if route.method == "POST":
@@ -59,17 +59,17 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
                 body = await read_object(await guard.body(request), max_complexity=most, may_be_null=needs_no_body)
             events = None
             if route.resume is not None:
-                events = route.resume(asked, request.path_params, query, body, last_event_id(request))
+                events = route.resume(caller, request.path_params, query, body, last_event_id(request))
             elif route.stream is not None:
-                events = route.stream(asked, request.path_params, query, body)
+                events = route.stream(caller, request.path_params, query, body)
             if events is not None:
                 return await open_stream(
-                    request, _frames(events), streams, _failed, guard.stream_quota.take(asked.principal)
+                    request, _frames(events), streams, _failed, guard.stream_quota.take(caller.principal)
                 )
             if route.answer is None:
                 raise LookupError(route.path)
             with guard.bounded_wait(request) if waits else nullcontext():
-                answer = await route.answer(asked, request.path_params, query, body)
+                answer = await route.answer(caller, request.path_params, query, body)
             return Response(write_json(answer), 200, None, JSON)
         except ProtolinkError as error:
             return error_response(request, error, rest_error_json)

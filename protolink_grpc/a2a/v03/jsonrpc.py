@@ -7,9 +7,9 @@ from typing import Any
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03 import reading
 from protolink_grpc.a2a.v03.cards import card_json
-from protolink_grpc.a2a.v03.terms import speaking_v03
+from protolink_grpc.a2a.v03.terms import require_v03
 from protolink_grpc.a2a.v03.writing import push_json, reply_json, task_json, update_json
-from protolink_grpc.a2a.values import MAX_PAGE_SIZE, Asked, Update
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, CallerInfo, Update
 from protolink_grpc.errors import ExtendedCardNotConfiguredError, TaskNotFoundError
 from protolink_grpc.models import reader
 
@@ -17,8 +17,8 @@ Json = dict[str, Any]
 Events = AsyncGenerator[list[tuple[int, Json]], None]
 """Batches of (sequence, event); each batch is sent as soon as it is ready."""
 
-Unary = Callable[[Asked, Json], Awaitable[Any]]
-Streaming = Callable[[Asked, Json], Events]
+Unary = Callable[[CallerInfo, Json], Awaitable[Any]]
+Streaming = Callable[[CallerInfo, Json], Events]
 
 
 class JsonRpcV03:
@@ -48,69 +48,69 @@ class JsonRpcV03:
         self.streaming: dict[str, Streaming] = {"message/stream": self.stream, "tasks/resubscribe": self.resubscribe}
         self.methods: dict[str, Unary | Streaming] = {**self.unary, **self.streaming}
 
-    async def _send(self, asked: Asked, params: Json) -> Json:
-        asked = speaking_v03(asked)
-        return reply_json(await self._operations.send(asked, reading.send_params(params)))
+    async def _send(self, caller: CallerInfo, params: Json) -> Json:
+        caller = require_v03(caller)
+        return reply_json(await self._operations.send(caller, reading.send_params(params)))
 
-    async def stream(self, asked: Asked, params: Json) -> Events:
+    async def stream(self, caller: CallerInfo, params: Json) -> Events:
         """Run `message/stream`."""
-        asked = speaking_v03(asked)
-        async with aclosing(self._operations.stream(asked, reading.send_params(params))) as batches:
+        caller = require_v03(caller)
+        async with aclosing(self._operations.stream(caller, reading.send_params(params))) as batches:
             async for updates in batches:
                 yield events(updates)
 
-    async def resubscribe(self, asked: Asked, params: Json, after: int | None = None) -> Events:
+    async def resubscribe(self, caller: CallerInfo, params: Json, after: int | None = None) -> Events:
         """Run `tasks/resubscribe`. With `after`, only the events after that sequence are streamed."""
-        asked = speaking_v03(asked)
-        async with aclosing(self._operations.subscribe(asked, "", reading.required_id(params), after)) as batches:
+        caller = require_v03(caller)
+        async with aclosing(self._operations.subscribe(caller, "", reading.required_id(params), after)) as batches:
             async for updates in batches:
                 yield events(updates)
 
-    async def _get(self, asked: Asked, params: Json) -> Json:
-        asked, task_id = speaking_v03(asked), reading.required_id(params)
-        return task_json(await self._operations.get(asked, "", task_id, reading.history_length(params)))
+    async def _get(self, caller: CallerInfo, params: Json) -> Json:
+        caller, task_id = require_v03(caller), reading.required_id(params)
+        return task_json(await self._operations.get(caller, "", task_id, reading.history_length(params)))
 
-    async def _cancel(self, asked: Asked, params: Json) -> Json:
-        asked, task_id = speaking_v03(asked), reading.required_id(params)
-        return task_json(await self._operations.cancel(asked, "", task_id, reader.mapping(params, "metadata")))
+    async def _cancel(self, caller: CallerInfo, params: Json) -> Json:
+        caller, task_id = require_v03(caller), reading.required_id(params)
+        return task_json(await self._operations.cancel(caller, "", task_id, reader.mapping(params, "metadata")))
 
-    async def _set_push(self, asked: Asked, params: Json) -> Json:
-        asked = speaking_v03(asked)
-        return push_json(await self._operations.set_push(asked, reading.push_config(params)))
+    async def _set_push(self, caller: CallerInfo, params: Json) -> Json:
+        caller = require_v03(caller)
+        return push_json(await self._operations.set_push(caller, reading.push_config(params)))
 
-    async def _get_push(self, asked: Asked, params: Json) -> Json:
-        asked, task_id = speaking_v03(asked), reading.required_id(params)
+    async def _get_push(self, caller: CallerInfo, params: Json) -> Json:
+        caller, task_id = require_v03(caller), reading.required_id(params)
         config_id = reader.text(params, "pushNotificationConfigId")
         if config_id:
-            return push_json(await self._operations.get_push(asked, "", task_id, config_id))
+            return push_json(await self._operations.get_push(caller, "", task_id, config_id))
         # v0.3 allows a request without a config id: return the oldest config.
-        page = await self._operations.list_push(asked, "", task_id, 1, "")
+        page = await self._operations.list_push(caller, "", task_id, 1, "")
         if not page.configs:
             raise TaskNotFoundError(f"task {task_id} has no push config", task_id=task_id)
         return push_json(page.configs[0])
 
-    async def _list_push(self, asked: Asked, params: Json) -> list[Json]:
-        asked, task_id = speaking_v03(asked), reading.required_id(params)
+    async def _list_push(self, caller: CallerInfo, params: Json) -> list[Json]:
+        caller, task_id = require_v03(caller), reading.required_id(params)
         found: list[Json] = []
         token = ""
         while True:  # v0.3's JSON has no pages
-            page = await self._operations.list_push(asked, "", task_id, MAX_PAGE_SIZE, token)
+            page = await self._operations.list_push(caller, "", task_id, MAX_PAGE_SIZE, token)
             found += map(push_json, page.configs)
             token = page.next_page_token
             if not token:
                 return found
 
-    async def _delete_push(self, asked: Asked, params: Json) -> None:
-        asked, task_id = speaking_v03(asked), reading.required_id(params)
+    async def _delete_push(self, caller: CallerInfo, params: Json) -> None:
+        caller, task_id = require_v03(caller), reading.required_id(params)
         config_id = reading.required_id(params, "pushNotificationConfigId")
-        await self._operations.delete_push(asked, "", task_id, config_id)
+        await self._operations.delete_push(caller, "", task_id, config_id)
 
-    async def _extended_card(self, asked: Asked, params: Json) -> Json:
-        asked = speaking_v03(asked)
+    async def _extended_card(self, caller: CallerInfo, params: Json) -> Json:
+        caller = require_v03(caller)
         if not self._operations.public_card().extended_card:
             # In v1.0 this is an UnsupportedOperationError.
             raise ExtendedCardNotConfiguredError("this agent has no extended card")
-        return card_json(await self._operations.extended_card(asked))
+        return card_json(await self._operations.extended_card(caller))
 
 
 def events(updates: list[Update]) -> list[tuple[int, Json]]:

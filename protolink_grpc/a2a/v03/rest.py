@@ -17,9 +17,9 @@ from google.protobuf.message import Message
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03 import protobuf, reading
 from protolink_grpc.a2a.v03.cards import card_proto_json
-from protolink_grpc.a2a.v03.terms import speaking_v03
+from protolink_grpc.a2a.v03.terms import require_v03
 from protolink_grpc.a2a.v03.writing import push_json, reply_json, update_json
-from protolink_grpc.a2a.values import Asked, MessageReply, SendParams, TaskView, Update
+from protolink_grpc.a2a.values import CallerInfo, MessageReply, SendParams, TaskView, Update
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.push_config import PushConfig
 
@@ -29,9 +29,9 @@ Json = dict[str, Any]
 Events = AsyncGenerator[list[tuple[int, Json]], None]
 Texts = Mapping[str, str]
 
-Answer = Callable[[Asked, Texts, Texts, Json], Awaitable[Json]]
-Stream = Callable[[Asked, Texts, Texts, Json], Events]
-Resume = Callable[[Asked, Texts, Texts, Json, int | None], Events]
+Answer = Callable[[CallerInfo, Texts, Texts, Json], Awaitable[Json]]
+Stream = Callable[[CallerInfo, Texts, Texts, Json], Events]
+Resume = Callable[[CallerInfo, Texts, Texts, Json, int | None], Events]
 """Arguments: the caller, the path parameters, the query parameters, and the body ({} if there is none). `Resume` also takes the
 last sequence that the caller has seen, None for a new stream."""
 
@@ -73,59 +73,61 @@ class _Verbs:
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
-    async def send(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked, is_plain = speaking_v03(asked), _is_plain(body)
-        reply = await self._operations.send(asked, _send_params(body, is_plain))
+    async def send(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller, is_plain = require_v03(caller), _is_plain(body)
+        reply = await self._operations.send(caller, _send_params(body, is_plain))
         return _reply(reply, is_plain)
 
-    async def stream(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Events:
-        asked, is_plain = speaking_v03(asked), _is_plain(body)
-        async with aclosing(self._operations.stream(asked, _send_params(body, is_plain))) as batches:
+    async def stream(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Events:
+        caller, is_plain = require_v03(caller), _is_plain(body)
+        async with aclosing(self._operations.stream(caller, _send_params(body, is_plain))) as batches:
             async for updates in batches:
                 yield _events(updates, is_plain)
 
-    async def subscribe(self, asked: Asked, path: Texts, query: Texts, body: Json, after: int | None = None) -> Events:
-        asked = speaking_v03(asked)
-        async with aclosing(self._operations.subscribe(asked, "", path["id"], after)) as batches:
+    async def subscribe(
+        self, caller: CallerInfo, path: Texts, query: Texts, body: Json, after: int | None = None
+    ) -> Events:
+        caller = require_v03(caller)
+        async with aclosing(self._operations.subscribe(caller, "", path["id"], after)) as batches:
             async for updates in batches:
                 yield _events(updates, False)
 
-    async def get(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked = speaking_v03(asked)
+    async def get(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller = require_v03(caller)
         length = _number(query, "historyLength", "history_length") or None
-        return MessageToDict(protobuf.task_pb(await self._operations.get(asked, "", path["id"], length)))
+        return MessageToDict(protobuf.task_pb(await self._operations.get(caller, "", path["id"], length)))
 
-    async def cancel(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked = speaking_v03(asked)
-        return MessageToDict(protobuf.task_pb(await self._operations.cancel(asked, "", path["id"], {})))
+    async def cancel(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller = require_v03(caller)
+        return MessageToDict(protobuf.task_pb(await self._operations.cancel(caller, "", path["id"], {})))
 
-    async def set_push(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked, is_plain = speaking_v03(asked), "taskId" in body
-        config = await self._operations.set_push(asked, _push_config(body, path["id"], is_plain))
+    async def set_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller, is_plain = require_v03(caller), "taskId" in body
+        config = await self._operations.set_push(caller, _push_config(body, path["id"], is_plain))
         return push_json(config) if is_plain else MessageToDict(protobuf.push_pb(config))
 
-    async def get_push(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked = speaking_v03(asked)
-        config = await self._operations.get_push(asked, "", path["id"], path["config_id"])
+    async def get_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller = require_v03(caller)
+        config = await self._operations.get_push(caller, "", path["id"], path["config_id"])
         return MessageToDict(protobuf.push_pb(config))
 
-    async def list_push(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked = speaking_v03(asked)
+    async def list_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller = require_v03(caller)
         size = _number(query, "pageSize", "page_size")
         token = query.get("pageToken") or query.get("page_token") or ""
-        page = await self._operations.list_push(asked, "", path["id"], size, token)
+        page = await self._operations.list_push(caller, "", path["id"], size, token)
         return MessageToDict(protobuf.push_page_pb(page))
 
-    async def delete_push(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
-        asked = speaking_v03(asked)
-        await self._operations.delete_push(asked, "", path["id"], path["config_id"])
+    async def delete_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
+        caller = require_v03(caller)
+        await self._operations.delete_push(caller, "", path["id"], path["config_id"])
         return {}
 
-    async def card(self, asked: Asked, path: Texts, query: Texts, body: Json) -> Json:
+    async def card(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         """Return the extended card if the agent has one, which requires credentials; otherwise the public card."""
-        asked = speaking_v03(asked)
+        caller = require_v03(caller)
         public = self._operations.public_card()
-        return card_proto_json(await self._operations.extended_card(asked) if public.extended_card else public)
+        return card_proto_json(await self._operations.extended_card(caller) if public.extended_card else public)
 
 
 def _is_plain(body: Json) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from protolink_grpc.a2a.negotiation import check_version
-from protolink_grpc.a2a.values import V03, Asked
+from protolink_grpc.a2a.values import V03, CallerInfo
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 
 V1_KEY: Final = "a2a_v1"
@@ -55,14 +55,14 @@ NAMES: Final = {
 """Error names by JSON-RPC code. Over REST and gRPC, v0.3 clients recognize errors by name. The names are a2a-sdk's."""
 
 
-def speaking_v03(asked: Asked) -> Asked:
+def require_v03(caller: CallerInfo) -> CallerInfo:
     """Return the caller with version 0.3, also if the request has no version. Stored values such as webhooks depend on it.
 
     Raises:
         VersionNotSupportedError: The request has another version.
     """
-    check_version(asked, V03)
-    return asked if asked.version == V03 else replace(asked, version=V03)
+    check_version(caller, V03)
+    return caller if caller.version == V03 else replace(caller, version=V03)
 
 
 def code_v03(error: ProtolinkError) -> int:

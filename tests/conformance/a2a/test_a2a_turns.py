@@ -9,7 +9,7 @@ from a2a_wires import Caller, message
 
 from protolink_grpc import A2AOptions, Approvals, HttpOptions, Limits, Principal
 from protolink_grpc.a2a.operations import PIECE, Operations
-from protolink_grpc.a2a.values import V03, V1, Asked, ListParams
+from protolink_grpc.a2a.values import V03, V1, CallerInfo, ListParams
 from protolink_grpc.errors import StoreError
 from protolink_grpc.runtime.service import TaskService
 
@@ -111,7 +111,7 @@ async def test_a_list_leaves_out_what_the_store_has_just_forgotten(monkeypatch: 
 
         monkeypatch.setattr(service.store, "head", forgetful)
         params = ListParams(include_artifacts=True)
-        page = await operations_of(world).list_tasks(Asked(Principal("ada"), True, V1), params)
+        page = await operations_of(world).list_tasks(CallerInfo(Principal("ada"), True, V1), params)
         assert [view.task_id for view in page.tasks] == [kept]
 
 
