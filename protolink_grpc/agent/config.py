@@ -105,8 +105,8 @@ class ServingConfig:
 
     Args:
         http: Address of an additional HTTP port: `host:port`, a port of 127.0.0.1, or HttpOptions. It serves A2A, ProtoLink's
-            routes and WebSocket, gRPC-Web, health and metrics. An agent with an `http://` URL has only this port and no gRPC
-            port.
+            routes and WebSocket, Connect, gRPC-Web, health and metrics. An agent with an `http://` URL has only this port and no
+            gRPC port.
         a2a: Options of A2A over gRPC and HTTP; False turns A2A off.
         authenticator: Authenticates callers on every port: APIKeyAuth, BasicAuth, BearerTokenAuth, or your own function.
         access: Decides which caller may call which method, for instance AccessRules.

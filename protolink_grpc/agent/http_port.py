@@ -1,4 +1,4 @@
-"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, health, metrics, and optionally A2A's routes.
+"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, Connect, health, metrics, and optionally A2A's routes.
 
 It is imported only if an agent has an HTTP port, because starlette and uvicorn take as long to import as everything else.
 """

@@ -42,7 +42,7 @@ REGISTRY_OUTAGE_S = 2.0
 
 @checks_arguments
 class Registry:
-    """A server of agent cards under leases, over gRPC, and with an HTTP port also over gRPC-Web and ProtoLink's protocol.
+    """A server of agent cards under leases, over gRPC, and with an HTTP port also over gRPC-Web, Connect and ProtoLink's protocol.
 
     Args:
         transport: "grpc".

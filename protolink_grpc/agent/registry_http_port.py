@@ -1,4 +1,4 @@
-"""The HTTP port of a registry: ProtoLink's routes, gRPC-Web, health and metrics.
+"""The HTTP port of a registry: ProtoLink's routes, gRPC-Web, Connect, health and metrics.
 
 It is imported only if a registry has an HTTP port, because starlette and uvicorn take as long to import as everything else.
 """

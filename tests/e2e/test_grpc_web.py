@@ -22,24 +22,20 @@ from plgrpc.v1 import (
     task_pb2,
     watch_pb2,
 )
+from scripted_agent import CARD, Scripted, serving
 
 from protolink_grpc import (
     AccessRules,
-    Agent,
-    AgentCard,
     APIKeyAuth,
     BearerTokenAuth,
     HttpOptions,
     Principal,
     RateLimit,
     Registry,
-    Task,
 )
 from protolink_grpc.edges.grpc import ServerOptions
 from protolink_grpc.edges.grpc.call import Call
 from protolink_grpc.errors import PermissionDeniedError
-from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.part import Part
 
 MEDIA_TYPE = "application/grpc-web+proto"
 PATIENCE_S = 20.0
@@ -51,24 +47,6 @@ METHODS = {
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
-
-
-class Scripted(Agent):
-    """Says what it is told, counts, waits, or breaks."""
-
-    async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
-        verb, _, rest = task.messages[-1].text.partition(" ")
-        match verb:
-            case "count":
-                for number in range(int(rest)):
-                    yield Artifact(parts=[Part.text(str(number + 1))])
-                task.complete("counted")
-            case "wait":
-                await asyncio.Event().wait()
-            case "break":
-                raise RuntimeError(rest)
-            case _:
-                task.complete(rest)
 
 
 @dataclass
@@ -167,15 +145,9 @@ def _spelled(headers: dict[str, str]) -> dict[str, str]:
 @asynccontextmanager
 async def page_of(http: HttpOptions | None = None, **options: Any) -> AsyncIterator[Page]:
     """A page that may call one agent."""
-    card = AgentCard(name="scripted", description="Does what it is told", url="runtime://scripted")
-    agent = Scripted(card, http=http or HttpOptions(), **options)
-    await agent.serve()
-    ports: Any = agent._ports
-    try:
-        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
-            yield Page(agent.http_url, client, ports._http.gateway.streams)
-    finally:
-        await agent.aclose(0)  # some tests leave tasks that wait for ever
+    async with serving(http, **options) as agent, httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
+        ports: Any = agent._ports
+        yield Page(agent.http_url, client, ports._http.gateway.streams)
 
 
 @pytest.fixture
@@ -401,7 +373,7 @@ async def test_the_users_interceptors_are_around_these_calls_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "media_type", ["application/grpc-web-text", "application/grpc-web+json", "application/grpc", "application/json", ""]
+    "media_type", ["application/grpc-web-text", "application/grpc-web+json", "application/grpc", "text/plain", ""]
 )
 async def test_another_media_type_is_refused_by_its_http_status(page: Page, media_type: str) -> None:
     body = framed(agent_service_pb2.GetAgentCardRequest())
@@ -550,8 +522,7 @@ async def test_a_caller_has_so_many_streams_and_gets_its_share_back() -> None:
 
 
 async def test_a_server_that_goes_away_says_so_in_the_last_frame_of_its_streams() -> None:
-    card = AgentCard(name="scripted", description="Does what it is told", url="runtime://scripted")
-    agent = Scripted(card, http=HttpOptions())
+    agent = Scripted(CARD, http=HttpOptions())
     async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as http:
         await agent.serve()
         stopping, last = None, Answer()

@@ -60,8 +60,8 @@ class ServerOptions:
             RESOURCE_EXHAUSTED. None means no limit. Health and reflection are not counted.
         max_wait_s: How long a unary call may wait for its task, in seconds; None means until the client disconnects.
         keepalive_s: Seconds after which an idle connection is pinged, so that a vanished peer is detected.
-        interceptors: Called for every call after authentication, outermost first; also for this package's services over gRPC-Web,
-            where a call has no `context`. They are not called for health and reflection.
+        interceptors: Called for every call after authentication, outermost first; also for this package's services over gRPC-Web
+            and Connect, where a call has no `context`. They are not called for health and reflection.
     """
 
     tls: TLSConfig | None = None

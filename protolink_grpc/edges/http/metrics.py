@@ -70,7 +70,7 @@ class Metrics:
         self.websockets = 0
         self.bytes_sent = 0
         self.gauge("http_requests_in_flight", "Requests being answered, streams included.", lambda: self.in_flight)
-        self.gauge("http_event_streams", "Open streams of SSE and gRPC-Web.", lambda: self.event_streams)
+        self.gauge("http_event_streams", "Open streams of SSE, gRPC-Web and Connect.", lambda: self.event_streams)
         self.gauge("http_websockets", "Open WebSockets.", lambda: self.websockets)
         self.gauge("http_sent_bytes_total", "Bytes of response bodies.", lambda: self.bytes_sent, kind="counter")
         self.registry = CollectorRegistry()
@@ -208,7 +208,7 @@ class _Exchange:
     def _note(self, kind: str, message: Message) -> None:
         if kind == "http.response.start":
             self._status = message["status"]
-            # Complete responses have a Content-Length if they may have a body; streams (SSE, gRPC-Web) do not.
+            # Complete responses have a Content-Length if they may have a body; streams do not.
             is_whole = any(name == b"content-length" for name, _ in message.get("headers", ()))
             self._is_stream = not is_whole and self._status not in BODILESS
             self._metrics.event_streams += self._is_stream

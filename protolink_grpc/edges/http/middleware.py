@@ -38,6 +38,8 @@ READ_HEADERS = (
     "X-Protolink-Request-ID",
     "traceparent",
     "tracestate",
+    "Connect-Protocol-Version",
+    "Connect-Timeout-Ms",
     "grpc-timeout",
     "X-Grpc-Web",
     "X-User-Agent",
@@ -55,8 +57,9 @@ SHOWN_HEADERS = (
     "grpc-status",
     "grpc-message",
     "grpc-status-details-bin",
+    "*",
 )
-"""Response headers that allowed web pages may read."""
+"""Response headers that allowed web pages may read; `*` stands for the headers that servicers add."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

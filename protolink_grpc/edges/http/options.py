@@ -18,7 +18,8 @@ class Bounds:
     Args:
         max_body_bytes: Larger bodies are refused with 413. Bodies with a Content-Length are refused before they are read.
         max_complexity: Bodies and WebSocket messages with more complex JSON are refused before they are parsed: each object and
-            array counts 10, each key 4, each further value 1. `ServerOptions(max_complexity=)` is the same for gRPC and gRPC-Web.
+            array counts 10, each key 4, each further value 1. `ServerOptions(max_complexity=)` is the same for the messages of
+            gRPC, gRPC-Web and Connect.
         body_timeout_s: Maximum time for a body to arrive, in seconds.
         max_wait_s: Maximum time that a call waits for its task, in seconds; None means until its client disconnects. The task
             continues.

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from protolink_grpc.edges.grpc.binding import Procedure
 from protolink_grpc.edges.http.call_format import CallFormat, Deadline
+from protolink_grpc.edges.http.connect import connect_formats
 from protolink_grpc.edges.http.grpc_web import GrpcWeb
 from protolink_grpc.edges.http.json_body import media_type
 from protolink_grpc.edges.http.request_guard import RequestGuard
@@ -25,11 +26,11 @@ from protolink_grpc.net.response_headers import ResponseHeaders
 
 
 def procedure_routes(guard: RequestGuard, streams: OpenStreams, procedures: Iterable[Procedure]) -> list[BaseRoute]:
-    """Create a route for each method."""
-    formats = (GrpcWeb(),)
-    return [
-        Route(each.name, _MethodRoute(guard, streams, each, formats).respond, methods=["POST"]) for each in procedures
-    ]
+    """Create a route for each method, over gRPC-Web and Connect."""
+    web = GrpcWeb()
+    unary, stream = connect_formats(guard.bounds.max_complexity)
+    routes = [_MethodRoute(guard, streams, each, [web, *(stream if each.streams else unary)]) for each in procedures]
+    return [Route(each.path, each.respond, methods=["POST"]) for each in routes]
 
 
 class _MethodRoute:
@@ -38,6 +39,7 @@ class _MethodRoute:
     def __init__(
         self, guard: RequestGuard, streams: OpenStreams, procedure: Procedure, formats: Sequence[CallFormat]
     ) -> None:
+        self.path = procedure.name
         self._guard = guard
         self._streams = streams
         self._procedure = procedure
