@@ -251,7 +251,7 @@ def test_the_next_expiry_is_the_earliest_lease_that_is_still_held(directory, clo
 
 
 def test_registering_for_ever_does_not_fill_the_memory(directory):
-    for _ in range(5_000):
+    for _ in range(2_500):
         directory.register(card("a"), "alice", lease_ttl_s=3600)
     assert len(directory._heap) < 2_000
 
@@ -426,11 +426,11 @@ def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch):
     monkeypatch.setattr("protolink_grpc.registry.names.MAX_HELD_NAMES", 100)
     directory = AgentDirectory()
     directory.deregister(directory.register(card("mine"), "alice").lease_id, "alice")
-    for number in range(1_000):
+    for number in range(300):
         directory.deregister(directory.register(card(f"a{number}"), "mallory").lease_id, "mallory")
     assert len(directory.names._owners) == 101
     assert directory.names.owner("mine") == "alice"
-    assert directory.names.owner("a999") == "mallory"
+    assert directory.names.owner("a299") == "mallory"
     assert directory.names.owner("a0") is None
 
 
@@ -567,8 +567,8 @@ class CountingEntries(dict):
 
 
 def test_a_list_by_tag_looks_at_no_agent_without_it(directory):
-    for number in range(10_000):
-        directory.register(card(f"a{number}", tags=["rare"] if number % 500 == 0 else ["common"]), "alice")
+    for number in range(2_500):
+        directory.register(card(f"a{number}", tags=["rare"] if number % 125 == 0 else ["common"]), "alice")
     directory._by_url = entries = CountingEntries(directory._by_url)
     wanted = AgentFilter(tags=["rare"])
     assert len(directory.list(wanted).agents) == 20
@@ -581,7 +581,7 @@ def test_a_list_by_tag_looks_at_no_agent_without_it(directory):
         directory.list(wanted)
         return time.perf_counter() - start
 
-    assert min(elapsed() for _ in range(20)) < 0.002
+    assert min(elapsed() for _ in range(20)) < 0.0005
 
 
 def test_a_change_planned_on_an_older_state_is_refused(directory):

@@ -67,11 +67,11 @@ def test_what_the_contract_only_just_allows_survives_its_json(message: pb.Part) 
     assert Part.from_dict(part.to_dict()) == part
 
 
-@pytest.mark.parametrize("kind", PART_TYPES)
 @relaxed
 @given(content=json_values)
-def test_every_type_carries_any_json(kind: str, content: Any) -> None:
-    assert travelled(Part(kind, content)) == Part(kind, content)
+def test_every_type_carries_any_json(content: Any) -> None:
+    for kind in PART_TYPES:
+        assert travelled(Part(kind, content)) == Part(kind, content)
 
 
 @pytest.mark.parametrize(
