@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypedDict
 
@@ -116,6 +117,8 @@ class ServingConfig:
         listen: The address to listen on if it differs from the card's URL, for instance `grpc://0.0.0.0:50051` behind the card's
             `grpc://agent.example:50051`. Without a scheme it has the card's. The card's port 0 is replaced by the actual port.
         grace_s: How long `stop` waits for runs, in seconds.
+        typed: Serve the tools as a protobuf service of their own: the .proto file that `plgrpc proto export` has written, or only
+            a package such as `acme.calculator.v1`.
     """
 
     http: HttpOptions | str | int | None = None
@@ -127,6 +130,7 @@ class ServingConfig:
     tls: TLSConfig | None = None
     listen: str | None = None
     grace_s: float = 5.0
+    typed: str | Path | None = None
 
 
 @checks_fields
@@ -199,6 +203,7 @@ class FlatSettings(TypedDict, total=False):
     tls: TLSConfig | None
     listen: str | None
     grace_s: float
+    typed: str | Path | None
     credentials: Credentials | None
     trusted_peers: Iterable[str]
     trust_registry: bool

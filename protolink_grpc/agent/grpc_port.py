@@ -11,6 +11,7 @@ from protolink_grpc.agent.identity import is_wildcard, public_url
 from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
 from protolink_grpc.edges.grpc.app import GrpcServer
 from protolink_grpc.edges.grpc.control_servicer import ControlServicer
+from protolink_grpc.edges.grpc.typed_servicer import TypedServicer
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.redaction import RedactionPolicy
@@ -19,6 +20,7 @@ from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.typed.service import TypedService
 
 log = get_logger(__name__)
 
@@ -36,17 +38,22 @@ class ServedAgent:
     control: StateControl | None
     redaction: RedactionPolicy
     approvals: Approvals | None
+    typed: TypedService | None = None
 
 
 def agent_services(served: ServedAgent) -> list[Service]:
-    """Create AgentService and ControlService. A2A's services are created in `a2a_services`."""
+    """Create AgentService, ControlService and the typed service. A2A's services are created in `a2a_services`."""
     card = served.card
     agent = AgentServicer(served.service, lambda: card)
     control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
-    return [
+    services: list[Service] = [
         (agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"], agent),
         (control_service_pb2.DESCRIPTOR.services_by_name["ControlService"], control),
     ]
+    if served.typed is not None:
+        typed = TypedServicer(served.typed, served.toolbox, served.service)
+        services.append((served.typed.descriptor, typed))
+    return services
 
 
 async def open_grpc_port(

@@ -45,6 +45,7 @@ from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.typed.service import TypedService, load_typed_service
 from protolink_grpc.wire.cards import card_to_bytes, check_card_size
 from protolink_grpc.wire.registry import InstanceState, InstanceStatus
 
@@ -192,7 +193,7 @@ class AgentLifecycle:
             AddressInUseError: The port is taken.
             AgentConflictError: Another agent of this process has the `runtime://` URL.
             StoreError: The store cannot be opened.
-            InvalidArgumentError: The encoded card is larger than 1 MiB.
+            InvalidArgumentError: The encoded card is larger than 1 MiB, or the tools differ from the typed service's file.
         """
         if self._loop is not None:
             return
@@ -224,8 +225,19 @@ class AgentLifecycle:
                 components.control,
                 components.redaction,
                 approvals=components.approvals,
+                typed=await self._load_typed(),
             )
         )
+
+    async def _load_typed(self) -> TypedService | None:
+        """Build the typed service of the tools, in a thread, because a file is compiled."""
+        source, card = self._config.serving.typed, self.card
+        if source is None:
+            return None
+        try:
+            return await asyncio.to_thread(load_typed_service, source, card.name, card.description, self._toolbox.all())
+        except TypeError as error:
+            raise InvalidArgumentError(str(error), field="typed") from error
 
     async def _register(self, registry: RegistryClient, service: TaskService) -> None:
         registered = asyncio.Event()

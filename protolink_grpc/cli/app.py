@@ -18,6 +18,7 @@ from protolink_grpc.cli.approvals_app import approvals_app
 from protolink_grpc.cli.conformance_app import conformance_app
 from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, command_error, usage_error
 from protolink_grpc.cli.gen_app import gen
+from protolink_grpc.cli.proto_app import proto_app
 from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.settings import (
     DebugOption,
@@ -50,6 +51,7 @@ app.add_typer(run_app, name="run")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(state_app, name="state")
 app.add_typer(conformance_app, name="conformance")
+app.add_typer(proto_app, name="proto")
 app.command()(gen)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]

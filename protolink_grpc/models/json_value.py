@@ -11,7 +11,7 @@ import base64
 import dataclasses
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from math import isfinite
@@ -161,6 +161,8 @@ def _simpler(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, UUID | Decimal):
         return str(value)
+    if isinstance(value, timedelta):
+        return iso_duration(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, set | frozenset):
@@ -175,12 +177,21 @@ def _simpler(value: Any) -> Any:
     return _from_object(value)
 
 
+def iso_duration(value: timedelta) -> str:
+    """Return a span of time as ISO 8601 writes it, in days and seconds: `P1DT1.5S`."""
+    length = abs(value)
+    fraction = f".{length.microseconds:06d}".rstrip("0") if length.microseconds else ""
+    days = f"{length.days}D" if length.days else ""
+    return f"{'-' if value < timedelta() else ''}P{days}T{length.seconds}{fraction}S"
+
+
 def _from_object(value: Any) -> Any:
     if not isinstance(value, type):
         for method in ("to_dict", "model_dump"):
             convert = getattr(value, method, None)
             if callable(convert):
-                return convert()
+                # By the names of the model's JSON Schema, which are the aliases.
+                return convert(by_alias=True) if hasattr(value, "__pydantic_serializer__") else convert()
         if dataclasses.is_dataclass(value):
             return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     raise TypeError(f"{type(value).__name__} is not JSON serializable")

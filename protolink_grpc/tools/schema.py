@@ -59,10 +59,12 @@ class ArgumentModel:
     """
 
     __slots__ = (
+        "_documented",
         "_explicit",
         "_model",
         "_names",
         "_reserved",
+        "_schemas",
         "_secret_names",
         "_serializer",
         "_validator",
@@ -81,7 +83,8 @@ class ArgumentModel:
         documented: Mapping[str, str] = types.MappingProxyType({}),
     ) -> None:
         signature = read_signature(tool, fn)
-        schemas = _build_schemas(tool, signature, lenient=input_schema is not None)
+        self._schemas = schemas = _build_schemas(tool, signature, lenient=input_schema is not None)
+        self._documented = documented
         self.tool = tool
         self.context_names = signature.context_names
         self.result = ResultModel(signature)
@@ -107,6 +110,14 @@ class ArgumentModel:
         self._secret_names = _secret_names(schemas.input_schema)
         self._names = {f"arg_{index}": parameter.name for index, parameter in enumerate(schemas.parameters)}
         self._reserved = frozenset(self._names.values()) | frozenset(signature.context_names)
+
+    def contract_schema(self) -> dict[str, Any]:
+        """Return `input_schema` with the forms of decimals and the names of enum members, for typed services."""
+        if self._explicit is not None:
+            return self.input_schema
+        schema = dict(_ContractGenerator(by_alias=True).generate(self._schemas.check, mode="validation"))
+        _describe_properties(schema, self._schemas.parameters, self._documented)
+        return schema
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Convert arguments to the function's keyword arguments, completed with its defaults.
@@ -176,8 +187,25 @@ class _Generator(GenerateJsonSchema):
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - pydantic's declaration
 
+    has_base64 = True
+    """Whether bytes are base64 in JSON: everywhere but in classes of pydantic with another configuration."""
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def bytes_schema(self, schema: core_schema.BytesSchema) -> JsonSchemaValue:
+        if not self.has_base64:
+            return super().bytes_schema(schema)
+        json_schema: JsonSchemaValue = {"type": "string", "format": "base64"}
+        self.update_with_validations(json_schema, schema, self.ValidationsMapping.bytes)
+        return json_schema
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        before, self.has_base64 = self.has_base64, _has_base64(schema)
+        try:
+            return super().model_schema(schema)
+        finally:
+            self.has_base64 = before
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
         json_schema = super().dataclass_schema(schema)
@@ -185,6 +213,21 @@ class _Generator(GenerateJsonSchema):
         if schema.get("config", {}).get("extra_fields_behavior") == "forbid":
             json_schema["additionalProperties"] = False
         return json_schema
+
+
+class _ContractGenerator(_Generator):
+    """Generates the schemas for typed services. Models do not get them, because providers refuse keywords that they do not know."""
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+        return {**super().decimal_schema(schema), "format": "decimal"}
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
+        # The names of the members, with the keyword of OpenAPI's code generators.
+        return {**super().enum_schema(schema), "x-enum-varnames": [member.name for member in schema["members"]]}
+
+
+def _has_base64(schema: Any) -> bool:
+    return bool(schema.get("config", {}).get("val_json_bytes") == "base64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +324,13 @@ def _base_model(extra: Any) -> type[BaseModel]:
     namespace: dict[str, Any] = {
         "__module__": __name__,
         # Built once, by `_build_once`, which knows the namespace of forward references.
-        "model_config": ConfigDict(extra="forbid" if extra is EMPTY else "allow", defer_build=True),
+        "model_config": ConfigDict(
+            extra="forbid" if extra is EMPTY else "allow",
+            defer_build=True,
+            # As in results: bytes are rarely text.
+            val_json_bytes="base64",
+            ser_json_bytes="base64",
+        ),
     }
     if extra is not EMPTY and extra is not Any:
         namespace["__annotations__"] = {"__pydantic_extra__": dict[str, extra]}
@@ -323,7 +372,7 @@ def _forbid_extra_fields(node: Any, own: type[BaseModel]) -> Any:
     copied = dict(_forbid_in_items(node, own))
     if copied.get("type") in ("dataclass", "typed-dict"):
         # Set twice: the JSON Schema uses the configuration, the validator the node that lists the fields.
-        copied["config"] = {**copied.get("config", {}), "extra_fields_behavior": "forbid"}
+        copied["config"] = {**copied.get("config", {}), "extra_fields_behavior": "forbid", "val_json_bytes": "base64"}
         fields = copied
         while fields["type"] not in ("dataclass-args", "typed-dict"):  # Validators may be in between.
             fields = fields["schema"]
@@ -373,6 +422,12 @@ class ResultModel:
             return
         if returns not in (Any, None, type(None), object):
             self._adapter = adapter
+
+    def contract_schema(self) -> dict[str, Any]:
+        """Return `output_schema` as `ArgumentModel.contract_schema` does."""
+        if self._adapter is None:
+            return self.output_schema
+        return dict(_ContractGenerator(by_alias=True).generate(self._adapter.core_schema, mode="serialization"))
 
     def convert(self, result: Any) -> Any:
         """Return the result, converted to its declared type if necessary, for example `"5"` to 5 or a dict to a model.

@@ -254,6 +254,14 @@ class Tool:
             examples=copy.deepcopy(self.examples),
         )
 
+    def contract_schemas(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the JSON Schemas of arguments and result with what only typed services need, such as the names of enum members."""
+        result = self.arguments.result
+        return (
+            self.arguments.contract_schema(),
+            result.contract_schema() if self.output_schema == result.output_schema else self.output_schema,
+        )
+
     def describe(self, timeout_s: float | None = None) -> ToolDescription:
         """Return a new description of this tool for callers.
 

@@ -58,6 +58,10 @@ class Toolbox:
             raise self._unknown_tool_error(name)
         return tool
 
+    def all(self) -> list[Tool]:
+        """Return the tools in the order of their registration."""
+        return list(self._tools.values())
+
     def skills(self) -> list[AgentSkill]:
         """Return the skills of all tools for the agent's card."""
         return [tool.skill() for tool in self._tools.values()]

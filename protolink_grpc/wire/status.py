@@ -24,10 +24,27 @@ def to_status(error: ProtolinkError) -> status_pb2.Status:
         delay = Duration()
         delay.FromMilliseconds(round(error.retry_after_s * 1000))
         _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
-    if isinstance(error, errors.InvalidArgumentError) and error.field:
-        violation = error_details_pb2.BadRequest.FieldViolation(field=error.field, description=error.detail)
-        _add(status, error_details_pb2.BadRequest(field_violations=[violation]))
+    if violations := _violations(error):
+        _add(status, error_details_pb2.BadRequest(field_violations=violations))
     return status
+
+
+def _violations(error: ProtolinkError) -> list[error_details_pb2.BadRequest.FieldViolation]:
+    """Return the invalid fields that an error names, at most `MAX_DETAILS_BYTES` of them."""
+    named: list[tuple[str, str]] = []
+    if isinstance(error, errors.InvalidArgumentError) and error.field:
+        named = [(error.field, error.detail)]
+    elif isinstance(error, errors.ToolRejectedError) and isinstance(problems := error.details.get("errors"), list):
+        problems = [each for each in problems if isinstance(each, dict)]
+        named = [(str(each.get("path", "")), str(each.get("message", ""))) for each in problems]
+    violations: list[error_details_pb2.BadRequest.FieldViolation] = []
+    size = 0
+    for field, description in named:
+        size += len(field) + len(description)
+        if violations and size > MAX_DETAILS_BYTES:
+            break
+        violations.append(error_details_pb2.BadRequest.FieldViolation(field=field, description=description))
+    return violations
 
 
 DETAILS, SUGGESTION = "details_json", "suggestion"

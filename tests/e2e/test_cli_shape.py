@@ -51,6 +51,8 @@ COMMANDS = [
     ["conformance", "serve"],
     ["conformance", "run"],
     ["gen"],
+    ["proto"],
+    ["proto", "export"],
     ["doctor"],
     ["version"],
 ]

@@ -78,7 +78,7 @@ class Clerk:
     @classmethod
     def in_directory(cls, directory: Path) -> "Clerk":
         clerk = cls(directory / "clerk.py", free_port())
-        clerk.script.write_text(clerk.own(PYTHON[2]))
+        clerk.script.write_text(clerk.own(snippet("clerk.py")))
         return clerk
 
     def own(self, text: str) -> str:
@@ -105,9 +105,9 @@ def shell(text: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("index", [0, 2])
-def test_an_agent_has_at_most_fifteen_lines(index: int) -> None:
-    assert len([line for line in PYTHON[index].splitlines() if line.strip()]) <= 15
+@pytest.mark.parametrize("name", ["calculator.py", "clerk.py"])
+def test_an_agent_has_at_most_fifteen_lines(name: str) -> None:
+    assert len([line for line in snippet(name).splitlines() if line.strip()]) <= 15
 
 
 def python(code: str, *flags: str) -> str:
@@ -124,14 +124,22 @@ def snippet(words: str) -> str:
 
 
 def test_the_python_caller_prints_the_sum_and_the_events(ports: Ports) -> None:
-    lines = python(ports.own(PYTHON[1]), "-W", "error").splitlines()
+    lines = python(ports.own(snippet("client.sync.subscribe")), "-W", "error").splitlines()
     assert lines[0] == "completed 3"
     assert lines[1] == "1 task.submitted"
     assert lines[-1].endswith("task.status")
 
 
+def test_stubs_of_the_exported_proto_call_the_tool(ports: Ports, tmp_path: Path) -> None:
+    (tmp_path / "calculator.py").write_text(snippet("calculator.py"))
+    (block,) = (text for text in SHELL if "proto export" in text)
+    shell(block, tmp_path)
+    code = ports.own(snippet("CalculatorStub"))
+    assert python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}") == "3\n"
+
+
 def test_the_python_caller_works_over_http_too(ports: Ports) -> None:
-    code = PYTHON[1].replace("grpc://127.0.0.1:50051", f"http://127.0.0.1:{ports.http}")
+    code = snippet("client.sync.subscribe").replace("grpc://127.0.0.1:50051", f"http://127.0.0.1:{ports.http}")
     assert python(code, "-W", "error").startswith("completed 3\n1 task.submitted\n")
 
 
@@ -263,13 +271,16 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
 def test_an_approval_is_ten_lines_and_lets_the_model_act(clerk: Clerk) -> None:
     process = start(clerk.script)
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", clerk.own(PYTHON[3])], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "error", "-c", clerk.own(snippet("watch_approvals"))],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     commands = next(text for text in SHELL if "50052" in text)
     listed = shell(clerk.own(commands), clerk.script.parent)
     stop(process)
 
-    assert len(PYTHON[3].splitlines()) <= 10
+    assert len(snippet("watch_approvals").splitlines()) <= 10
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "pay {'amount': 90.0}\nThe invoice is paid.\n"
     assert all(words in listed for words in ("approved", "completed", "conversation"))

@@ -384,13 +384,13 @@ def test_the_json_form_uses_the_names_that_callers_use():
         **more: int,
     ): ...
 
-    sent = {"stay": {"from": "2026-01-02"}, "for": "Ann", "size": "ab", "wait": "PT1S", "other": "7"}
+    sent = {"stay": {"from": "2026-01-02"}, "for": "Ann", "size": "AP8=", "wait": "PT1S", "other": "7"}
     checked = Tool.from_callable(fn).check(sent)
     assert checked.keywords["stay"] == Stay.model_validate({"from": "2026-01-02"})
     assert checked.as_json == {
         "stay": {"from": "2026-01-02", "nights": 1},
         "for": "Ann",
-        "size": "ab",
+        "size": "AP8=",
         "wait": "PT1S",
         "number": None,
         "other": 7,

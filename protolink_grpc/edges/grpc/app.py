@@ -1,12 +1,15 @@
 """The gRPC server: its services, interceptors and port, its start and stop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from opentelemetry import trace
@@ -86,6 +89,24 @@ def tracers() -> list[Interceptor]:
     return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
 
 
+class JoinedPools:
+    """The descriptors of several pools, for reflection: typed services have pools of their own."""
+
+    def __init__(self, pools: Iterable[DescriptorPool]) -> None:
+        self._pools = list({id(pool): pool for pool in (descriptor_pool.Default(), *pools)}.values())
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a look-up (`FindFileByName`, ...) that asks one pool after the other. It raises KeyError like that of a pool."""
+
+        def find(*arguments: Any) -> Any:
+            for pool in self._pools[:-1]:
+                with suppress(KeyError):
+                    return getattr(pool, name)(*arguments)
+            return getattr(self._pools[-1], name)(*arguments)
+
+        return find
+
+
 class _GenericHandlers:
     """Registers a generated service with a server as a generic handler only.
 
@@ -124,7 +145,9 @@ class GrpcServer:
         options = self._options
         chain = tracers()
         if options.max_wait_s is not None:
-            chain.append(deadline(options.max_wait_s, WAITING))
+            none: frozenset[str] = frozenset()
+            waiting = [getattr(servicer, "waiting_methods", none) for _, servicer in self._services]
+            chain.append(deadline(options.max_wait_s, WAITING.union(*waiting)))
         if options.authenticate is not None:
             chain.append(authentication(options.authenticate))
         elif options.tls is not None and options.tls.require_client_cert:
@@ -197,7 +220,9 @@ class GrpcServer:
         names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
         generic = _GenericHandlers(server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, generic)
-        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflection.aio.ReflectionServicer(names), generic)
+        pool = JoinedPools([descriptor.file.pool for descriptor, _ in self._services])
+        servicer = reflection.aio.ReflectionServicer(names, pool=pool)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, generic)
 
     async def serve(self) -> None:
         """Report SERVING. Called when the services are ready."""

@@ -39,6 +39,22 @@ class Call:
         return {key: value for key, value in pairs if isinstance(value, str)}
 
 
+def read_metadata(context: "Context | None") -> Mapping[str, str]:
+    """Return the metadata of the current request, without binary entries. Of repeated keys, the last value applies."""
+    if context is not None:
+        return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    call = _call.get()
+    return call.metadata if call is not None else {}
+
+
+async def set_response_header(context: "Context | None", name: str, value: str) -> None:
+    """Send a header of the response before its first message. Called at most once for each call."""
+    if context is not None:
+        await context.send_initial_metadata(((name, value),))
+    elif (call := _call.get()) is not None:
+        call.response_headers[name] = value
+
+
 _call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)
 
 

@@ -1,0 +1,73 @@
+"""A typed service over gRPC: each method calls one tool, as a task of its own.
+
+A call passes the same gate as any tool call (validation, policy, approvals, budgets) and has the same log. Metadata of the request:
+
+- `x-request-id`: idempotency key. A repeated call returns the result of the first one, also after a crash.
+- `x-task-id`: id of the new task, chosen by the caller, with which it can be canceled and watched.
+- `x-session-id`: session of the task.
+
+The response's metadata has the id of the task as `x-task-id`. A deadline limits the wait, not the work.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, read_metadata, set_response_header
+from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
+from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.payload import json_of
+from protolink_grpc.models.tool_result import require_result
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+from protolink_grpc.runtime.actions.tools import run_tool
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.typed.layout import RESULT
+from protolink_grpc.typed.service import TypedMethod, TypedService
+from protolink_grpc.wire.tasks import check_id
+
+REQUEST_ID: Final = "x-request-id"
+TASK_ID: Final = "x-task-id"
+SESSION_ID: Final = "x-session-id"
+
+
+class TypedServicer:
+    """The methods of a typed service; the class has an attribute for each, as `binding` expects."""
+
+    def __init__(self, typed: TypedService, toolbox: Toolbox, service: TaskService) -> None:
+        self._toolbox = toolbox
+        self._service = service
+        self.waiting_methods = frozenset(f"/{typed.descriptor.full_name}/{name}" for name in typed.methods)
+        for name, method in typed.methods.items():
+            setattr(self, name, self._behavior(method))
+
+    def _behavior(self, method: TypedMethod) -> Callable[[Message, Context], Awaitable[Message]]:
+        async def call(request: Message, context: Context) -> Message:
+            headers = read_metadata(context)
+            receive_waiting_runs(headers.get(WAITING_RUNS, ""))
+            task_id, output = await run_tool(
+                self._service,
+                self._toolbox,
+                ToolCall(method.tool, method.read(request)),
+                caller(),
+                session_id=check_id(headers.get(SESSION_ID, ""), SESSION_ID),
+                request_id=check_id(headers.get(REQUEST_ID, ""), REQUEST_ID),
+                task_id=check_id(headers.get(TASK_ID, ""), TASK_ID),
+                scopes=caller_scopes(),
+            )
+            response = _write(method, require_result(output, task_id), task_id)
+            await set_response_header(context, TASK_ID, task_id)
+            return response
+
+        return call
+
+
+def _write(method: TypedMethod, result: Any, task_id: str) -> Message:
+    """Convert the recorded result to the response. Raises ToolFailedError if it does not fit; the task has it."""
+    try:
+        return method.write(json_of(result, RESULT))
+    except InvalidArgumentError as error:
+        raise ToolFailedError(
+            f"the result of tool '{method.tool}' does not fit its response: {error}", tool=method.tool, task_id=task_id
+        ) from error
