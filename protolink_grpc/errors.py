@@ -90,6 +90,9 @@ class ProtolinkError(Exception):
     failure: Any = None
     """The `models.Failure` of the task that caused this error; None if no task failed."""
 
+    action_id: str = ""
+    """The action of a run that failed with this error; empty for any other error."""
+
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)
         self.metadata: dict[str, str] = metadata

@@ -12,6 +12,7 @@ from protolink_grpc.errors import (
     classes,
 )
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.part import ToolOutput
 
 
@@ -34,10 +35,21 @@ def find_tool_output(artifacts: Iterable[Artifact]) -> ToolOutput | None:
 
 
 def recorded_error(value: Any) -> ProtolinkError:
-    """The exception for the `error` of a recorded action."""
+    """The exception for the `error` of a recorded action, with the origin and the cause of its failure."""
     found = value if isinstance(value, dict) else {}
-    message = str(found.get("message", value))
+    return with_failure(_build_error(found, str(found.get("message", value))), Failure.from_value(value))
+
+
+def _build_error(found: dict[str, Any], message: str) -> ProtolinkError:
     if found.get("status") == "rejected":
         return ToolRejectedError.from_dict(found)
     kind = classes().get(str(found.get("code")), ToolFailedError)
     return kind(message) if issubclass(kind, ToolError | BudgetExceededError) else ToolFailedError(message)
+
+
+def with_failure(error: ProtolinkError, failure: Failure) -> ProtolinkError:
+    """Set the facts of a recorded failure that are no part of the sentence of its error, and return the error."""
+    error.origin, error.failure, error.retry_after_s = failure.origin, failure.cause, failure.retry_delay_s
+    if isinstance(error, ToolFailedError):
+        error.is_of_peer = failure.category == FailureCategory.PEER
+    return error

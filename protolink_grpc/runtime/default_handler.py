@@ -10,7 +10,7 @@ Actions and artifacts are identified by their position in the task, so that a re
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolFailedError, ToolRejectedError
@@ -21,6 +21,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import FOLLOWING_STEPS, LlmCallCompleted, LlmStep, Payload, RunEvent, Severity
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
@@ -110,8 +111,8 @@ class DefaultHandler:
         task.add_message(Message(role="agent", parts=[Part.error("UNSUPPORTED", sentence), Part("text", sentence)]))
         return task.fail(sentence)
 
-    async def _call_tool(self, task: Task, call: ToolCall, run: Run, position: str) -> str | None:
-        """Call a tool as an action and publish its output as an artifact. Return the reason of a failure; None for success."""
+    async def _call_tool(self, task: Task, call: ToolCall, run: Run, position: str) -> Failure | None:
+        """Call a tool as an action and publish its output as an artifact. Return its failure; None for success."""
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
         try:
@@ -125,11 +126,11 @@ class DefaultHandler:
             action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
         await self._publish(task, run, position, output, action_id)
-        if shown is None:
+        if error is None:
             return None
-        message = str(error) if error is not None else str(shown.get("message", "failed"))
-        hint = shown.get("suggestion")
-        return f"{message}. {hint}" if hint else message
+        failure = run.describe_failure(error)
+        hint = error.suggestion if isinstance(error, ToolRejectedError) else None
+        return replace(failure, message=f"{failure.message}. {hint}") if hint else failure
 
     async def _infer(self, task: Task, run: Run, position: str, query: str, output_schema: Any) -> None:
         """Call the model. Publish its answer as an artifact, and add the turn to the conversation of the session."""

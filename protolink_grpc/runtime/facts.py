@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage
@@ -44,20 +44,25 @@ FLOW_PROMPT = "prompt"
 """Key of `Task.flow_state` that holds a flow's prompt for the current step."""
 
 
+class FailedAction(NamedTuple):
+    action_id: str
+    failure: Failure
+
+
 class Emitter:
     """The part of a run that records what its handler emits. Used from the event loop that the handler runs in.
 
     Facts are appended in groups. While the store writes one group, the handler fills the next.
 
     Attributes:
-        failed_action: The failure of the last action that failed; None if none has failed.
+        failed_action: The last action that failed; None if none has failed.
         last_output: The last artifact or agent message that the handler has published; None before the first.
         texts: The store of live text; None after the end of the run.
     """
 
     # Class-level defaults: an attribute that a run never sets costs nothing.
     last_output: Message | Artifact | None = None
-    failed_action: Failure | None = None
+    failed_action: FailedAction | None = None
     texts: LiveTexts | None = None
     _recording = 0
     _flushing: asyncio.Task[None] | None = None
@@ -121,6 +126,8 @@ class Emitter:
             if fact.task_id and fact.task_id != self.task_id:
                 fact = _without_flow_prompt(fact)
             payload = fact.payload
+            if isinstance(payload, ActionEnded) and payload.failure is not None:
+                self.failed_action = FailedAction(fact.action_id, payload.failure)
         self._pending.append(fact)
         note = _NOTES.get(payload.__class__)
         if note is not None:
@@ -137,9 +144,6 @@ class Emitter:
 
     def _note_call(self, payload: LlmCallStarted | LlmCallCompleted | LlmCallFailed) -> None:
         self.end_delta(payload.call_id)
-
-    def _note_action(self, payload: ActionEnded) -> None:
-        self.failed_action = payload.failure or self.failed_action
 
     async def _hand_over(self) -> None:
         """Begin to write the emitted facts. Return when the handler may emit the next group, while the store writes this one.
@@ -265,7 +269,6 @@ _NOTES: dict[Any, Callable[[Emitter, Any], None]] = {
     LlmCallStarted: Emitter._note_call,
     LlmCallCompleted: Emitter._note_call,
     LlmCallFailed: Emitter._note_call,
-    ActionEnded: Emitter._note_action,
 }
 """What a run does for emitted payloads, by class: one lookup, because a handler may emit many thousands."""
 
@@ -408,12 +411,12 @@ def closing_status(
 
     Args:
         output: The last message or artifact of the run; None if there is none.
-        action: The failure of the last action that failed; has more details than the output.
+        action: The failure of the action that the output belongs to; it has more details than the output.
     """
     target = task.state
     if target not in TERMINAL and target not in INTERRUPTED:
         target, why = implied_state(output)
-        if why is not None and action is not None and action.message == why.message:
+        if why is not None and action is not None:
             why = action
     elif target is TaskState.CANCELED:
         return TaskStatusChanged.because(state, target, task.reason[:MAX_REASON], usage=usage)

@@ -29,6 +29,7 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
     TaskSubmitted,
 )
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
@@ -111,6 +112,11 @@ class Journal:
             journal.take(references.whole(event_from_frame(frame)) for frame in frames)
             after += len(frames)
         return journal
+
+    def action_failure(self, action_id: str) -> Failure | None:
+        """Return the recorded failure of an action of this turn; None if it did not fail."""
+        record = self._by_action.get(action_id)
+        return None if record is None or record.ended is None else record.ended.failure
 
     @property
     def usage(self) -> BudgetUsage | None:

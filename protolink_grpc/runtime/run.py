@@ -31,6 +31,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskStatusChanged, Worker
@@ -415,9 +416,8 @@ class Run(Emitter):
             if self.has_unrecorded:
                 await self.flush()
             facts = self.changes(answer, last=answer.state not in INTERRUPTED)
-            end = closing_status(
-                fold.state, answer, find_last_output(facts) or self.last_output, self.usage, self.failed_action
-            )
+            output = find_last_output(facts) or self.last_output
+            end = closing_status(fold.state, answer, output, self.usage, self._action_failure(output))
             if end.new_state in INTERRUPTED and answer.state not in INTERRUPTED:
                 facts = self.changes(answer)  # the task will be continued: copy objects that the handler may still hold
             await self._close([*facts, end])
@@ -428,6 +428,16 @@ class Run(Emitter):
             raise
         except Exception as error:
             await self._fail(error)
+
+    def _action_failure(self, output: Message | Artifact | None) -> Failure | None:
+        """Return the failure of the action that an output belongs to; None if there is none."""
+        action_id = output.action_id if isinstance(output, Artifact) else None
+        if not action_id:
+            return None
+        failed = self.failed_action
+        if failed is not None and failed.action_id == action_id:
+            return failed.failure
+        return None if self.journal is None else self.journal.action_failure(action_id)
 
     async def _fail(self, error: Exception) -> None:
         failure = self._describe(error)
@@ -450,9 +460,9 @@ class Run(Emitter):
         """Return the failure to record for an error. Exceptions of the agent's own code are logged with their trace."""
         if isinstance(error, ToolFailedError):
             error = self.report_failure(error)
-        clean = self._host.controls.redaction.redact_text
         if isinstance(error, ProtolinkError):
-            return Failure.from_error(error).cleaned(clean, MAX_REASON)
+            return self.describe_failure(error)
+        clean = self._host.controls.redaction.redact_text
         if self._host.controls.expose_errors:
             log.exception("task %s failed", self.task_id, exc_info=error)
             return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {error_text(error)}")[:MAX_REASON])
@@ -597,6 +607,10 @@ class Run(Emitter):
         shown.is_of_peer = error.is_of_peer
         shown.is_reported = True
         return shown
+
+    def describe_failure(self, error: ProtolinkError) -> Failure:
+        """Return the failure to record for an error, without secrets. A tool's failure must have been reported."""
+        return Failure.from_error(error).cleaned(self._host.controls.redaction.redact_text, MAX_REASON)
 
     def is_own_flow_prompt(self, task: Task) -> bool:
         """Return whether the agent's own code, in this or an earlier run, has set the flow prompt of `task`.

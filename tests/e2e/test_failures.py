@@ -5,7 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 from delegation_world import Handled, answered, log_of
 
-from protolink_grpc import Agent, Registry, Task, TaskExecutionError, TaskState
+from protolink_grpc import (
+    Agent,
+    Artifact,
+    Part,
+    Registry,
+    Task,
+    TaskExecutionError,
+    TaskState,
+    ToolFailedError,
+    UnavailableError,
+)
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.models.events import TaskErrorReported
 from protolink_grpc.models.failure import Failure, FailureCategory
@@ -75,3 +85,53 @@ async def test_what_a_handler_says_about_its_failure_is_what_the_caller_reads(
         done = await answered(agent)
         assert done.failure == (known if isinstance(known, Failure) else Failure(message=known))
         assert done.metadata["error"] == "full"
+
+
+@pytest.mark.parametrize("names_it", [True, False])
+async def test_an_output_has_the_failure_of_the_action_that_it_names(names_it: bool) -> None:
+    agent = Reporting("a", names_it=names_it)
+
+    @agent.tool
+    def roof() -> None:
+        raise UnavailableError("the roof is gone")
+
+    async with agent:
+        failure = (await agent.run_task("go")).failure
+    assert failure is not None
+    assert failure.message == ("Tool 'roof' failed: UnavailableError: the roof is gone")
+    if names_it:
+        assert (failure.reason, failure.origin) == ("TOOL_FAILED", "roof")
+        assert failure.cause is not None
+        assert failure.cause.reason == "UNAVAILABLE"
+    else:
+        assert (failure.reason, failure.origin, failure.cause) == ("NO_ROOF", "", None)
+
+
+class Reporting(Agent):
+    """Reports the failure of its tool in an artifact, with the tool's own words."""
+
+    def __init__(self, name: str, *, names_it: bool) -> None:
+        super().__init__(name)
+        self._names_it = names_it
+
+    async def handle_task(self, task: Task) -> Task:
+        try:
+            await self.call_tool("roof")
+        except ToolFailedError as error:
+            artifact = Artifact(parts=[Part.error("NO_ROOF", str(error))])
+            task.add_artifact(artifact.for_action(error.action_id) if self._names_it else artifact)
+        return task
+
+
+async def test_the_failure_of_a_tool_is_that_of_the_task_that_called_it() -> None:
+    agent = Agent("a")
+
+    @agent.tool
+    def roof() -> None:
+        raise UnavailableError("the roof is gone")
+
+    async with agent:
+        failure = (await agent.run_task(Task.create_tool_call("roof", {}))).failure
+    assert [each.reason for each in chain_of(failure)] == ["TOOL_FAILED", "UNAVAILABLE"]
+    assert failure is not None
+    assert (failure.category, failure.origin) == (FailureCategory.TOOL, "roof")

@@ -29,6 +29,8 @@ from protolink_grpc import (
     SQLiteStore,
     Task,
     ToolContext,
+    UnavailableError,
+    current_run,
 )
 from protolink_grpc.llms.mock import ScriptedLLM, place
 from protolink_grpc.llms.port import ModelItem, ModelRequest
@@ -101,6 +103,18 @@ class ByHand(Agent):
         return task.complete(", ".join([await self.call_tool_in_context(name, context) for name in TOOLS]))
 
 
+class Failing(ByHand):
+    """The failure of a tool is committed before the run ends."""
+
+    async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        try:
+            return await super().handle_task(task)
+        finally:
+            await run.flush()
+
+
 class Rewriting(Agent):
     """A handler of the user's that says in parts what it wants done, in a message that is new in every run."""
 
@@ -120,7 +134,7 @@ def lines(path: Path) -> list[str]:
 
 def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
     dies_at = death if isinstance(death, int) else 0
-    kinds: dict[str, type[Agent]] = {"handler": ByHand, "rewriting": Rewriting}
+    kinds: dict[str, type[Agent]] = {"handler": ByHand, "failing handler": Failing, "rewriting": Rewriting}
     cls = kinds.get(kind, Agent)
     agent = cls(
         name="mortal",
@@ -135,17 +149,19 @@ def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
         limits=Limits(max_resumes_without_progress=5),  # deaths may come twice at the same point
     )
     for name in TOOLS:
-        add_tool(agent, name, folder / "ran", str(death))
+        add_tool(agent, name, folder / "ran", str(death), fails=name == "look" and kind.startswith("failing"))
     return agent
 
 
-def add_tool(agent: Agent, name: str, ran: Path, death: str) -> None:
+def add_tool(agent: Agent, name: str, ran: Path, death: str, *, fails: bool) -> None:
     async def tool(context: ToolContext) -> str:
         if death == f"before {name}":
             die()
         note(ran, f"{name} {context.action_id}")
         if death == f"after {name}":
             die()
+        if fails:
+            raise UnavailableError("the office is closed")
         return f"{name} done"
 
     capabilities = ["money.spend"] if name == "book" else []
@@ -154,7 +170,7 @@ def add_tool(agent: Agent, name: str, ran: Path, death: str) -> None:
 
 def task_of(kind: str) -> Task:
     calls = [Part.tool_call(name, {}, f"call {name}") for name in TOOLS]
-    parts = calls if kind in ("parts", "expiring") else [Part.text("go")]
+    parts = calls if kind in ("parts", "expiring", "failing") else [Part.text("go")]
     return Task(TASK_ID, messages=[Message(role="user", parts=parts)])
 
 

@@ -231,6 +231,25 @@ async def test_a_question_that_expires_while_nothing_runs_counts_as_no(lives: Gr
     assert deaths(seen) == [waiting]
 
 
+@pytest.mark.parametrize(("kind", "recovery"), [("failing", "auto"), ("failing handler", "resume")])
+async def test_the_failure_of_a_tool_keeps_its_origin_and_cause_though_the_process_dies(
+    lives: Graveyard, kind: str, recovery: str
+) -> None:
+    def failure_in(seen: Seen) -> dict[str, Any]:
+        found = seen["events"][-1]["payload"]["failure"]
+        return {key: found[key] for key in ("reason", "message", "category", "origin", "retryable", "cause")}
+
+    (whole,) = await lives(kind, [[]], recovery)
+    known = failure_in(whole)
+    assert (known["reason"], known["category"], known["origin"]) == ("TOOL_FAILED", "tool", "look")
+    assert (known["cause"]["reason"], known["cause"]["message"]) == ("UNAVAILABLE", "the office is closed")
+    (ended,) = [event["sequence"] for event in events_of(whole, "action.failed")]
+    died = await lives(kind, [[end] for end in range(ended, len(whole["events"]))], recovery)
+    assert deaths(died[0]) == [ended]
+    assert [failure_in(seen) for seen in died] == [known] * len(died)
+    assert [len(seen["ran"]) for seen in died] == [1] * len(died)
+
+
 async def test_a_run_that_waits_goes_on_though_others_would_be_lost(lives: Graveyard) -> None:
     (whole,) = await lives("parts", [[]], "lost")
     types = [event["type"] for event in whole["events"]]

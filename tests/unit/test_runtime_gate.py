@@ -685,6 +685,9 @@ async def test_a_recorded_failure_raises_what_the_first_run_raised(error: Except
         again.value()
     assert type(raised.value) is type(outcome.exception)
     assert str(raised.value) == str(outcome.exception)
+    (known,) = [event.payload.failure for event in first.log if isinstance(event.payload, ActionEnded)]
+    assert (raised.value.origin, raised.value.failure) == (known.origin, known.cause)
+    assert raised.value.action_id == again.action_id
     if isinstance(raised.value, ToolRejectedError):
         assert raised.value.to_dict() == outcome.error
     assert shop.sold == [3]

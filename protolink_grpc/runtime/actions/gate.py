@@ -52,7 +52,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.payload import copied
-from protolink_grpc.models.tool_result import recorded_error
+from protolink_grpc.models.tool_result import recorded_error, with_failure
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.journal import ActionRecord
@@ -143,9 +143,11 @@ class ActionResult:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of an action: a result, or an error. An outcome from the log has no exception.
+    """The outcome of an action: a result, or an error.
 
     Args:
+        error: The `error` object that tool outputs and models get; None if the action succeeded.
+        exception: The same error with its origin and cause.
         rejected: The action was rejected before it had an effect, for instance because of its arguments.
     """
 
@@ -159,8 +161,6 @@ class Outcome:
         """Return the result, or raise the error of the action."""
         if self.exception is not None:
             raise self.exception
-        if self.error is not None:
-            raise recorded_error(self.error)
         return self.result
 
 
@@ -405,7 +405,9 @@ class ActionExecution:
         except asyncio.CancelledError:
             await self._end(self._build_end("canceled", done, None, started), "", severity="warning")
             raise
-        error = None if exception is None else error_value(exception)
+        error = None
+        if exception is not None:
+            exception.action_id, error = action.action_id, error_value(exception)
         rejected = isinstance(exception, ToolRejectedError)
         outcome = "completed" if exception is None else "rejected" if rejected else "failed"
         ended = self._build_end(outcome, done, exception, started)
@@ -477,20 +479,38 @@ def _recorded_outcome(record: ActionRecord) -> Outcome:
     ended, action = record.ended, record.action
     if ended is None:
         raise ValueError("the action has no outcome")
-    error: dict[str, Any] = ended.error if isinstance(ended.error, dict) else {}
-    code, message = error.get("code"), str(error.get("message") or f"{action.kind} '{action.name}' was denied")
+    exception, failure = _recorded_exception(record), ended.failure
+    if exception is not None and failure is not None:
+        with_failure(exception, failure)
+    if isinstance(exception, ActionPolicyError | BudgetExceededError):
+        raise exception
+    if exception is None:
+        return Outcome(action.action_id, copied(ended.result))
+    exception.action_id = action.action_id
+    if isinstance(exception, ToolFailedError):
+        exception.is_reported = True  # the run that recorded it has logged it
+    error = error_value(exception) if ended.error is None else shown_value(ended.error)
+    return Outcome(action.action_id, copied(ended.result), error, exception, ended.outcome == "rejected")
+
+
+def _recorded_exception(record: ActionRecord) -> ProtolinkError | None:
+    """Return the exception with which a recorded action ended; None if it succeeded."""
+    ended, action = record.ended, record.action
+    if ended is None or (ended.error is None and ended.outcome == "completed"):
+        return None
+    value: dict[str, Any] = ended.error if isinstance(ended.error, dict) else {}
+    code, message = value.get("code"), str(value.get("message") or f"{action.kind} '{action.name}' was denied")
     if code == BudgetExceededError.reason:
-        raise BudgetExceededError(message)
+        return BudgetExceededError(message)
+    if ended.outcome == "denied" and code == ApprovalRequiredError.reason:
+        request = record.requests[-1] if record.requests else None
+        return ApprovalRequiredError(message, request=request, action_id=action.action_id)
     if ended.outcome == "denied":
-        if code == ApprovalRequiredError.reason:
-            request = record.requests[-1] if record.requests else None
-            raise ApprovalRequiredError(message, request=request, action_id=action.action_id)
-        raise ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
-    failure = shown_value(ended.error)
-    if failure is None and ended.outcome != "completed":
+        return ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
+    if ended.error is None:
         # Includes outcomes that only later versions know: they must not count as success.
-        failure = error_value(ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}"))
-    return Outcome(action.action_id, copied(ended.result), failure, rejected=ended.outcome == "rejected")
+        return ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}")
+    return recorded_error(ended.error)
 
 
 def _with_id(action: RunAction, action_id: str) -> RunAction:
