@@ -39,7 +39,7 @@ class MockLLM(LLM):
     """A model for examples and tests that answers by rules.
 
     The first rule with an answer is used: `response_callback`, the next of `sequential_responses`, the first entry of
-        `mock_responses` whose key is part of the last text of the user or a tool, `default_response`.
+    `mock_responses` whose key is part of the last text of the user or a tool, `default_response`.
 
     Args:
         mock_responses: Answers by a part of the prompt. An empty key matches every prompt.

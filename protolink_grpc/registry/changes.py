@@ -15,7 +15,7 @@ class ChangeBatch:
     """Changes in the order of their revisions, and the reader's position after them.
 
     A large snapshot is sent in several batches: the first has `reset` set, and all but the last have revision 0, because a reader
-        that has received only a part must start again.
+    that has received only a part must start again.
     """
 
     changes: tuple[AgentChange, ...]
@@ -31,8 +31,8 @@ class Record:
     previous: RegisteredAgent | None = None
     previous_keys: frozenset[Key] = frozenset()
 
-    def seen_with(self, wanted: frozenset[Key]) -> AgentChange | None:
-        """Return the change for a watcher of these keys. An agent that no longer matches is DOWN."""
+    def change_for(self, wanted: frozenset[Key]) -> AgentChange | None:
+        """Return the change for a watcher of these keys, or None. An agent that no longer matches is DOWN."""
         if wanted <= self.keys:
             return self.change
         if self.previous is not None and wanted <= self.previous_keys:
@@ -67,10 +67,10 @@ class ChangeRing:
         while revision < self.revision and room > 0:
             revision += 1
             record = self._slots[revision % len(self._slots)]
-            change = record.seen_with(wanted) if record else None
+            change = record.change_for(wanted) if record else None
             if change:
                 found.append(change)
-                room -= _weight(change.agent)
+                room -= _size_of(change.agent)
         return ChangeBatch(tuple(found), WatchPosition(revision, self.revision))
 
 
@@ -84,9 +84,9 @@ def snapshot_of(agents: Iterable[RegisteredAgent], revision: int) -> Iterator[Ch
             yield ChangeBatch(tuple(piece), WatchPosition(0, revision, reset=first))
             first, piece, room = False, [], MAX_PAGE_BYTES
         piece.append(AgentChange(AgentChangeKind.UP, agent, agent.revision))
-        room -= _weight(agent)
+        room -= _size_of(agent)
     yield ChangeBatch(tuple(piece), WatchPosition(revision, revision, reset=first))
 
 
-def _weight(agent: RegisteredAgent) -> int:
+def _size_of(agent: RegisteredAgent) -> int:
     return len(agent.encoded_card) + 64  # 64: an upper bound for revisions, two times and framing

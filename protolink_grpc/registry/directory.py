@@ -12,10 +12,10 @@ An agent whose lease has expired is invisible at once, even before it is removed
 entry and is not a change; a new state is one.
 
 A change has three steps, so that it can be written to disk before the last one: `plan_*` decides (and reserves the name, so that
-    two plans never assign it to two principals), `stage` assigns revisions, `apply` makes it visible. `register`, `deregister`
-    and `expire` do all three at once. Between planning and applying there must be no other change for the same URL, and staged
-    changes must be applied in order. Revisions start at the microseconds of the clock, so that a watcher with a revision of an
-    earlier process gets a snapshot.
+two plans never assign it to two principals), `stage` assigns revisions, `apply` makes it visible. `register`, `deregister` and
+`expire` do all three at once. Between planning and applying there must be no other change for the same URL, and staged changes
+must be applied in order. Revisions start at the microseconds of the clock, so that a watcher with a revision of an earlier process
+gets a snapshot.
 
 One event loop owns a directory. It is not thread-safe, and only `watch` waits.
 """
@@ -44,7 +44,7 @@ from protolink_grpc.registry.changes import DEFAULT_RING_SIZE, ChangeBatch, Chan
 from protolink_grpc.registry.entries import Entry, Mutation, Registration, StoredAgent
 from protolink_grpc.registry.index import AgentIndex
 from protolink_grpc.registry.names import DEFAULT_NAME_HOLD_S, NameOwners, NameRecord, check_name, name_key
-from protolink_grpc.registry.pages import MAX_PAGE_BYTES, Page, checked_page_size, position_of, token_of
+from protolink_grpc.registry.pages import MAX_PAGE_BYTES, Page, check_page_size, decode_token, encode_token
 from protolink_grpc.wire.cards import card_from_bytes, card_to_bytes
 from protolink_grpc.wire.registry import (
     DEFAULT_LEASE_TTL_S,
@@ -181,10 +181,10 @@ class AgentDirectory:
             entry = self._by_url.get(comparable_url(name_or_url))
             found = [entry] if entry is not None and entry.due_at > now else []
         else:
-            found = list(self._matching(AgentFilter(name=name_or_url).keys, now))
+            found = list(self._find(AgentFilter(name=name_or_url).keys, now))
         if found:
-            return self._view(max(found, key=_preference))
-        raise self._not_found(name_or_url)
+            return self._view(max(found, key=_rank))
+        raise self._not_found_error(name_or_url)
 
     def list(self, wanted: AgentFilter = _ALL, page_size: int = 0, page_token: str = "") -> Page:
         """Return one page of the matching agents by name and URL. A page with large cards may be shorter than requested.
@@ -194,15 +194,15 @@ class AgentDirectory:
         """
         keys = wanted.keys
         now = self.now()
-        most = checked_page_size(page_size)
+        most = check_page_size(page_size)
         found: list[Entry] = []
         room = MAX_PAGE_BYTES
-        for position in self._index.candidates(keys, position_of(page_token, keys)):
+        for position in self._index.candidates(keys, decode_token(page_token, keys)):
             entry = self._by_url[position[1]]
             if entry.due_at <= now or not keys <= entry.keys:
                 continue
             if len(found) == most or room <= 0:
-                token = token_of(found[-1].position, keys)
+                token = encode_token(found[-1].position, keys)
                 return Page(tuple(map(self._view, found)), token, self.revision)
             found.append(entry)
             room -= len(entry.stored.card)
@@ -215,8 +215,8 @@ class AgentDirectory:
     async def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
         """Yield the changes after a revision, then new ones, until the directory is closed.
 
-        A watcher without a known revision gets a snapshot. A slow watcher delays nobody. If the filter hides changes, a position
-        alone is yielded before the watcher's last position falls out of the ring.
+        A watcher without a known revision gets a snapshot. A slow watcher does not delay others. If the filter hides changes, a
+        position alone is yielded before the watcher's last position falls out of the ring.
 
         Raises:
             InvalidArgumentError: The revision is negative.
@@ -231,7 +231,7 @@ class AgentDirectory:
         try:
             while not self._closed:
                 wakeup.clear()
-                for batch in self._news(revision, keys):
+                for batch in self._next_batches(revision, keys):
                     position, revision = batch.position, batch.position.revision
                     if not caught_up and revision >= start:
                         caught_up, sent = True, revision
@@ -291,9 +291,9 @@ class AgentDirectory:
             self._check_owner(card, principal, alive, keeps_lease)
         if self._counts[principal] - (before is not None and before.stored.principal == principal) >= self._max_agents:
             raise ResourceExhaustedError(
-                f"a principal may have {self._max_agents:,} agents registered at a time", limit=str(self._max_agents)
+                f"a principal may have at most {self._max_agents:,} registered agents", limit=str(self._max_agents)
             )
-        entry = self._entry(
+        entry = self._create_entry(
             StoredAgent(
                 url=url,
                 card=encoded,
@@ -309,7 +309,7 @@ class AgentDirectory:
         if alive is None:
             return Mutation(AgentChangeKind.UP, entry, before)
         alive.due_at = self.now() + alive.stored.lease_ttl_s  # otherwise it could expire before the change is applied
-        visible = not alive.stored.is_shown_as(entry.stored)
+        visible = not alive.stored.is_same_for_readers(entry.stored)
         return Mutation(AgentChangeKind.UP, entry, before, visible, durable=alive.stored != entry.stored)
 
     def plan_renewal(self, lease_id: str, principal: str, status: InstanceStatus) -> tuple[float, Mutation | None]:
@@ -318,9 +318,9 @@ class AgentDirectory:
         Raises:
             LeaseNotFoundError: The lease is unknown or expired, or belongs to another principal.
         """
-        entry = self._held(lease_id, principal)
+        entry = self._find_lease(lease_id, principal)
         if entry is None:
-            raise LeaseNotFoundError("the lease is unknown or has run out; register again")
+            raise LeaseNotFoundError("the lease is unknown or expired; register again")
         stored = entry.stored
         entry.due_at = self.now() + stored.lease_ttl_s
         entry.running, entry.queued = status.running, status.queued
@@ -340,7 +340,7 @@ class AgentDirectory:
 
     def plan_removal(self, lease_id: str, principal: str) -> Mutation | None:
         """Plan a deregistration. Returns None if there is no registration."""
-        entry = self._held(lease_id, principal)
+        entry = self._find_lease(lease_id, principal)
         return None if entry is None else Mutation(AgentChangeKind.DOWN, entry, entry)
 
     def plan_expiry(self, now: float, busy: Container[str] = ()) -> Sequence[Mutation]:
@@ -387,7 +387,7 @@ class AgentDirectory:
         for mutation in mutations:
             if self._by_url.get(mutation.entry.url) is not mutation.before:
                 raise RuntimeError(f"{mutation.entry.url} has changed since this change was planned")
-            record = self._record(mutation) if mutation.visible else None
+            record = self._build_record(mutation) if mutation.visible else None
             if mutation.before is not None:
                 self._remove(mutation.before)
             if mutation.kind is AgentChangeKind.UP:
@@ -413,12 +413,12 @@ class AgentDirectory:
         self.names.load(names)
         for stored in agents:
             try:
-                self._add(self._entry(stored))
+                self._add(self._create_entry(stored))
             except InvalidArgumentError as error:
                 raise StoreError(f"the stored card of {stored.url} is damaged", url=stored.url) from error
         self._ring = ChangeRing(max(revision, self.revision), self._ring_size)
 
-    # Inside
+    # Helpers
 
     def _check_owner(self, card: AgentCard, principal: str, alive: Entry | None, keeps_lease: bool) -> None:
         """Raise AgentConflictError if the URL or the name of a card belongs to another principal.
@@ -430,7 +430,7 @@ class AgentDirectory:
         if not (keeps_lease and alive is not None and name_key(alive.position[0]) == name_key(card.name)):
             self.names.check(card.name, principal)
 
-    def _entry(self, stored: StoredAgent) -> Entry:
+    def _create_entry(self, stored: StoredAgent) -> Entry:
         """Create an entry. The card is decoded from its bytes, so that it is validated and not shared."""
         card = card_from_bytes(stored.card)
         return Entry(stored, card, keys_of(card), (card.name, stored.url), self.now() + stored.lease_ttl_s)
@@ -456,13 +456,13 @@ class AgentDirectory:
         if len(self._heap) > 2 * len(self._by_url) + 1_024:  # 1,024: small heaps are not rebuilt
             self.reschedule()
 
-    def _held(self, lease_id: str, principal: str) -> Entry | None:
+    def _find_lease(self, lease_id: str, principal: str) -> Entry | None:
         entry = self._by_lease.get(lease_id)
         if entry is None or entry.stored.principal != principal or entry.due_at <= self.now():
             return None
         return entry
 
-    def _time_of(self, moment: float) -> float:
+    def _to_epoch(self, moment: float) -> float:
         """Convert a time of the lease clock to seconds since the epoch. The result only changes if the system's clock is set."""
         epoch = self._clock() - self.now()
         if abs(epoch - self._epoch) > MAX_CLOCK_DRIFT_S:
@@ -471,7 +471,7 @@ class AgentDirectory:
 
     def _view(self, entry: Entry) -> RegisteredAgent:
         stored = entry.stored
-        expire_time = self._time_of(entry.due_at)
+        expire_time = self._to_epoch(entry.due_at)
         return RegisteredAgent(
             entry.card,
             stored.revision,
@@ -485,35 +485,35 @@ class AgentDirectory:
             encoded_card=stored.card,
         )
 
-    def _record(self, mutation: Mutation) -> Record:
+    def _build_record(self, mutation: Mutation) -> Record:
         entry, before = mutation.entry, mutation.before
         change = AgentChange(mutation.kind, self._view(entry), mutation.revision)
         if before is None or before.keys <= entry.keys:
             return Record(change, entry.keys)
         return Record(change, entry.keys, self._view(before), before.keys)
 
-    def _matching(self, keys: frozenset[Key], now: float) -> Sequence[Entry]:
+    def _find(self, keys: frozenset[Key], now: float) -> Sequence[Entry]:
         entries = (self._by_url[url] for _, url in self._index.candidates(keys))
         return [entry for entry in entries if entry.due_at > now and keys <= entry.keys]
 
-    def _news(self, revision: int, keys: frozenset[Key]) -> Iterable[ChangeBatch]:
+    def _next_batches(self, revision: int, keys: frozenset[Key]) -> Iterable[ChangeBatch]:
         batch = self._ring.since(revision, keys)
         if batch is not None:
             return (batch,)
-        return snapshot_of(map(self._view, self._matching(keys, self.now())), self.revision)
+        return snapshot_of(map(self._view, self._find(keys, self.now())), self.revision)
 
     def _wake(self) -> None:
         for wakeup in self._wakeups:
             wakeup.set()
 
-    def _not_found(self, name: str) -> AgentNotFoundError:
+    def _not_found_error(self, name: str) -> AgentNotFoundError:
         hint = self._index.nearest_name(name)
         if not hint:
-            return AgentNotFoundError(f"no agent is called {name!r}", name=name)
-        return AgentNotFoundError(f"no agent is called {name!r}; did you mean {hint!r}?", name=name, hint=hint)
+            return AgentNotFoundError(f"agent {name!r} not found", name=name)
+        return AgentNotFoundError(f"agent {name!r} not found; did you mean {hint!r}?", name=name, hint=hint)
 
 
-def _preference(entry: Entry) -> tuple[bool, float, int]:
+def _rank(entry: Entry) -> tuple[bool, float, int]:
     """The sort key of a name's instances: the greatest one is returned by lookups."""
     stored = entry.stored
     return stored.state != InstanceState.DRAINING, stored.register_time, stored.revision

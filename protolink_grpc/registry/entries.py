@@ -30,8 +30,8 @@ class StoredAgent:
     instance_id: str = ""
     state: InstanceState = InstanceState.UP
 
-    def is_shown_as(self, other: "StoredAgent") -> bool:
-        """Whether both look the same to readers, except for the revision."""
+    def is_same_for_readers(self, other: "StoredAgent") -> bool:
+        """Whether both are equal for readers, except for the revision."""
         return (self.card, self.principal, self.instance_id, self.state) == (
             other.card,
             other.principal,

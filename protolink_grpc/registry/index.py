@@ -32,10 +32,10 @@ class AgentIndex:
 
     def remove(self, position: Position, keys: Iterable[Key]) -> None:
         """Remove an agent that was added with the same position and keys."""
-        _cut(self._all, position)
+        _delete(self._all, position)
         for key in keys:
             posting = self._postings[key]
-            _cut(posting, position)
+            _delete(posting, position)
             if not posting:
                 del self._postings[key]
 
@@ -49,12 +49,12 @@ class AgentIndex:
         return (posting[index] for index in range(start, len(posting)))
 
     def nearest_name(self, name: str) -> str:
-        """The most similar name among the alphabetical neighbors, or None."""
+        """The most similar name among the alphabetical neighbors; empty if none is similar."""
         middle = bisect_left(self._all, (name, ""))
         window = self._all[max(0, middle - _HINT_WINDOW) : middle + _HINT_WINDOW]
         found = get_close_matches(name[:_HINT_LENGTH], dict.fromkeys(each for each, _ in window), n=1)
         return found[0] if found else ""
 
 
-def _cut(posting: list[Position], position: Position) -> None:
+def _delete(posting: list[Position], position: Position) -> None:
     del posting[bisect_left(posting, position)]

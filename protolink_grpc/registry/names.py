@@ -32,11 +32,11 @@ def check_name(name: str, *, field: str) -> None:
         InvalidArgumentError: It contains invisible characters, leading or trailing blanks, or `://`; names `field`.
     """
     if any(unicodedata.category(character) in _INVISIBLE for character in name):
-        raise InvalidArgumentError("must contain no control characters and no invisible ones", field=field)
+        raise InvalidArgumentError("must not contain control characters or invisible characters", field=field)
     if name != name.strip():
         raise InvalidArgumentError("must not begin or end with a blank", field=field)
     if "://" in name:
-        raise InvalidArgumentError("must not contain ://, which only URLs do", field=field)
+        raise InvalidArgumentError("must not contain ://, which is reserved for URLs", field=field)
 
 
 def name_key(name: str) -> str:

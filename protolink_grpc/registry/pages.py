@@ -31,20 +31,20 @@ class Page:
     revision: int
 
 
-def checked_page_size(page_size: int) -> int:
+def check_page_size(page_size: int) -> int:
     if not 0 <= page_size <= MAX_PAGE_SIZE:
         raise InvalidArgumentError(f"must be from 1 to {MAX_PAGE_SIZE:,}, or 0", field="page_size")
     return page_size or DEFAULT_PAGE_SIZE
 
 
-def token_of(position: Position, keys: Iterable[Key]) -> str:
+def encode_token(position: Position, keys: Iterable[Key]) -> str:
     """Build the token for the position after `position` in the list of these keys."""
     name, url = (part.encode() for part in position)
     raw = _digest(keys) + len(name).to_bytes(2, "big") + name + url
     return base64.urlsafe_b64encode(raw).decode("ascii")
 
 
-def position_of(token: str, keys: Iterable[Key]) -> Position | None:
+def decode_token(token: str, keys: Iterable[Key]) -> Position | None:
     """Return the position of a token, or None for an empty token.
 
     Raises:
@@ -60,7 +60,7 @@ def position_of(token: str, keys: Iterable[Key]) -> Position | None:
     except (binascii.Error, ValueError):  # ValueError: not ASCII, not UTF-8
         raise InvalidArgumentError("must be a token of an earlier page", field="page_token") from None
     if digest != _digest(keys):
-        raise InvalidArgumentError("must be used with the filter that it was made for", field="page_token")
+        raise InvalidArgumentError("must be used with the same filter as the earlier page", field="page_token")
     return name, url
 
 

@@ -42,7 +42,7 @@ SCHEMA = Schema(
     (None, None, None, None, ""),
     tables=tables_of(REGISTRATIONS, NAMES, COUNTERS),
     application_id=0x504C5247,
-    advice="remove the file, and agents that run register again",
+    advice="remove the file; running agents register again",
     owner="the registry",
     busy_owner="registry",
 )
@@ -71,7 +71,7 @@ class SQLiteDirectoryFile:
             StoreError: It cannot be opened, another registry uses it, or it is another kind of file.
         """
         if self._engine.is_open:
-            raise StoreError("the registry's file is open already")
+            raise StoreError("the registry's file is already open")
         await self._engine.open()
         return await self._engine.read(_load)
 

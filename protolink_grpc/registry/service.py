@@ -131,7 +131,7 @@ class RegistryService:
             return Registrant(principal.name, is_admin)
         owner = self._owner_of(principal)
         if not owner:
-            raise InvalidArgumentError("the registry knows no owner for this caller's agents", field="principal")
+            raise InvalidArgumentError("owner_of returned no owner for this caller", field="principal")
         return Registrant(owner, is_admin)
 
     async def register(
@@ -265,9 +265,8 @@ class RegistryService:
         if self._closing or not self._tasks:
             raise UnavailableError("the registry is not running")
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        written.add_done_callback(
-            asyncio.Future.exception
-        )  # retrieve the exception, because the caller may have been canceled
+        # Retrieve the exception, because the caller may have been canceled.
+        written.add_done_callback(asyncio.Future.exception)
         self._pending[mutation.entry.url] = written
         self._queue.append((mutation, written))
         self._queued.set()

@@ -37,13 +37,13 @@ class AgentRuntimeView:
         if isinstance(event.payload, ev.TextDelta):
             return
         self._count_turn(event)
-        read = _TABLE.get(type(event.payload), _own)
+        read = _TABLE.get(type(event.payload), _map_other)
         for index, (kind, more) in enumerate(read(event, event.payload)):
             self._sequence += 1
             yield self._envelope(event, kind, index) | more
 
     def _count_turn(self, event: RunEvent) -> None:
-        if isinstance(event.payload, ev.TaskSubmitted) or (self._interrupted and _is_said_by_sender(event)):
+        if isinstance(event.payload, ev.TaskSubmitted) or (self._interrupted and _is_from_sender(event)):
             self._turn += 1
             self._interrupted = False
         elif isinstance(event.payload, ev.TaskStatusChanged):
@@ -69,24 +69,24 @@ class AgentRuntimeView:
         return {key: value for key, value in found.items() if value != ""}
 
 
-def _is_said_by_sender(event: RunEvent) -> bool:
+def _is_from_sender(event: RunEvent) -> bool:
     payload = event.payload
     return isinstance(payload, ev.TaskMessagesAdded) and any(each.role == "user" for each in payload.messages)
 
 
-def _own(event: RunEvent, payload: Any) -> Mapped:
+def _map_other(event: RunEvent, payload: Any) -> Mapped:
     """Convert an event of a kind that the contract does not have."""
     yield f"plgrpc.{event.type}", {"payload": event.to_dict()["payload"] | {"summary": event.summary}}
 
 
-def _submitted(event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
+def _map_submitted(event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
     yield "task.created", {"payload": {"status": "accepted", "task": submitted.whole_task().to_dict()}}
     yield "turn.submitted", {"payload": {"status": "accepted", "source": submitted.principal}}
 
 
-def _messages(event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
+def _map_messages(event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
     messages = [message.to_dict() for message in added.messages]
-    if _is_said_by_sender(event):
+    if _is_from_sender(event):
         yield "turn.submitted", {"payload": {"status": "accepted", "messages": messages}}
     else:
         yield "plgrpc.task.message", {"payload": {"messages": messages}}
@@ -111,7 +111,7 @@ _STATUSES = {
 }
 
 
-def _status(event: RunEvent, status: ev.TaskStatusChanged) -> Mapped:
+def _map_status(event: RunEvent, status: ev.TaskStatusChanged) -> Mapped:
     new = status.new_state
     payload = {"status": _STATUSES.get(new, str(new)), "nativeStatus": str(new), "statusReason": status.reason}
     if new is TaskState.WORKING:
@@ -124,42 +124,42 @@ def _status(event: RunEvent, status: ev.TaskStatusChanged) -> Mapped:
         return
     for kind in _ENDS.get(new, ("task.updated",)):
         failed = kind.endswith(".failed")
-        yield kind, {"payload": payload | ({"failureCategory": _category(status)} if failed else {})}
+        yield kind, {"payload": payload | ({"failureCategory": _failure_category(status)} if failed else {})}
 
 
-def _category(status: ev.TaskStatusChanged) -> str:
+def _failure_category(status: ev.TaskStatusChanged) -> str:
     if status.new_state is not TaskState.FAILED:
         return str(status.new_state)
     return "run_lost" if status.failure is not None and status.failure.reason == RUN_LOST else "agent_failed"
 
 
-def _artifact(event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:
+def _map_artifact(event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:
     artifact = update.artifact
     payload = {"artifact": artifact.to_dict(), "append": update.append}
     yield "artifact.changed", {"artifactId": artifact.id, "payload": payload}
 
 
-def _patched(event: RunEvent, patched: ev.TaskPatched) -> Mapped:
+def _map_patched(event: RunEvent, patched: ev.TaskPatched) -> Mapped:
     yield "task.updated", {"payload": {"metadata": patched.metadata, "flowState": patched.flow_state}}
 
 
-def _progress(event: RunEvent, progress: ev.TaskProgress) -> Mapped:
+def _map_progress(event: RunEvent, progress: ev.TaskProgress) -> Mapped:
     yield "task.progress", {"payload": {"percent": progress.progress, "summary": progress.message}}
 
 
-def _error(event: RunEvent, error: ev.TaskErrorReported) -> Mapped:
+def _map_error(event: RunEvent, error: ev.TaskErrorReported) -> Mapped:
     payload = {"category": error.error_code, "detail": error.error_message, "retryable": error.recoverable}
     yield "runtime.error", {"payload": payload}
 
 
-def _cancel(event: RunEvent, wish: ev.CancelRequested) -> Mapped:
-    yield "task.cancel_requested", {"payload": {"reason": wish.reason, "requestedBy": wish.requested_by}}
+def _map_cancel_requested(event: RunEvent, request: ev.CancelRequested) -> Mapped:
+    yield "task.cancel_requested", {"payload": {"reason": request.reason, "requestedBy": request.requested_by}}
 
 
 AGENT_CALL = "agent.call"
 
 
-def _requested(event: RunEvent, requested: ev.ActionRequested) -> Mapped:
+def _map_requested(event: RunEvent, requested: ev.ActionRequested) -> Mapped:
     action = requested.action
     payload = {"toolName": action.name, "kind": action.kind, "arguments": action.payload.get("arguments")}
     if action.kind == AGENT_CALL:
@@ -175,7 +175,7 @@ def _subagent(event: RunEvent) -> Record:
 _VERDICTS = {PolicyEffect.ALLOW: "allow", PolicyEffect.DENY: "deny", PolicyEffect.REQUIRE_APPROVAL: "ask"}
 
 
-def _policy(event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
+def _map_policy(event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
     decision = evaluated.decision
     payload = {
         "decision": _VERDICTS[decision.effect],
@@ -186,7 +186,7 @@ def _policy(event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
     yield "permission.evaluated", {"toolCallId": event.action_id, "payload": payload}
 
 
-def _asked(event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
+def _map_approval_required(event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
     request = required.request
     ids = {"actionId": request.request_id, "toolCallId": event.action_id or request.action.action_id}
     payload = {
@@ -201,7 +201,7 @@ def _asked(event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
     yield "action.required", ids | {"payload": payload}
 
 
-def _decided(event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
+def _map_decided(event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
     decision = decided.decision
     edited = decision.edited_arguments is not None
     payload = {
@@ -215,7 +215,7 @@ def _decided(event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
     yield "action.resolved", ids | {"payload": payload}
 
 
-def _started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
+def _map_started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
     payload = {"toolName": started.name, "kind": started.kind, "safeArgs": started.arguments}
     if started.kind == AGENT_CALL:
         yield "subagent.spawned", _subagent(event) | {"payload": payload}
@@ -223,7 +223,7 @@ def _started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
         yield "tool.started", {"toolCallId": event.action_id, "payload": payload}
 
 
-def _ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
+def _map_ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
     done = ended.outcome == "completed"
     payload: Record = {"toolName": ended.name, "kind": ended.kind, "durationMs": ended.duration_micros / 1000}
     payload |= {"result": ended.result} if done else {"error": ended.error, "failureCategory": f"tool_{ended.outcome}"}
@@ -234,17 +234,17 @@ def _ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
         yield "tool.result" if done else "tool.failed", {"toolCallId": event.action_id, "payload": payload}
 
 
-def _prepared(event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
+def _map_prepared(event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
     yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
 
 
-def _call(event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
+def _map_call_started(event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
     payload = {"provider": call.provider, "model": call.model, "attempt": call.attempt, "step": call.step}
     yield "model.requested", {"modelRequestId": call.call_id, "payload": payload}
 
 
-def _completed(event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    usage = {"inputTokens": _told(call.input_tokens), "outputTokens": _told(call.output_tokens)}
+def _map_call_completed(event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
+    usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
     payload = {
         "provider": call.provider,
         "model": call.model,
@@ -255,21 +255,21 @@ def _completed(event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
         "durationMs": call.duration_micros / 1000,
     }
     yield "model.completed", {"modelRequestId": call.call_id, "payload": payload}
-    cost = {"costMicros": _told(call.cost_micros), "currency": call.currency or UNKNOWN}
+    cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
     yield "cost.recorded", {"modelRequestId": call.call_id, "payload": usage | cost}
 
 
-def _told(amount: int | None) -> int | str:
+def _amount(amount: int | None) -> int | str:
     return UNKNOWN if amount is None else amount
 
 
-def _budget(event: RunEvent, reported: ev.BudgetReported) -> Mapped:
+def _map_budget(event: RunEvent, reported: ev.BudgetReported) -> Mapped:
     payload = {"limitState": reported.decision.to_dict()}
     yield "limit.changed", {"payload": payload}
     yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
 
 
-def _failed(event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
+def _map_call_failed(event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
     payload = {
         "provider": call.provider,
         "model": call.model,
@@ -283,7 +283,7 @@ def _failed(event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
     yield "model.failed", {"modelRequestId": call.call_id, "payload": payload}
 
 
-def _compacted(event: RunEvent, done: ev.ContextCompacted) -> Mapped:
+def _map_compacted(event: RunEvent, done: ev.ContextCompacted) -> Mapped:
     payload = {"beforeTokens": done.before_tokens, "afterTokens": done.after_tokens, "strategy": done.strategy}
     yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
 
@@ -294,32 +294,32 @@ _STEPS = {
 }
 
 
-def _step(event: RunEvent, step: ev.LlmStep) -> Mapped:
+def _map_step(event: RunEvent, step: ev.LlmStep) -> Mapped:
     kind = _STEPS.get(step.kind, f"plgrpc.llm.{step.kind.removeprefix('llm_')}")
     yield kind, {"payload": {"step": step.step, "content": step.content, "data": step.data}}
 
 
 _TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
-    ev.TaskSubmitted: _submitted,  # task.created, turn.submitted
-    ev.TaskStatusChanged: _status,  # task.*, task.attempt.*, turn.*
-    ev.TaskMessagesAdded: _messages,  # turn.submitted of the sender, plgrpc.task.message of the agent
-    ev.TaskArtifactUpdated: _artifact,  # artifact.changed
-    ev.TaskPatched: _patched,  # task.updated
-    ev.TaskProgress: _progress,  # task.progress
-    ev.TaskErrorReported: _error,  # runtime.error
-    ev.CancelRequested: _cancel,  # task.cancel_requested
-    ev.ActionRequested: _requested,  # tool.args, task.delegated
-    ev.ActionPolicyEvaluated: _policy,  # permission.evaluated
-    ev.ApprovalRequired: _asked,  # permission.requested, action.required
-    ev.ApprovalDecided: _decided,  # permission.resolved, action.resolved
-    ev.ActionStarted: _started,  # tool.started, subagent.spawned
-    ev.ActionEnded: _ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
-    ev.ContextPrepared: _prepared,  # context.resolved
-    ev.LlmCallStarted: _call,  # model.requested
-    ev.LlmCallCompleted: _completed,  # model.completed, cost.recorded
-    ev.BudgetReported: _budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmCallFailed: _failed,  # model.failed
-    ev.ContextCompacted: _compacted,  # context.compaction.completed
-    ev.LlmStep: _step,  # model.failed, context.compaction.completed, plgrpc.llm.*
+    ev.TaskSubmitted: _map_submitted,  # task.created, turn.submitted
+    ev.TaskStatusChanged: _map_status,  # task.*, task.attempt.*, turn.*
+    ev.TaskMessagesAdded: _map_messages,  # turn.submitted of the sender, plgrpc.task.message of the agent
+    ev.TaskArtifactUpdated: _map_artifact,  # artifact.changed
+    ev.TaskPatched: _map_patched,  # task.updated
+    ev.TaskProgress: _map_progress,  # task.progress
+    ev.TaskErrorReported: _map_error,  # runtime.error
+    ev.CancelRequested: _map_cancel_requested,  # task.cancel_requested
+    ev.ActionRequested: _map_requested,  # tool.args, task.delegated
+    ev.ActionPolicyEvaluated: _map_policy,  # permission.evaluated
+    ev.ApprovalRequired: _map_approval_required,  # permission.requested, action.required
+    ev.ApprovalDecided: _map_decided,  # permission.resolved, action.resolved
+    ev.ActionStarted: _map_started,  # tool.started, subagent.spawned
+    ev.ActionEnded: _map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
+    ev.ContextPrepared: _map_prepared,  # context.resolved
+    ev.LlmCallStarted: _map_call_started,  # model.requested
+    ev.LlmCallCompleted: _map_call_completed,  # model.completed, cost.recorded
+    ev.BudgetReported: _map_budget,  # limit.changed, quota.low, quota.blocked
+    ev.LlmCallFailed: _map_call_failed,  # model.failed
+    ev.ContextCompacted: _map_compacted,  # context.compaction.completed
+    ev.LlmStep: _map_step,  # model.failed, context.compaction.completed, plgrpc.llm.*
 }
-"""The conversions by kind of event. An application's own kinds and unknown kinds use `_own`."""
+"""The conversions by kind of event. An application's own kinds and unknown kinds use `_map_other`."""

@@ -25,7 +25,7 @@ def assert_run_events(source: Any, types: Sequence[str], *, ordered: bool = True
     if ordered and allow_extra:
         missing = _first_missing(found, wanted)
         if missing is not None:
-            raise AssertionError(f"{missing} is missing, or too early, in {found}; expected {wanted} in this order")
+            raise AssertionError(f"{missing} is missing or too early in {found}; expected {wanted} in this order")
     elif ordered:
         if found != wanted:
             raise AssertionError(f"expected exactly {wanted}, found {found}")
@@ -45,18 +45,18 @@ def _first_missing(found: Iterable[str], wanted: Iterable[str]) -> str | None:
 
 def assert_no_denied_actions(source: Any) -> None:
     """Assert that no action was denied by a policy or an approver, or failed for lack of an answer."""
-    denied = [said for said in map(_denial, RunReplay(source).events) if said]
+    denied = [text for text in map(_describe_denial, RunReplay(source).events) if text]
     if denied:
         raise AssertionError(f"denied: {'; '.join(denied)}")
 
 
-def _denial(event: RunEvent) -> str:
+def _describe_denial(event: RunEvent) -> str:
     about = event.action_id or "an action"
     match event.payload:
         case ev.ActionPolicyEvaluated(decision=decision) if decision.effect is PolicyEffect.DENY:
             return f"{about} by policy {decision.policy_name} {decision.reason}".rstrip()
         case ev.ApprovalDecided(decision=decision) if not decision.approved:
-            return f"request {decision.request_id} by {decision.decided_by or 'nobody'} {decision.reason}".rstrip()
+            return f"request {decision.request_id} by {decision.decided_by or 'an unknown approver'} {decision.reason}".rstrip()
         case ev.ActionEnded(name=name, outcome="denied"):
             return f"{about} {name} {event.summary}".rstrip()
         case dict() if event.type == "action.denied":  # in a form that this version cannot read
@@ -90,7 +90,7 @@ def assert_budget_under(
         if limit is None:
             continue
         if used is None:
-            raise AssertionError(f"nobody knows how many {name} were used; at most {limit} are allowed")
+            raise AssertionError(f"the number of {name} is unknown; at most {limit} are allowed")
         if used > limit:
             raise AssertionError(f"{used} {name} were used; at most {limit} are allowed")
     return BudgetUsage(

@@ -46,7 +46,7 @@ class ReportBuilder:
         self._estimate = ("", 0, 0)
         self._actions: dict[str, ReportedAction] = {}
         self._approvals: dict[str, ReportedApproval] = {}
-        self._shown: set[str] = set()
+        self._included: set[str] = set()
         self._artifacts: dict[str, Artifact] = {}
         self._own_parts: set[str] = set()
         self._calls: dict[str, ReportedCall] = {}
@@ -54,7 +54,7 @@ class ReportBuilder:
         self._step: dict[str, ReportedStep] = {}
         self._budget: list[BudgetDecision] = []
         self._fold: TaskFold | None = None
-        self._brought: Any = None
+        self._attached_task: Any = None
         self._working_since: int | None = None
         self._runtime = 0
 
@@ -97,7 +97,7 @@ class ReportBuilder:
     def _read_task(self, event: RunEvent, wanted: bool) -> None:
         """Update the fold until the end of the wanted run. The runs of a task follow each other."""
         if wanted and "task" in event.metadata:
-            self._brought = event.metadata["task"]
+            self._attached_task = event.metadata["task"]
         if isinstance(event.payload, ev.TaskSubmitted) and event.sequence == 1:
             self._fold = TaskFold(event.task_id)
             self._fold.agent_name = event.agent_name
@@ -110,7 +110,7 @@ class ReportBuilder:
         payload = None if isinstance(event.payload, ev.TextDelta) else event.payload
         fold.apply(payload, event.sequence, micros_from_iso(event.timestamp), event.run_id)
 
-    def _status(self, event: RunEvent, status: ev.TaskStatusChanged) -> None:
+    def _read_status(self, event: RunEvent, status: ev.TaskStatusChanged) -> None:
         now = micros_from_iso(event.timestamp)
         if self._working_since is not None:
             self._runtime += max(0, now - self._working_since)
@@ -122,11 +122,11 @@ class ReportBuilder:
                 if approval.state == "pending":
                     approval.state = "withdrawn"
 
-    def _submitted(self, event: RunEvent, submitted: ev.TaskSubmitted) -> None:
+    def _read_submitted(self, event: RunEvent, submitted: ev.TaskSubmitted) -> None:
         for artifact in submitted.task.artifacts:
             self._artifacts[artifact.id] = artifact
 
-    def _artifact(self, event: RunEvent, update: ev.TaskArtifactUpdated) -> None:
+    def _read_artifact(self, event: RunEvent, update: ev.TaskArtifactUpdated) -> None:
         artifact = update.artifact
         known = self._artifacts.get(artifact.id) if update.append else None
         if known is None:
@@ -142,7 +142,7 @@ class ReportBuilder:
 
     # -- Actions ---------------------------------------------------------------------------------------------------------
 
-    def _action(self, event: RunEvent) -> ReportedAction:
+    def _action_record(self, event: RunEvent) -> ReportedAction:
         record = self._actions.get(event.action_id)
         if record is None:
             record = self._actions[event.action_id] = ReportedAction(event.action_id, run_id=event.run_id)
@@ -150,41 +150,41 @@ class ReportBuilder:
             if step is not None:
                 record.step = step.step
                 step.action_ids.append(event.action_id)
-        self._show(event.action_id, event)
+        self._include(event.action_id, event)
         return record
 
-    def _show(self, name: str, event: RunEvent) -> None:
+    def _include(self, name: str, event: RunEvent) -> None:
         if not self._run_id or event.run_id == self._run_id:
-            self._shown.add(name)
+            self._included.add(name)
 
-    def _requested(self, event: RunEvent, requested: ev.ActionRequested) -> None:
+    def _read_requested(self, event: RunEvent, requested: ev.ActionRequested) -> None:
         if not event.action_id:
             event = replace(event, action_id=requested.action.action_id)
-        record, action = self._action(event), requested.action
+        record, action = self._action_record(event), requested.action
         record.action, record.kind, record.name = action, action.kind, action.name
         arguments = action.payload.get("arguments", action.payload)
         record.arguments = arguments if isinstance(arguments, dict) else action.payload
         record.position = requested.position
         record.requested_at = event.timestamp
 
-    def _policy(self, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> None:
-        record = self._action(event)
+    def _read_policy(self, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> None:
+        record = self._action_record(event)
         record.policy = evaluated.decision
         if evaluated.decision.effect is PolicyEffect.DENY:
             record.outcome = "denied"
 
-    def _asked(self, event: RunEvent, required: ev.ApprovalRequired) -> None:
+    def _read_approval_required(self, event: RunEvent, required: ev.ApprovalRequired) -> None:
         request = required.request
         action_id = event.action_id or request.action.action_id
-        record = self._action(event if event.action_id else replace(event, action_id=action_id))
+        record = self._action_record(event if event.action_id else replace(event, action_id=action_id))
         record.approval_ids.append(request.request_id)
         record.outcome = "waiting"
-        self._show(request.request_id, event)
+        self._include(request.request_id, event)
         self._approvals[request.request_id] = ReportedApproval(
             request.request_id, action_id, event.run_id, request=request, asked_at=event.timestamp
         )
 
-    def _decided(self, event: RunEvent, decided: ev.ApprovalDecided) -> None:
+    def _read_decided(self, event: RunEvent, decided: ev.ApprovalDecided) -> None:
         decision = decided.decision
         approval = self._approvals.setdefault(
             decision.request_id, ReportedApproval(decision.request_id, event.action_id, event.run_id)
@@ -192,23 +192,23 @@ class ReportBuilder:
         approval.decision, approval.decided_at = decision, event.timestamp
         approval.state = decision.state.value
         if approval.asked_at:
-            approval.waited_micros = _between(approval.asked_at, event.timestamp)
-        self._show(decision.request_id, event)
+            approval.waited_micros = _micros_between(approval.asked_at, event.timestamp)
+        self._include(decision.request_id, event)
         record = self._actions.get(approval.action_id)
         if record is not None:
             record.outcome = "approved" if decision.approved else "denied"
-            self._show(record.action_id, event)
+            self._include(record.action_id, event)
 
-    def _started(self, event: RunEvent, started: ev.ActionStarted) -> None:
-        record = self._action(event)
+    def _read_started(self, event: RunEvent, started: ev.ActionStarted) -> None:
+        record = self._action_record(event)
         record.kind, record.name = started.kind, started.name
         record.arguments = record.arguments if started.arguments is None else started.arguments
         record.started_at, record.ended_at = event.timestamp, ""
         record.starts += 1
         record.outcome = "running"
 
-    def _ended(self, event: RunEvent, ended: ev.ActionEnded) -> None:
-        record = self._action(event)
+    def _read_ended(self, event: RunEvent, ended: ev.ActionEnded) -> None:
+        record = self._action_record(event)
         record.kind, record.name = ended.kind or record.kind, ended.name or record.name
         record.result, record.error, record.usage = ended.result, ended.error, ended.usage
         record.ended_at = event.timestamp
@@ -216,11 +216,11 @@ class ReportBuilder:
         if ended.duration_micros:
             record.duration_micros = ended.duration_micros
         elif record.started_at:
-            record.duration_micros = _between(record.started_at, event.timestamp)
+            record.duration_micros = _micros_between(record.started_at, event.timestamp)
 
     # -- Model calls -----------------------------------------------------------------------------------------------------
 
-    def _at_step(self, event: RunEvent, number: int) -> ReportedStep | None:
+    def _enter_step(self, event: RunEvent, number: int) -> ReportedStep | None:
         if number <= 0:
             return None
         key = (event.run_id, number)
@@ -230,13 +230,13 @@ class ReportBuilder:
         self._step[event.run_id] = step
         return step
 
-    def _prepared(self, event: RunEvent, prepared: ev.ContextPrepared) -> None:
-        self._at_step(event, prepared.step)
+    def _read_prepared(self, event: RunEvent, prepared: ev.ContextPrepared) -> None:
+        self._enter_step(event, prepared.step)
         self._manifests.append(prepared.manifest)
         self._estimate = (event.run_id, prepared.step, prepared.manifest.total_estimated_tokens)
 
-    def _call(self, event: RunEvent, call_id: str, number: int) -> ReportedCall:
-        step = self._at_step(event, number)
+    def _call_record(self, event: RunEvent, call_id: str, number: int) -> ReportedCall:
+        step = self._enter_step(event, number)
         record = self._calls.get(call_id)
         if record is None:
             record = self._calls[call_id] = ReportedCall(call_id, event.run_id, number)
@@ -244,8 +244,8 @@ class ReportBuilder:
                 step.call_ids.append(call_id)
         return record
 
-    def _call_started(self, event: RunEvent, started: ev.LlmCallStarted) -> None:
-        record = self._call(event, started.call_id, started.step)
+    def _read_call_started(self, event: RunEvent, started: ev.LlmCallStarted) -> None:
+        record = self._call_record(event, started.call_id, started.step)
         record.provider, record.model, record.streaming = started.provider, started.model, started.streaming
         record.attempts += 1
         record.started_at = record.started_at or event.timestamp
@@ -253,8 +253,8 @@ class ReportBuilder:
         if (run_id, step) == (event.run_id, started.step) and self._manifests:
             record.estimated_input_tokens = tokens
 
-    def _call_completed(self, event: RunEvent, call: ev.LlmCallCompleted) -> None:
-        record = self._call(event, call.call_id, call.step)
+    def _read_call_completed(self, event: RunEvent, call: ev.LlmCallCompleted) -> None:
+        record = self._call_record(event, call.call_id, call.step)
         record.provider, record.model = call.provider or record.provider, call.model or record.model
         record.completed, record.ended_at = True, event.timestamp
         record.input_tokens, record.output_tokens = call.input_tokens, call.output_tokens
@@ -263,12 +263,12 @@ class ReportBuilder:
         if call.duration_micros:
             record.duration_micros = call.duration_micros
         elif record.started_at:
-            record.duration_micros = _between(record.started_at, event.timestamp)
+            record.duration_micros = _micros_between(record.started_at, event.timestamp)
 
-    def _llm_step(self, event: RunEvent, step: ev.LlmStep) -> None:
-        self._at_step(event, step.step)
+    def _read_llm_step(self, event: RunEvent, step: ev.LlmStep) -> None:
+        self._enter_step(event, step.step)
 
-    def _limit(self, event: RunEvent, reported: ev.BudgetReported) -> None:
+    def _read_budget(self, event: RunEvent, reported: ev.BudgetReported) -> None:
         self._budget.append(reported.decision)
 
     # -- Result ----------------------------------------------------------------------------------------------------------
@@ -280,18 +280,18 @@ class ReportBuilder:
         metadata: dict[str, Any] | None = None,
     ) -> RunReport:
         """Return the report; see `RunReport.from_events`."""
-        actions = [each for each in self._actions.values() if each.action_id in self._shown]
-        approvals = [each for each in self._approvals.values() if each.request_id in self._shown]
+        actions = [each for each in self._actions.values() if each.action_id in self._included]
+        approvals = [each for each in self._approvals.values() if each.request_id in self._included]
         calls = list(self._calls.values())
         return RunReport(
-            context=context or self._envelope(),
+            context=context or self._build_context(),
             context_manifests=self._manifests,
             events=self._events,
             actions=actions,
             approvals=approvals,
             artifacts=list(self._artifacts.values()),
             metrics=calls,
-            final_task=final_task or self._task(),
+            final_task=final_task or self._final_task(),
             metadata=plain(metadata or {}),
             steps=list(self._steps.values()),
             budget_decisions=self._budget,
@@ -309,7 +309,7 @@ class ReportBuilder:
             raise TaskNotFoundError(f"task {task_id} has no run {self._run_id}", task_id=task_id, run_id=self._run_id)
         return self.report()
 
-    def _envelope(self) -> RunContext | None:
+    def _build_context(self) -> RunContext | None:
         first, last = self._first, self._last
         if first is None or last is None:
             return None
@@ -319,19 +319,19 @@ class ReportBuilder:
         if found is None:
             # Not the current time, so that two reports of one log are equal.
             found = RunContext(last.run_id or first.task_id, session, created_at=first.timestamp)
-        made = found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
-        return made.with_agent(first.agent_name) if first.agent_name else made
+        context_copy = found.copy(run_id=last.run_id or found.run_id, session_id=session or found.session_id)
+        return context_copy.with_agent(first.agent_name) if first.agent_name else context_copy
 
-    def _task(self) -> Task | None:
+    def _final_task(self) -> Task | None:
         if self._fold is not None and self._first is not None:
             return self._fold.to_task()
         try:
-            return None if self._brought is None else Task.from_dict(self._brought)
+            return None if self._attached_task is None else Task.from_dict(self._attached_task)
         except InvalidArgumentError:
             return None  # a key of an application
 
 
-def _between(earlier: str, later: str) -> int:
+def _micros_between(earlier: str, later: str) -> int:
     """Microseconds between two times; 0 if the clock was set back."""
     return max(0, micros_from_iso(later) - micros_from_iso(earlier))
 
@@ -339,30 +339,30 @@ def _between(earlier: str, later: str) -> int:
 _Reader = Callable[[ReportBuilder, RunEvent, Any], None]
 
 _READERS: dict[type, _Reader] = {
-    ev.TaskSubmitted: ReportBuilder._submitted,
-    ev.TaskStatusChanged: ReportBuilder._status,
-    ev.TaskArtifactUpdated: ReportBuilder._artifact,
-    ev.ActionRequested: ReportBuilder._requested,
-    ev.ActionPolicyEvaluated: ReportBuilder._policy,
-    ev.ApprovalRequired: ReportBuilder._asked,
-    ev.ApprovalDecided: ReportBuilder._decided,
-    ev.ActionStarted: ReportBuilder._started,
-    ev.ActionEnded: ReportBuilder._ended,
-    ev.ContextPrepared: ReportBuilder._prepared,
-    ev.LlmCallStarted: ReportBuilder._call_started,
-    ev.LlmCallCompleted: ReportBuilder._call_completed,
-    ev.BudgetReported: ReportBuilder._limit,
-    ev.LlmStep: ReportBuilder._llm_step,
+    ev.TaskSubmitted: ReportBuilder._read_submitted,
+    ev.TaskStatusChanged: ReportBuilder._read_status,
+    ev.TaskArtifactUpdated: ReportBuilder._read_artifact,
+    ev.ActionRequested: ReportBuilder._read_requested,
+    ev.ActionPolicyEvaluated: ReportBuilder._read_policy,
+    ev.ApprovalRequired: ReportBuilder._read_approval_required,
+    ev.ApprovalDecided: ReportBuilder._read_decided,
+    ev.ActionStarted: ReportBuilder._read_started,
+    ev.ActionEnded: ReportBuilder._read_ended,
+    ev.ContextPrepared: ReportBuilder._read_prepared,
+    ev.LlmCallStarted: ReportBuilder._read_call_started,
+    ev.LlmCallCompleted: ReportBuilder._read_call_completed,
+    ev.BudgetReported: ReportBuilder._read_budget,
+    ev.LlmStep: ReportBuilder._read_llm_step,
 }
 
 _SPANNING = frozenset(
     {
-        ReportBuilder._requested,
-        ReportBuilder._policy,
-        ReportBuilder._asked,
-        ReportBuilder._decided,
-        ReportBuilder._started,
-        ReportBuilder._ended,
+        ReportBuilder._read_requested,
+        ReportBuilder._read_policy,
+        ReportBuilder._read_approval_required,
+        ReportBuilder._read_decided,
+        ReportBuilder._read_started,
+        ReportBuilder._read_ended,
     }
 )
 """The events that are also read in other runs: an action can be requested in one run and end in the next."""

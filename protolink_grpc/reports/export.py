@@ -15,12 +15,12 @@ BATCH_BYTES = 256 << 10
 """Maximum length of a batch of lines in characters, including line ends; a single longer line has its own batch."""
 
 
-def _as_they_are(event: RunEvent) -> Iterable[dict[str, Any]]:
+def _to_dicts(event: RunEvent) -> Iterable[dict[str, Any]]:
     return (event.to_dict(),)
 
 
 FORMATS: dict[str, Callable[[], Callable[[RunEvent], Iterable[dict[str, Any]]]]] = {
-    "protolink": lambda: _as_they_are,
+    "protolink": lambda: _to_dicts,
     "agentruntime": lambda: AgentRuntimeView().records,
 }
 """Creates the conversion of each format. It has state, so each export needs its own."""
@@ -38,10 +38,10 @@ class RunExport:
     """
 
     def __init__(self, format: str = "", redaction_policy: RedactionPolicy | None = None) -> None:  # noqa: A002 -- the field's name
-        made = FORMATS.get(format or "protolink")
-        if made is None:
+        create = FORMATS.get(format or "protolink")
+        if create is None:
             raise InvalidArgumentError(f"must be one of {', '.join(FORMATS)}", field="format")
-        self._read = made()
+        self._read = create()
         self._redaction = redaction_policy
         self._references = References()
 
@@ -52,7 +52,7 @@ class RunExport:
                 yield json_text(hidden(record, self._redaction))
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
-        """Yield the lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
+        """Return the lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
         found: list[list[str]] = []
         size = 0
         for line in self.lines(map(event_from_frame, frames)):

@@ -25,7 +25,7 @@ class RunReplay:
     """
 
     def __init__(self, source: Any) -> None:
-        self._report = _report_of(source)
+        self._report = _read_source(source)
 
     @property
     def report(self) -> RunReport:
@@ -57,13 +57,13 @@ class RunReplay:
         assert_run_events(self, types, ordered=ordered, allow_extra=allow_extra)
 
 
-def _report_of(source: Any) -> RunReport:
+def _read_source(source: Any) -> RunReport:
     if isinstance(source, RunReplay):
         return source.report
     if isinstance(source, RunReport):
         return source
     if isinstance(source, str | os.PathLike):
-        return _report_in(Path(source))
+        return _read_file(Path(source))
     if isinstance(source, Mapping):
         return RunReport.from_dict(dict(source))
     if not isinstance(source, Iterable):
@@ -71,7 +71,7 @@ def _report_of(source: Any) -> RunReport:
     return RunReport.from_events(RunEvent.from_task_event(each) for each in source)
 
 
-def _report_in(path: Path) -> RunReport:
+def _read_file(path: Path) -> RunReport:
     """Read a file with one document or lines of events, which its first line distinguishes."""
     with path.open("rb") as file:
         first = next((line for line in file if line.strip()), b"")

@@ -42,7 +42,7 @@ class RunSaver:
     def run_ended(self, task_id: str, run_id: str) -> None:
         """Schedule saving of a run whose end is in the store."""
         if len(self._waiting) >= MAX_WAITING:
-            self._failed(task_id, f"{MAX_WAITING} runs wait for it already")
+            self._log_failure(task_id, f"{MAX_WAITING} runs are already waiting")
             return
         self._waiting.append((task_id, run_id))
         if self._work is None or self._work.done():
@@ -67,17 +67,17 @@ class RunSaver:
                 await self._save(task_id, run_id)
                 self._failing = False
             except Exception as error:
-                self._failed(task_id, f"{type(error).__name__}: {error}", error)
+                self._log_failure(task_id, f"{type(error).__name__}: {error}", error)
 
     async def _save(self, task_id: str, run_id: str) -> None:
         frames: list[bytes] = []
         while page := await self._store.read(task_id, len(frames), PAGE_EVENTS):
             frames += page
         task, report = await asyncio.to_thread(_read, task_id, run_id, frames)
-        await _called(self._run_store.save_task, task)
-        await _called(self._run_store.save_report, report)
+        await _call(self._run_store.save_task, task)
+        await _call(self._run_store.save_report, report)
 
-    def _failed(self, task_id: str, why: str, error: Exception | None = None) -> None:
+    def _log_failure(self, task_id: str, why: str, error: Exception | None = None) -> None:
         if not self._failing:
             self._failing = True
             log.error(
@@ -101,7 +101,7 @@ def _read(task_id: str, run_id: str, frames: list[bytes]) -> tuple[Task, RunRepo
     return fold.to_task(), builder.report_on(task_id)
 
 
-async def _called(save: Any, value: Task | RunReport) -> None:
+async def _call(save: Any, value: Task | RunReport) -> None:
     if inspect.iscoroutinefunction(save):
         await save(value)
     else:

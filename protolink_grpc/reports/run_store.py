@@ -130,7 +130,7 @@ class SQLiteRunStore:
             StoreReadOnlyError: This view was opened with `read_only`.
         """
         if self.read_only:
-            raise StoreReadOnlyError(f"{self.path} was opened for reading only", path=str(self.path))
+            raise StoreReadOnlyError(f"{self.path} was opened read-only", path=str(self.path))
         if self._task_store is None:
             self._task_store = SQLiteStore(self.path)
         return self._task_store
@@ -146,7 +146,7 @@ class SQLiteRunStore:
         with task_history(self.path) as history:
             if history is None or history.head(task.id) is None:
                 raise TaskNotFoundError(
-                    f"task {task.id} was not run by an agent that keeps its tasks in {self.path}", task_id=task.id
+                    f"task {task.id} was not run by an agent with its task store in {self.path}", task_id=task.id
                 )
 
     def get_task(self, task_id: str) -> Task | None:
@@ -160,7 +160,7 @@ class SQLiteRunStore:
             head = None if history is None else history.head(task_id)
             if history is None or head is None:
                 return None
-            return _record(history, head, self._redacted_task(_task(history, task_id)))
+            return _build_record(history, head, self._redact_task(_read_task(history, task_id)))
 
     def list_task_records(
         self,
@@ -186,8 +186,8 @@ class SQLiteRunStore:
             if history is None:
                 return []
             if run_id is not None:
-                where |= _of_run(history, run_id)
-            return [_record(history, head) for head in history.heads(where, limit)]
+                where |= _run_filter(history, run_id)
+            return [_build_record(history, head) for head in history.heads(where, limit)]
 
     def delete_task(self, task_id: str) -> bool:
         """Not supported, because request ids refer to their tasks.
@@ -196,7 +196,7 @@ class SQLiteRunStore:
             UnimplementedError: Always.
         """
         raise UnimplementedError(
-            f"task {task_id} cannot be deleted from {self.path}: the request ids that lead to it would lead nowhere",
+            f"task {task_id} cannot be deleted from {self.path}: its request ids would refer to a missing task",
             method="delete_task",
         )
 
@@ -225,33 +225,33 @@ class SQLiteRunStore:
             if history is None:
                 return None
             whole = history.head(run_id) is not None
-            task_id = run_id if whole else _task_of(history, run_id)
+            task_id = run_id if whole else _find_task_id(history, run_id)
             head = None if task_id is None else history.head(task_id)
             if task_id is None or head is None:
                 return None
-            report = _report(history, task_id, "" if whole else run_id)
+            report = _read_report(history, task_id, "" if whole else run_id)
             if self._redaction is not None:
                 report = report.redacted(self._redaction)
-            return _run_record(_record(history, head), head.run_id if whole else run_id, report)
+            return _build_run_record(_build_record(history, head), head.run_id if whole else run_id, report)
 
     def list_report_records(
         self, limit: int = 100, session_id: str | None = None, agent_name: str | None = None
     ) -> list[RunReportRecord]:
         """Return the records of the latest run of each matching task, most recently changed first. Costs as `list_task_records`."""
         records = self.list_task_records(limit, session_id, agent_name=agent_name)
-        return [_run_record(record, record.run_id) for record in records]
+        return [_build_run_record(record, record.run_id) for record in records]
 
-    def _redacted_task(self, task: Task) -> Task:
+    def _redact_task(self, task: Task) -> Task:
         return task if self._redaction is None else Task.from_dict(self._redaction.redact(task.to_dict()))
 
 
-def _record(history: TaskHistory, head: TaskHead, task: Task | None = None) -> TaskRecord:
+def _build_record(history: TaskHistory, head: TaskHead, task: Task | None = None) -> TaskRecord:
     return TaskRecord(
         task_id=head.task_id,
         state=head.state,
         run_id=head.run_id,
         session_id=head.session_id,
-        trace_id=_trace_of(history, head.task_id),
+        trace_id=_read_trace_id(history, head.task_id),
         agent_name=head.agent_name,
         principal=head.principal,
         created_at=iso_from_micros(head.create_micros),
@@ -262,7 +262,7 @@ def _record(history: TaskHistory, head: TaskHead, task: Task | None = None) -> T
     )
 
 
-def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None) -> RunReportRecord:
+def _build_run_record(record: TaskRecord, run_id: str, report: RunReport | None = None) -> RunReportRecord:
     return RunReportRecord(
         run_id=run_id,
         task_id=record.task_id,
@@ -277,14 +277,14 @@ def _run_record(record: TaskRecord, run_id: str, report: RunReport | None = None
     )
 
 
-def _of_run(history: TaskHistory, run_id: str) -> dict[str, str]:
+def _run_filter(history: TaskHistory, run_id: str) -> dict[str, str]:
     """The filter for the heads of a run's tasks."""
     if history.heads({"run_id": run_id}, 1):
         return {"run_id": run_id}
-    return {"task_id": _task_of(history, run_id) or ""}
+    return {"task_id": _find_task_id(history, run_id) or ""}
 
 
-def _task_of(history: TaskHistory, run_id: str) -> str | None:
+def _find_task_id(history: TaskHistory, run_id: str) -> str | None:
     """Find the task with that run: by its head, or for an earlier run by its events."""
     if not run_id:
         return None
@@ -299,20 +299,20 @@ def _task_of(history: TaskHistory, run_id: str) -> str | None:
     return None
 
 
-def _trace_of(history: TaskHistory, task_id: str) -> str | None:
+def _read_trace_id(history: TaskHistory, task_id: str) -> str | None:
     frame = next(history.log(task_id), None)
     opening = None if frame is None else event_from_frame(frame).payload
     context = opening.context if isinstance(opening, TaskSubmitted) else None
     return None if context is None else context.trace_id
 
 
-def _task(history: TaskHistory, task_id: str) -> Task:
+def _read_task(history: TaskHistory, task_id: str) -> Task:
     fold = TaskFold(task_id)
     replay(fold, history.log(task_id))
     return fold.to_task()
 
 
-def _report(history: TaskHistory, task_id: str, run_id: str) -> RunReport:
+def _read_report(history: TaskHistory, task_id: str, run_id: str) -> RunReport:
     builder = ReportBuilder(run_id)
     builder.add_frames(history.log(task_id))
     return builder.report()

@@ -37,23 +37,23 @@ class InMemoryEventSink:
 
     async def emit(self, event: RunEvent) -> None:
         """Store an event."""
-        self._keep(event)
+        self._store(event)
 
     async def emit_task_event(self, event: object, context: RunContext | None = None) -> RunEvent:
         """Convert an item of a stream with `RunEvent.from_task_event`, store it and return the stored event."""
-        return self._keep(RunEvent.from_task_event(event, context))
+        return self._store(RunEvent.from_task_event(event, context))
 
-    def _keep(self, event: RunEvent) -> RunEvent:
+    def _store(self, event: RunEvent) -> RunEvent:
         if isinstance(event.payload, TextDelta):
-            kept = event
+            stored = event
         elif event.sequence is not None and event.task_id:
-            kept = event
+            stored = event
             self._sequence = max(self._sequence, event.sequence)
         else:
             self._sequence += 1
-            kept = replace(event, sequence=self._sequence)
-        self._events.append(kept)
-        return kept
+            stored = replace(event, sequence=self._sequence)
+        self._events.append(stored)
+        return stored
 
     def to_list(self) -> list[dict[str, Any]]:
         """The events as JSON objects."""

@@ -97,7 +97,7 @@ class Histories(RuleBasedStateMachine):
         for watcher in self.watchers:
             wanted, revision, known = watcher
             while revision != self.directory.revision:
-                for batch in self.directory._news(revision, wanted.keys):
+                for batch in self.directory._next_batches(revision, wanted.keys):
                     if batch.position.reset:
                         known.clear()
                     for change in batch.changes:

@@ -80,8 +80,8 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
-        (1, "reads none before 5; remove the file, and agents that run register again"),
-        (3, "reads none before 5; remove the file, and agents that run register again"),
+        (1, "reads none before 5; remove the file; running agents register again"),
+        (3, "reads none before 5; remove the file; running agents register again"),
         (6, "knows 5; upgrade the package"),
     ],
 )
