@@ -23,7 +23,7 @@ SCANS = 20
 WAITING_PAGE = 100
 """Number of pending approvals that a list by state reads at a time."""
 
-_SHOWN_OTHERWISE = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+_DEPENDENT_STATES = frozenset({TaskState.WORKING, TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
 """The stored state of a task that waits for an approval, and the states that A2A shows for it."""
 
 Found = tuple[list[TaskHead], tuple[int, str] | None, int]
@@ -44,7 +44,7 @@ async def page_of(
     size = PAGE_SIZE if params.page_size is None else params.page_size
     if not 1 <= size <= MAX_PAGE_SIZE:
         raise InvalidArgumentError(f"must be 1 to {MAX_PAGE_SIZE}", field="pageSize")
-    length = checked_length(params.history_length)
+    length = check_history_length(params.history_length)
     query = TaskQuery(
         principal=owner,
         agent_name=service.agent_name,
@@ -52,11 +52,11 @@ async def page_of(
         session_id=params.context_id,
         updated_after_micros=params.updated_after_micros,
         page_size=size,
-        after=cursor_of(params.page_token),
+        after=parse_page_token(params.page_token),
         include_total=True,
     )
-    if asks and params.state in _SHOWN_OTHERWISE:
-        heads, following, total = await _shown_as(service, params.state, query, may_answer)
+    if asks and params.state in _DEPENDENT_STATES:
+        heads, following, total = await _find_by_shown_state(service, params.state, query, may_answer)
     else:
         page = await service.find(query)
         heads, following, total = page.heads, page.next, page.total or 0
@@ -75,16 +75,18 @@ async def page_of(
     return TaskPage(views, token_from_cursor(following), size, total)
 
 
-async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, may_answer: MayAnswer) -> Found:
+async def _find_by_shown_state(
+    service: TaskService, state: TaskState, query: TaskQuery, may_answer: MayAnswer
+) -> Found:
     """Find tasks by a state that depends on approvals: a working task that waits for one is shown in another state."""
-    waiting = await _waiting(service, query, may_answer)
+    waiting = await _find_waiting(service, query, may_answer)
     query = replace(query, states=query.states | {TaskState.WORKING})
     heads: list[TaskHead] = []
     after, total = query.after, 0
     for scan in range(SCANS):
         page = await service.find(replace(query, after=after, include_total=scan == 0))
         if scan == 0:
-            total = (page.total or 0) - await _other(service, state, query, waiting)
+            total = (page.total or 0) - await _count_others(service, state, query, waiting)
         for head in page.heads:
             after = (head.update_micros, head.task_id)
             if waiting.get(head.task_id, head.state) is state:
@@ -96,7 +98,7 @@ async def _shown_as(service: TaskService, state: TaskState, query: TaskQuery, ma
     return heads, after, total
 
 
-async def _waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer) -> dict[str, TaskState]:
+async def _find_waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer) -> dict[str, TaskState]:
     """Return the caller's tasks that wait for an approval, with the states that A2A shows for them."""
     pending = frozenset({ApprovalState.PENDING})
     wanted = ApprovalQuery(query.agent_name, query.principal, pending, page_size=WAITING_PAGE)
@@ -116,7 +118,7 @@ async def _waiting(service: TaskService, query: TaskQuery, may_answer: MayAnswer
         wanted = replace(wanted, after=page.next)
 
 
-async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
+async def _count_others(service: TaskService, state: TaskState, query: TaskQuery, waiting: dict[str, TaskState]) -> int:
     """Return how many of the tasks that the query finds are shown in another state."""
     if state is TaskState.WORKING:
         return sum(shown is not state for shown in waiting.values())
@@ -124,15 +126,15 @@ async def _other(service: TaskService, state: TaskState, query: TaskQuery, waiti
     return max(0, (working.total or 0) - sum(shown is state for shown in waiting.values()))
 
 
-def checked_length(value: int | None) -> int | None:
-    """Return a history length after a check. Raises InvalidArgumentError: it is negative."""
+def check_history_length(value: int | None) -> int | None:
+    """Return a history length. Raises InvalidArgumentError if it is negative."""
     if value is not None and value < 0:
         raise InvalidArgumentError("must not be negative", field="historyLength")
     return value
 
 
-def cursor_of(token: str) -> tuple[int, str] | None:
-    """Return the cursor of a page token. Raises InvalidArgumentError: the token is invalid."""
+def parse_page_token(token: str) -> tuple[int, str] | None:
+    """Return the cursor in a page token. Raises InvalidArgumentError if the token is invalid."""
     try:
         return cursor_from_token(token)
     except InvalidArgumentError as error:

@@ -1,11 +1,42 @@
-"""Checks before an operation: version, extensions and media types that caller and agent must agree on."""
+"""Checks before an operation: version, extensions, tenant and media types that caller and agent must agree on."""
 
 from collections.abc import Iterable, Sequence
 
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
+from protolink_grpc.a2a.options import A2AOptions
 from protolink_grpc.a2a.values import V03, V1, CallerInfo, Extension
-from protolink_grpc.errors import ContentTypeNotSupportedError, ExtensionRequiredError, VersionNotSupportedError
+from protolink_grpc.auth.principal import owner_of
+from protolink_grpc.errors import (
+    ContentTypeNotSupportedError,
+    ExtensionRequiredError,
+    InvalidArgumentError,
+    VersionNotSupportedError,
+)
 from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.wire.tasks import check_id
+
+
+def owner_of_request(caller: CallerInfo, tenant: str, options: A2AOptions) -> str:
+    """Check the extensions and the tenant of a request, and return the owner of the tasks that it may concern.
+
+    Raises:
+        ExtensionRequiredError: The request does not name a required extension.
+        InvalidArgumentError: The tenant is invalid, or not one of the agent's tenants.
+    """
+    check_extensions(caller, options.extensions)
+    if not tenant:
+        return caller.principal.name
+    check_id(tenant, "tenant")
+    if options.tenants is not None and tenant not in options.tenants:
+        raise InvalidArgumentError("is not a tenant of this agent", field="tenant")
+    return owner_of(caller.principal.name, tenant)
+
+
+def require_id(value: str, field: str = "id") -> str:
+    """Return a valid id. Raises InvalidArgumentError if it is empty or invalid."""
+    if not value:
+        raise InvalidArgumentError("must not be empty", field=field)
+    return check_id(value, field)
 
 
 def check_version(caller: CallerInfo, wanted: str, served: Sequence[str] = (V1, V03)) -> None:

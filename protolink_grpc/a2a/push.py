@@ -13,7 +13,7 @@ from protolink_grpc.a2a.options import PushOptions
 from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Slots, body_of, config_of
 from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
 from protolink_grpc.a2a.push_targets import Targets
-from protolink_grpc.a2a.values import V03, V1, Rendered
+from protolink_grpc.a2a.values import V03, V1, NotificationBatch
 from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.ids import new_uuid
@@ -23,7 +23,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.webhooks import PushRow
 from protolink_grpc.wire.tasks import check_id
 
-__all__ = ["PushOptions", "Render", "Rendered", "Webhooks"]
+__all__ = ["NotificationBatch", "PushOptions", "Render", "Webhooks"]
 
 log = get_logger(__name__)
 

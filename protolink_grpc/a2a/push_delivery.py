@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from protolink_grpc.a2a.push_post import Answer, Post
 from protolink_grpc.a2a.push_targets import parse_target
-from protolink_grpc.a2a.values import Rendered
+from protolink_grpc.a2a.values import NotificationBatch
 from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.logs import get_logger
@@ -28,7 +28,7 @@ from protolink_grpc.storage.webhooks import PushRow, WebhookRows
 T = TypeVar("T")
 log = get_logger(__name__)
 
-Render = Callable[[str, str, str, int], Awaitable[Rendered]]
+Render = Callable[[str, str, str, int], Awaitable[NotificationBatch]]
 """From version, owner, task id and position to the next notifications, for a bounded piece of the log."""
 
 
@@ -155,7 +155,7 @@ class Delivery:
             if self._row.done:
                 return True
 
-    async def _read(self) -> Rendered:
+    async def _read(self) -> NotificationBatch:
         row = self._row
         return await self._means.render(_body(row)["version"], row.principal, row.task_id, self.position)
 

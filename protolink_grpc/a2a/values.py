@@ -233,8 +233,8 @@ class PushPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
-    """Notifications of a webhook for a piece of a log.
+class NotificationBatch:
+    """The notifications of a webhook for a piece of a log.
 
     Args:
         notifications: Pairs of event sequence and body, ascending. An event can have several notifications; most have none.

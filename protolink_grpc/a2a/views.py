@@ -172,7 +172,16 @@ class Updates:
         after: Sequence of the last event already shown.
     """
 
-    __slots__ = ("_context_id", "_held", "_may_answer", "_patch", "_seen", "_task_id", "questions", "waits")
+    __slots__ = (
+        "_context_id",
+        "_held",
+        "_may_answer",
+        "_patch",
+        "_seen",
+        "_task_id",
+        "approval_requests",
+        "waits_for_approval",
+    )
 
     def __init__(self, task_id: str, context_id: str, may_answer: MayAnswer, after: int = 0) -> None:
         self._task_id = task_id
@@ -182,14 +191,14 @@ class Updates:
         self._held: tuple[Message, int, int] | None = None
         # Changes of the task's metadata that no update contains yet.
         self._patch: dict[str, Any] = {}
-        self.questions: dict[str, ApprovalRequest] = {}
+        self.approval_requests: dict[str, ApprovalRequest] = {}
         """Approval requests of the next events, by id. The events themselves contain only a reference to them."""
-        self.waits = False
+        self.waits_for_approval = False
         """Whether the last status shown is that the task waits for an approval."""
 
     @property
-    def holds(self) -> bool:
-        """Whether a message is held back until the next event. Read that event if the log has one, otherwise call `let_go`."""
+    def holds_message(self) -> bool:
+        """Whether a message is held back until the next event. If the log has no such event yet, call `release_message`."""
         return self._held is not None
 
     def read(self, frames: Iterable[bytes]) -> list[Update]:
@@ -221,18 +230,18 @@ class Updates:
             self._seen = event.sequence
         return found
 
-    def let_go(self) -> list[Update]:
+    def release_message(self) -> list[Update]:
         """Return the update of the message that is held back, for use when no event follows it yet."""
         found: list[Update] = []
         held = self._held
         if held is not None:
             self._seen = held[2]
-            self._let_go(found)
+            self._release_held(found)
             self._show_patch(found)
         return found
 
     def _artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
-        self._let_go(found)
+        self._release_held(found)
         made = event.task_artifact
         artifact: Artifact | TextArtifact | None = _texts_of(made.artifact)
         if artifact is None:
@@ -257,11 +266,11 @@ class Updates:
             return
         for message in payload.messages:
             if message.role in _SPEAKS:
-                self._let_go(found)
+                self._release_held(found)
                 # This message may belong to the status in the next event.
                 self._held = message, _micros(event), event.sequence
 
-    def _let_go(self, found: list[Update]) -> None:
+    def _release_held(self, found: list[Update]) -> None:
         held, self._held = self._held, None
         if held is not None:
             message, micros, sequence = held
@@ -278,12 +287,12 @@ class Updates:
         if not isinstance(payload, TaskStatusChanged):
             return
         state, message, micros = payload.new_state, None, _micros(event)
-        self.waits = False
+        self.waits_for_approval = False
         if state in _SETTLED and self._held is not None:
             message, self._held = _explained(self._held[0], state, payload.reason), None
         elif state in _SETTLED and payload.reason:
             message = _spoken(f"{self._task_id}/{event.sequence}", payload.reason, micros)
-        self._let_go(found)
+        self._release_held(found)
         status = Status(state, micros, message)
         found.append(
             StatusUpdate(self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence)
@@ -306,7 +315,7 @@ class Updates:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskProgress):
             return
-        self._let_go(found)
+        self._release_held(found)
         micros = _micros(event)
         said = _spoken(f"{self._task_id}/{event.sequence}", payload.message, micros) if payload.message else None
         metadata = {} if payload.progress is None else {OWN_KEY: {"progress": payload.progress}}
@@ -316,7 +325,7 @@ class Updates:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskErrorReported):
             return
-        self._let_go(found)
+        self._release_held(found)
         micros = _micros(event)
         error = Part.error(payload.error_code, payload.error_message, payload.recoverable)
         said = Message(f"{self._task_id}/{event.sequence}", "agent", [error], iso_from_micros(micros))
@@ -326,16 +335,16 @@ class Updates:
         payload = payload_from_pb(event)
         if not isinstance(payload, ApprovalRequired):
             return
-        self._let_go(found)
-        request = self.questions.pop(payload.request.request_id, payload.request)
+        self._release_held(found)
+        request = self.approval_requests.pop(payload.request.request_id, payload.request)
         status = _asking(self._task_id, request, event.sequence, _micros(event), self._may_answer)
         found.append(StatusUpdate(self._task_id, self._context_id, status, sequence=event.sequence))
-        self.waits = True
+        self.waits_for_approval = True
 
     def _answered(self, event: pb.RunEvent, found: list[Update]) -> None:
-        self._let_go(found)
+        self._release_held(found)
         found.append(self._working(None, _micros(event), event.sequence))
-        self.waits = False
+        self.waits_for_approval = False
 
 
 def _texts_of(artifact: task_pb2.Artifact) -> TextArtifact | None:

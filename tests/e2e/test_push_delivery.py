@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from protolink_grpc.a2a import push_post
-from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
+from protolink_grpc.a2a.push import NotificationBatch, PushOptions, Webhooks
 from protolink_grpc.a2a.push_delivery import Patience
 from protolink_grpc.a2a.push_post import MAX_ANSWER_BYTES, Post, Poster
 from protolink_grpc.a2a.push_targets import Targets
@@ -413,10 +413,10 @@ class Agent:
 
 @asynccontextmanager
 async def living(store: TaskStore, grace_s: float = PATIENCE_S, **options: Any) -> AsyncIterator[Agent]:
-    async def render(version: str, owner: str, task_id: str, after: int) -> Rendered:
+    async def render(version: str, owner: str, task_id: str, after: int) -> NotificationBatch:
         frames = await store.read(task_id, after, 3)
         told = [(number, json.dumps({"sequence": number}).encode()) for number, _ in enumerate(frames, after + 1)]
-        return Rendered(told, after + len(frames))
+        return NotificationBatch(told, after + len(frames))
 
     service = TaskService("agent", store, Steps())
     patience = Patience(first_s=0.001, longest_s=0.002)
@@ -533,7 +533,7 @@ async def test_after_a_restart_a_receiver_gets_the_rest_in_order(tmp_path: Path)
 
 LIFE = """
     import asyncio, json, sys
-    from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
+    from protolink_grpc.a2a.push import PushOptions, NotificationBatch, Webhooks
     from protolink_grpc.a2a.values import PushConfig
     from protolink_grpc.models.task import Task
     from protolink_grpc.runtime.service import TaskService
@@ -551,7 +551,7 @@ LIFE = """
     async def render(version, owner, task_id, after):
         frames = await store.read(task_id, after, 3)
         told = [(number, json.dumps({"sequence": number}).encode()) for number, _ in enumerate(frames, after + 1)]
-        return Rendered(told, after + len(frames))
+        return NotificationBatch(told, after + len(frames))
 
     async def main():
         service = TaskService("agent", store, handler)

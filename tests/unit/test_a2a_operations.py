@@ -69,7 +69,7 @@ async def test_a_caller_that_hangs_up_while_its_webhook_is_written_has_its_webho
             assert call.cancelled()
             store.gate.set()
             await store.kept.wait()
-            assert (await operations.get_push(caller, "", task_id, "hook")).url == config.url
+            assert (await operations.push.get(caller, "", task_id, "hook")).url == config.url
     finally:
         await operations.stop(0)
         await service.stop(0)

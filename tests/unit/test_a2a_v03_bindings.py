@@ -85,6 +85,7 @@ class FakeOperations:
         self.reply: TaskView | MessageReply = VIEW
         self.pages = [PushPage([CONFIG])]
         self.closed = 0
+        self.push, self.cards = FakePush(self), FakeCards(self)
         card = AgentCard("echo", "Says it again", "grpc://localhost:50051")
         self.card = PublicCard(card, (Binding("http://localhost:8080", "JSONRPC", V03),), extended_card=extended)
 
@@ -119,29 +120,43 @@ class FakeOperations:
         self.calls.append(("cancel", caller, tenant, task_id, metadata))
         return VIEW
 
-    async def set_push(self, caller: CallerInfo, config: PushConfig) -> PushConfig:
-        self.calls.append(("set_push", caller, config))
+
+class FakePush:
+    """The operations about webhooks."""
+
+    def __init__(self, operations: "FakeOperations") -> None:
+        self._operations = operations
+
+    async def set(self, caller: CallerInfo, config: PushConfig) -> PushConfig:
+        self._operations.calls.append(("set_push", caller, config))
         return config
 
-    async def get_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> PushConfig:
-        self.calls.append(("get_push", caller, tenant, task_id, config_id))
+    async def get(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> PushConfig:
+        self._operations.calls.append(("get_push", caller, tenant, task_id, config_id))
         return CONFIG
 
-    async def list_push(
+    async def list(
         self, caller: CallerInfo, tenant: str, task_id: str, page_size: int = 0, page_token: str = ""
     ) -> PushPage:
-        self.calls.append(("list_push", caller, tenant, task_id, page_size, page_token))
-        return self.pages.pop(0)
+        self._operations.calls.append(("list_push", caller, tenant, task_id, page_size, page_token))
+        return self._operations.pages.pop(0)
 
-    async def delete_push(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> None:
-        self.calls.append(("delete_push", caller, tenant, task_id, config_id))
+    async def delete(self, caller: CallerInfo, tenant: str, task_id: str, config_id: str) -> None:
+        self._operations.calls.append(("delete_push", caller, tenant, task_id, config_id))
 
-    def public_card(self) -> PublicCard:
-        return self.card
 
-    async def extended_card(self, caller: CallerInfo) -> PublicCard:
-        self.calls.append(("extended_card", caller))
-        return self.card
+class FakeCards:
+    """The operations about cards."""
+
+    def __init__(self, operations: "FakeOperations") -> None:
+        self._operations = operations
+
+    def public(self) -> PublicCard:
+        return self._operations.card
+
+    async def extended(self, caller: CallerInfo) -> PublicCard:
+        self._operations.calls.append(("extended_card", caller))
+        return self._operations.card
 
 
 @pytest.fixture

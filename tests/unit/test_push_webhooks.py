@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc.a2a.push import PushOptions, Rendered, Webhooks
+from protolink_grpc.a2a.push import NotificationBatch, PushOptions, Webhooks
 from protolink_grpc.a2a.push_delivery import Patience
 from protolink_grpc.a2a.push_post import Answer, Post, retry_after_s
 from protolink_grpc.a2a.values import V03, V1
@@ -146,7 +146,7 @@ class Scene:
             post=self.receiver.post,
         )
 
-    async def render(self, version: str, owner: str, task_id: str, after: int) -> Rendered:
+    async def render(self, version: str, owner: str, task_id: str, after: int) -> NotificationBatch:
         self.rendered.append((version, owner, task_id, after))
         frames = await self.store.read(task_id, after, self.piece)
         told = [
@@ -155,7 +155,7 @@ class Scene:
             for body in frame.split(b"|")
             if frame != b"-"
         ]
-        return Rendered(told, after + len(frames))
+        return NotificationBatch(told, after + len(frames))
 
     async def happens(self, *frames: str, task_id: str = "task", state: TaskState = TaskState.WORKING) -> None:
         after = self.lengths.get(task_id, 0)
@@ -478,7 +478,7 @@ async def test_a_reading_that_fails_is_repeated_and_nothing_is_lost(scene: Scene
     faults: list[Exception] = [StoreError("busy"), UnavailableError("stopped"), ValueError("odd")]
     whole = scene.render
 
-    async def failing(version: str, owner: str, task_id: str, after: int) -> Rendered:
+    async def failing(version: str, owner: str, task_id: str, after: int) -> NotificationBatch:
         if faults and after:
             raise faults.pop(0)
         return await whole(version, owner, task_id, after)

@@ -44,7 +44,7 @@ class CardRoute:
     def _current(self, *, dual: bool) -> tuple[str, bytes, str]:
         """Return tag, text and last change of the current card; an unchanged card keeps its time."""
         options = self._operations.options
-        public = self._operations.public_card()
+        public = self._operations.cards.public()
         card: dict[str, Any] = dual_card_json(public) if dual else card_json(public)
         tag = etag(card)
         shown = self._shown.get(dual)

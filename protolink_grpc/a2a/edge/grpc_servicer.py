@@ -121,20 +121,20 @@ class A2AServicer:
         self, request: pb.TaskPushNotificationConfig, context: Context
     ) -> pb.TaskPushNotificationConfig:
         caller = caller_info(context, V1)
-        return codec.push_config_pb(await self._operations.set_push(caller, codec.push_config_from_pb(request)))
+        return codec.push_config_pb(await self._operations.push.set(caller, codec.push_config_from_pb(request)))
 
     async def GetTaskPushNotificationConfig(
         self, request: pb.GetTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
         caller = caller_info(context, V1)
-        found = await self._operations.get_push(caller, request.tenant, request.task_id, request.id)
+        found = await self._operations.push.get(caller, request.tenant, request.task_id, request.id)
         return codec.push_config_pb(found)
 
     async def ListTaskPushNotificationConfigs(
         self, request: pb.ListTaskPushNotificationConfigsRequest, context: Context
     ) -> pb.ListTaskPushNotificationConfigsResponse:
         caller = caller_info(context, V1)
-        page = await self._operations.list_push(
+        page = await self._operations.push.list(
             caller, request.tenant, request.task_id, request.page_size, request.page_token
         )
         return codec.push_page_pb(page)
@@ -143,8 +143,8 @@ class A2AServicer:
         self, request: pb.DeleteTaskPushNotificationConfigRequest, context: Context
     ) -> Empty:
         caller = caller_info(context, V1)
-        await self._operations.delete_push(caller, request.tenant, request.task_id, request.id)
+        await self._operations.push.delete(caller, request.tenant, request.task_id, request.id)
         return Empty()
 
     async def GetExtendedAgentCard(self, request: pb.GetExtendedAgentCardRequest, context: Context) -> pb.AgentCard:
-        return card_pb(await self._operations.extended_card(caller_info(context, V1), request.tenant))
+        return card_pb(await self._operations.cards.extended(caller_info(context, V1), request.tenant))

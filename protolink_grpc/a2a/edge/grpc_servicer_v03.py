@@ -79,32 +79,32 @@ class A2AV03Servicer:
         self, request: pb.CreateTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
         caller, config = _caller(context), protobuf.push_config_from_pb(request)
-        return protobuf.push_pb(await self._operations.set_push(caller, config))
+        return protobuf.push_pb(await self._operations.push.set(caller, config))
 
     async def GetTaskPushNotificationConfig(
         self, request: pb.GetTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
         caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
-        return protobuf.push_pb(await self._operations.get_push(caller, "", task_id, config_id))
+        return protobuf.push_pb(await self._operations.push.get(caller, "", task_id, config_id))
 
     async def ListTaskPushNotificationConfig(
         self, request: pb.ListTaskPushNotificationConfigRequest, context: Context
     ) -> pb.ListTaskPushNotificationConfigResponse:
         caller, task_id = _caller(context), protobuf.task_of(request.parent, "parent")
-        page = await self._operations.list_push(caller, "", task_id, request.page_size, request.page_token)
+        page = await self._operations.push.list(caller, "", task_id, request.page_size, request.page_token)
         return protobuf.push_page_pb(page)
 
     async def DeleteTaskPushNotificationConfig(
         self, request: pb.DeleteTaskPushNotificationConfigRequest, context: Context
     ) -> Empty:
         caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
-        await self._operations.delete_push(caller, "", task_id, config_id)
+        await self._operations.push.delete(caller, "", task_id, config_id)
         return Empty()
 
     async def GetAgentCard(self, request: pb.GetAgentCardRequest, context: Context) -> pb.AgentCard:
         """Return the extended card if the agent has one, which requires credentials; otherwise the public card."""
-        caller, public = _caller(context), self._operations.public_card()
-        return card_pb(await self._operations.extended_card(caller) if public.extended_card else public)
+        caller, public = _caller(context), self._operations.cards.public()
+        return card_pb(await self._operations.cards.extended(caller) if public.extended_card else public)
 
 
 def _caller(context: Context) -> CallerInfo:

@@ -227,19 +227,19 @@ class JsonRpc:
 
     async def _set_push(self, caller: CallerInfo, params: Params) -> Any:
         config = codec.push_config(params)
-        return codec.push_json(await self._operations.set_push(caller, config))
+        return codec.push_json(await self._operations.push.set(caller, config))
 
     async def _get_push(self, caller: CallerInfo, params: Params) -> Any:
-        return codec.push_json(await self._operations.get_push(caller, *requests.push_params(params)))
+        return codec.push_json(await self._operations.push.get(caller, *requests.push_params(params)))
 
     async def _list_push(self, caller: CallerInfo, params: Params) -> Any:
-        return codec.push_page_json(await self._operations.list_push(caller, *requests.push_list_params(params)))
+        return codec.push_page_json(await self._operations.push.list(caller, *requests.push_list_params(params)))
 
     async def _delete_push(self, caller: CallerInfo, params: Params) -> Any:
-        await self._operations.delete_push(caller, *requests.push_params(params))
+        await self._operations.push.delete(caller, *requests.push_params(params))
 
     async def _extended_card(self, caller: CallerInfo, params: Params) -> Any:
-        return card_json(await self._operations.extended_card(caller, requests.card_params(params)))
+        return card_json(await self._operations.cards.extended(caller, requests.card_params(params)))
 
 
 def last_event_id(request: Request) -> int | None:

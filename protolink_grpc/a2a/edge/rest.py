@@ -121,24 +121,24 @@ class Rest:
     async def _set_push(self, request: Request, caller: CallerInfo) -> Any:
         config = codec.push_config(await self._body(request))
         config = replace(config, task_id=_id(request), tenant=config.tenant or _tenant(request))
-        return codec.push_json(await self._operations.set_push(caller, config))
+        return codec.push_json(await self._operations.push.set(caller, config))
 
     async def _get_push(self, request: Request, caller: CallerInfo) -> Any:
         config_id = request.path_params["config"]
-        return codec.push_json(await self._operations.get_push(caller, _tenant(request), _id(request), config_id))
+        return codec.push_json(await self._operations.push.get(caller, _tenant(request), _id(request), config_id))
 
     async def _list_push(self, request: Request, caller: CallerInfo) -> Any:
         given = {key: value for key, value in query_of(request).items() if value != ""}
         _, task_id, size, token = requests.push_list_params(given | {"taskId": _id(request)})
-        page = await self._operations.list_push(caller, _tenant(request), task_id, size, token)
+        page = await self._operations.push.list(caller, _tenant(request), task_id, size, token)
         return codec.push_page_json(page)
 
     async def _delete_push(self, request: Request, caller: CallerInfo) -> Any:
-        await self._operations.delete_push(caller, _tenant(request), _id(request), request.path_params["config"])
+        await self._operations.push.delete(caller, _tenant(request), _id(request), request.path_params["config"])
         return {}
 
     async def _extended_card(self, request: Request, caller: CallerInfo) -> Any:
-        return card_json(await self._operations.extended_card(caller, _tenant(request)))
+        return card_json(await self._operations.cards.extended(caller, _tenant(request)))
 
     async def _events(
         self, request: Request, caller: CallerInfo, updates: AsyncGenerator[list[Update], None]

@@ -18,7 +18,7 @@ from protolink_grpc.edges.http.json_body import JSON, write_json
 def a2a_routes(gateway: Gateway, operations: Operations) -> list[BaseRoute]:
     """Return the routes of v1.0, and those of v0.3 unless the options disable it."""
     guard, streams, v03 = gateway.guard, gateway.streams, operations.options.v03
-    described = write_json(openapi_json(operations.public_card().card))
+    described = write_json(openapi_json(operations.cards.public().card))
 
     async def description(request: Request) -> Response:
         public = operations.options.public_card

@@ -5,6 +5,6 @@
 types of text and data parts and the `referenceTaskIds` of a protobuf message, and build a tree of pydantic models for each message
 (docs/adr/0031).
 
-The package is independent of any transport. This module imports nothing, to avoid an import cycle: the operations import `writing`,
-and the bindings import the operations.
+The package is independent of any transport. This module imports nothing, to avoid an import cycle: the operations import `writing`
+through `push_operations`, and the bindings import the operations.
 """

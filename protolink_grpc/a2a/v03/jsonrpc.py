@@ -76,15 +76,15 @@ class JsonRpcV03:
 
     async def _set_push(self, caller: CallerInfo, params: Json) -> Json:
         caller = require_v03(caller)
-        return push_json(await self._operations.set_push(caller, reading.push_config(params)))
+        return push_json(await self._operations.push.set(caller, reading.push_config(params)))
 
     async def _get_push(self, caller: CallerInfo, params: Json) -> Json:
         caller, task_id = require_v03(caller), reading.required_id(params)
         config_id = reader.text(params, "pushNotificationConfigId")
         if config_id:
-            return push_json(await self._operations.get_push(caller, "", task_id, config_id))
+            return push_json(await self._operations.push.get(caller, "", task_id, config_id))
         # v0.3 allows a request without a config id: return the oldest config.
-        page = await self._operations.list_push(caller, "", task_id, 1, "")
+        page = await self._operations.push.list(caller, "", task_id, 1, "")
         if not page.configs:
             raise TaskNotFoundError(f"task {task_id} has no push config", task_id=task_id)
         return push_json(page.configs[0])
@@ -94,7 +94,7 @@ class JsonRpcV03:
         found: list[Json] = []
         token = ""
         while True:  # v0.3's JSON has no pages
-            page = await self._operations.list_push(caller, "", task_id, MAX_PAGE_SIZE, token)
+            page = await self._operations.push.list(caller, "", task_id, MAX_PAGE_SIZE, token)
             found += map(push_json, page.configs)
             token = page.next_page_token
             if not token:
@@ -103,14 +103,14 @@ class JsonRpcV03:
     async def _delete_push(self, caller: CallerInfo, params: Json) -> None:
         caller, task_id = require_v03(caller), reading.required_id(params)
         config_id = reading.required_id(params, "pushNotificationConfigId")
-        await self._operations.delete_push(caller, "", task_id, config_id)
+        await self._operations.push.delete(caller, "", task_id, config_id)
 
     async def _extended_card(self, caller: CallerInfo, params: Json) -> Json:
         caller = require_v03(caller)
-        if not self._operations.public_card().extended_card:
+        if not self._operations.cards.public().extended_card:
             # In v1.0 this is an UnsupportedOperationError.
             raise ExtendedCardNotConfiguredError("this agent has no extended card")
-        return card_json(await self._operations.extended_card(caller))
+        return card_json(await self._operations.cards.extended(caller))
 
 
 def events(updates: list[Update]) -> list[tuple[int, Json]]:

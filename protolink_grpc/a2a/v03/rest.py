@@ -103,31 +103,31 @@ class _Verbs:
 
     async def set_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller, is_plain = require_v03(caller), "taskId" in body
-        config = await self._operations.set_push(caller, _push_config(body, path["id"], is_plain))
+        config = await self._operations.push.set(caller, _push_config(body, path["id"], is_plain))
         return push_json(config) if is_plain else MessageToDict(protobuf.push_pb(config))
 
     async def get_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller = require_v03(caller)
-        config = await self._operations.get_push(caller, "", path["id"], path["config_id"])
+        config = await self._operations.push.get(caller, "", path["id"], path["config_id"])
         return MessageToDict(protobuf.push_pb(config))
 
     async def list_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller = require_v03(caller)
         size = _number(query, "pageSize", "page_size")
         token = query.get("pageToken") or query.get("page_token") or ""
-        page = await self._operations.list_push(caller, "", path["id"], size, token)
+        page = await self._operations.push.list(caller, "", path["id"], size, token)
         return MessageToDict(protobuf.push_page_pb(page))
 
     async def delete_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller = require_v03(caller)
-        await self._operations.delete_push(caller, "", path["id"], path["config_id"])
+        await self._operations.push.delete(caller, "", path["id"], path["config_id"])
         return {}
 
     async def card(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         """Return the extended card if the agent has one, which requires credentials; otherwise the public card."""
         caller = require_v03(caller)
-        public = self._operations.public_card()
-        return card_proto_json(await self._operations.extended_card(caller) if public.extended_card else public)
+        public = self._operations.cards.public()
+        return card_proto_json(await self._operations.cards.extended(caller) if public.extended_card else public)
 
 
 def _is_plain(body: Json) -> bool:

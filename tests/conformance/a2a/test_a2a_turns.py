@@ -8,7 +8,8 @@ from a2a_stage import PATIENCE_S, Stage, World, agent_with, by_token, card, numb
 from a2a_wires import Caller, message
 
 from protolink_grpc import A2AOptions, Approvals, HttpOptions, Limits, Principal
-from protolink_grpc.a2a.operations import PIECE, Operations
+from protolink_grpc.a2a.operations import Operations
+from protolink_grpc.a2a.push_operations import PIECE
 from protolink_grpc.a2a.values import V03, V1, CallerInfo, ListParams
 from protolink_grpc.errors import StoreError
 from protolink_grpc.runtime.service import TaskService
@@ -75,7 +76,7 @@ async def test_a_send_waits_for_its_task_although_nobody_can_look_for_questions(
             looked.set()
             raise StoreError("away")
 
-        monkeypatch.setattr(operations_of(world), "_question", failing)
+        monkeypatch.setattr(operations_of(world), "_wait_for_approval", failing)
         text, script = world.stage.script()
         sending = asyncio.ensure_future(world.caller(BINDING).task(text))
         async with asyncio.timeout(PATIENCE_S):
@@ -87,7 +88,7 @@ async def test_a_send_waits_for_its_task_although_nobody_can_look_for_questions(
 async def test_an_answer_is_read_before_notifications_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async with playing(agent_with(A2AOptions(push=push()))) as world:
         caller = world.caller(BINDING)
-        webhooks: Any = operations_of(world)._webhooks
+        webhooks: Any = operations_of(world).push._webhooks
         text, script = world.stage.script()
 
         async def next_turn(task_id: str, within_s: float) -> None:
@@ -125,7 +126,7 @@ async def test_a_webhook_of_v03_is_told_once_what_one_reading_of_the_task_holds(
         async with asyncio.timeout(PATIENCE_S):
             while (head := await store.head(task_id)) is None or head.sequence <= 2 * PIECE:
                 await store.wait(task_id, head.sequence if head else 0)
-        rendered = await operations_of(world)._rendered(V03, "ada", task_id, 0)
+        rendered = await operations_of(world).push.render(V03, "ada", task_id, 0)
         assert rendered.sequence >= head.sequence
         assert len(rendered.notifications) == 1
         script.ends()
