@@ -30,10 +30,10 @@ async def say(client: Client, text: str, task_id: str | None = None) -> str:
 
 
 async def read_along(url: str, task_id: str) -> None:
-    """Read the card, a page of tasks, and a stream from a position, as one would with `curl`."""
+    """Read the card, a page of tasks, and a stream from a position, with plain HTTP requests."""
     async with httpx.AsyncClient(base_url=url, headers={"A2A-Version": "1.0"}) as http:
         card = (await http.get("/.well-known/agent-card.json")).json()
-        print(card["name"], "speaks", *(each["protocolBinding"] for each in card["supportedInterfaces"][:3]))
+        print(card["name"], "supports", *(each["protocolBinding"] for each in card["supportedInterfaces"][:3]))
         page = (await http.get("/tasks", params={"pageSize": 10})).json()
         print(page["totalSize"], "task:", page["tasks"][0]["status"]["state"])
         async with http.stream("GET", f"/tasks/{task_id}:subscribe", headers={"Last-Event-ID": "4"}) as events:

@@ -74,8 +74,8 @@ class Attempts:
     def left_s(self) -> float | None:
         return self._ends and max(0.0, self._ends - time.monotonic())
 
-    def may_go_on(self, error: CallError, open_since: float | None = None) -> bool:
-        """Wait for the time of the next attempt. Returns False if there is none."""
+    def wait_for_retry(self, error: CallError, open_since: float | None = None) -> bool:
+        """Wait for the time of the next attempt. Returns False if no further attempt is allowed."""
         now, left_s = time.monotonic(), self.left_s()
         if open_since and now - open_since >= 1 and "failed to connect" not in str(error):
             self._first_cut = 0.0  # it was open: the retry time starts again, and the pauses keep growing
@@ -110,13 +110,13 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         patience_s: float = 60.0,
         insecure_ok: bool = False,
     ) -> None:
-        where = urlsplit(url if "://" in url else f"grpc://{url}")
-        if where.scheme == "grpcs":
-            self.channel = grpc.secure_channel(where.netloc, grpc.ssl_channel_credentials(), OPTIONS)
-        elif insecure_ok or where.hostname in LOCAL or SECRETS.isdisjoint(map(str.lower, headers)):
-            self.channel = grpc.insecure_channel(where.netloc, OPTIONS)
+        server = urlsplit(url if "://" in url else f"grpc://{url}")
+        if server.scheme == "grpcs":
+            self.channel = grpc.secure_channel(server.netloc, grpc.ssl_channel_credentials(), OPTIONS)
+        elif insecure_ok or server.hostname in LOCAL or SECRETS.isdisjoint(map(str.lower, headers)):
+            self.channel = grpc.insecure_channel(server.netloc, OPTIONS)
         else:
-            raise ValueError("credentials would travel in the clear; use grpcs://")
+            raise ValueError("credentials would be sent without TLS; use grpcs://")
         self._headers, self._timeout_s, self._patience_s = tuple(headers.items()), timeout_s, patience_s
         signed = grpc.intercept_channel(self.channel, self)
         self.agent, self.control = v1.AgentServiceStub(signed), v1.ControlServiceStub(signed)
@@ -127,7 +127,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         while True:
             call = continuation(Details(details.method, attempts.left_s(), self._headers), request)
             error = call.exception()  # waits for the response
-            if error is None or not attempts.may_go_on(CallError.of(error)):
+            if error is None or not attempts.wait_for_retry(CallError.of(error)):
                 return call
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
@@ -148,7 +148,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 request = replace(request, before_message=task.first_message, before_artifact=task.first_artifact)
                 earlier = self.agent.get_task(request).task or v1.Task()
                 if not earlier.messages and not earlier.artifacts:
-                    break  # there are no earlier ones
+                    break  # these are the first ones
                 task.messages, task.artifacts = earlier.messages + task.messages, earlier.artifacts + task.artifacts
                 task.omitted = list(dict.fromkeys(task.omitted + earlier.omitted))
                 task.first_message, task.first_artifact = earlier.first_message, earlier.first_artifact
@@ -166,12 +166,12 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         attempts, task_id, after, settled = Attempts(self._patience_s), "", 0, False
         while True:
             rest = v1.SubscribeTaskRequest(task_id=task_id, after_sequence=after, stop_at=v1.StopAt.INTERRUPTED)
-            begun: Any = self.agent.subscribe_task(rest) if task_id else self.agent.stream_task(request)
+            responses: Any = self.agent.subscribe_task(rest) if task_id else self.agent.stream_task(request)
             opened = time.monotonic()
             try:
                 # Closed when the caller leaves the loop, which ends the call.
-                with typed_errors(), closing(begun):
-                    for event in (each for response in begun for each in response.events):
+                with typed_errors(), closing(responses):
+                    for event in (each for response in responses for each in response.events):
                         attempts.progress()
                         task_id, after, status = event.task_id, event.sequence, event.task_status
                         settled = status is not None and status.new_state not in GOES_ON
@@ -179,20 +179,20 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 if not settled:
                     raise CallError(grpc.StatusCode.UNAVAILABLE, "the stream ended before the task")
             except CallError as error:
-                if not settled and not attempts.may_go_on(error, opened):
+                if not settled and not attempts.wait_for_retry(error, opened):
                     raise
             if settled:
                 return
 
 
-def said(text: str, task_id: str = "", expected_sequence: int = 0) -> v1.TaskInput:
-    """An input with one message, for an existing task or for a new one. The client chooses the id of a new task."""
+def text_input(text: str, task_id: str = "", expected_sequence: int = 0) -> v1.TaskInput:
+    """Return an input with one message, for an existing or a new task. The client chooses the id of a new task."""
     message = v1.Message(role=v1.MessageRole.USER, parts=[v1.Part(text=text)])
     target = v1.TaskTarget.CONTINUE if task_id else v1.TaskTarget.CREATE
     return v1.TaskInput(task_id or str(uuid4()), target, expected_sequence, [message])
 
 
 if __name__ == "__main__":
-    for event in Client(sys.argv[1]).stream(said(sys.argv[2])):
+    for event in Client(sys.argv[1]).stream(text_input(sys.argv[2])):
         messages = event.task_messages.messages if event.task_messages else []
         print(event.sequence, event.event_type, event.summary, *(part.text for each in messages for part in each.parts))

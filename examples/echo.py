@@ -1,11 +1,11 @@
 from protolink_grpc import Agent
 
-agent = Agent(name="echo", description="Says it again.", url="grpc://127.0.0.1:50051")
+agent = Agent(name="echo", description="Repeats a text.", url="grpc://127.0.0.1:50051")
 
 
 @agent.tool
 def echo(text: str, times: int = 1) -> str:
-    """Say a text, once or several times."""
+    """Repeat a text."""
     return " ".join([text] * times)
 
 

@@ -48,29 +48,29 @@ def payment() -> Task:
     return Task.create_tool_call("pay", {"amount": 90})
 
 
-async def attempt(what: str, call: Awaitable[object]) -> Any:
+async def attempt(label: str, call: Awaitable[object]) -> Any:
     try:
-        done = await call
+        result = await call
     except ProtolinkError as error:
-        print(f"{what}: {error.reason}")
+        print(f"{label}: {error.reason}")
     else:
-        print(f"{what}:", f"{done.state} {done.get_output() or ''}" if isinstance(done, Task) else done)
-        return done
+        print(f"{label}:", f"{result.state} {result.get_output() or ''}" if isinstance(result, Task) else result)
+        return result
 
 
 async def main() -> None:
     async with agent:
         ann = AgentClient(url=agent.http_url, credentials=APIKey("key-of-ann"))
         bob = AgentClient(url=agent.card.url, credentials=APIKey("key-of-bob"))
-        await attempt("nobody pays", AgentClient(url=agent.card.url).send_task(None, payment()))
+        await attempt("anonymous pays", AgentClient(url=agent.card.url).send_task(None, payment()))
         paid = await attempt("ann pays", ann.send_task(None, payment()))
         await attempt("bob pays", bob.send_task(None, payment()))
-        await attempt("bob looks for her task", bob.get_task(paid.id))
-        await attempt("bob asks what waits for approval", bob.list_approvals())
-        await attempt("bob, once too often", bob.get_task(paid.id))
-        async with httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as anybody:
+        await attempt("bob reads ann's task", bob.get_task(paid.id))
+        await attempt("bob lists approvals", bob.list_approvals())
+        await attempt("bob exceeds the rate limit", bob.get_task(paid.id))
+        async with httpx.AsyncClient(base_url=agent.http_url, headers={"A2A-Version": "1.0"}) as http:
             for path in ("/healthz", "/.well-known/agent-card.json", "/tasks"):
-                print(path, (await anybody.get(path)).status_code)
+                print(path, (await http.get(path)).status_code)
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ from protolink_grpc.models.events import TaskArtifactUpdated
 LONG_S = 6.0
 """How long the long-running task works, in seconds: the kit subscribes to it meanwhile."""
 
-REQUIRED = Extension("urn:a2a:tck:required-extension", "Demanded by the kit's extension tests", required=True)
+REQUIRED = Extension("urn:a2a:tck:required-extension", "Required by the kit's extension tests", required=True)
 
 
 def message_id(task: Task) -> str:
-    """The caller's id of a message. The log has another one if the caller repeats an id."""
+    """Return the caller's id of the latest message. The log has another id if the caller repeats an id."""
     message = task.messages[-1]
     own = (message.metadata or {}).get("a2a", {})
     return str(own.get("message_id", message.id))
@@ -73,27 +73,31 @@ OUTPUTS: dict[str, Callable[[], list[Any]]] = {
 
 
 class TckAgent(Agent):
-    """Follows the message's id. Other messages get a greeting, or a question if the task is a conversation."""
+    """Selects its behavior by the message's id. The response to other messages is a greeting.
 
-    converses = False
+    Attributes:
+        keeps_tasks_open: The greeting also requests further input.
+    """
+
+    keeps_tasks_open = False
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
-        asked = message_id(task)
-        for prefix, made in OUTPUTS.items():
-            if asked.startswith(prefix):
-                for output in made():
+        id_of_message = message_id(task)
+        for prefix, build_outputs in OUTPUTS.items():
+            if id_of_message.startswith(prefix):
+                for output in build_outputs():
                     yield output
                 return
-        if asked.startswith("tck-message-response"):
+        if id_of_message.startswith("tck-message-response"):
             task.metadata["a2a"] = {"reply": "message"}
             task.complete("Direct message response")
-        elif asked.startswith("tck-input-required"):
+        elif id_of_message.startswith("tck-input-required"):
             task.require_input("What else?")
-        elif asked.startswith("tck-reject-task"):
+        elif id_of_message.startswith("tck-reject-task"):
             task.reject("rejected")
-        elif asked.startswith("test-resubscribe-message-id"):
+        elif id_of_message.startswith("test-resubscribe-message-id"):
             await asyncio.sleep(LONG_S)
-        elif self.converses:
+        elif self.keeps_tasks_open:
             task.require_input("Hello from TCK. What else?")
         else:
             task.complete("Hello from TCK")
@@ -114,7 +118,7 @@ async def accept_kit_v03(method: str, metadata: Mapping[str, str]) -> Principal:
 def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False, v03: bool = False) -> TckAgent:
     card = AgentCard(
         name="tck",
-        description="Answers the A2A compatibility kit",
+        description="Runs the A2A compatibility kit's cases",
         url=f"grpc://{host}:{grpc_port}",
         input_formats=["*/*"],
         output_formats=["text/plain", "application/json"],
@@ -133,7 +137,7 @@ def build(host: str, http_port: int, grpc_port: int, *, extension: bool = False,
             dual_card=v03,
         ),
     )
-    agent.converses = v03
+    agent.keeps_tasks_open = v03
     return agent
 
 
@@ -142,8 +146,8 @@ async def main() -> None:
     parser.add_argument("--host", default="localhost")
     parser.add_argument("--http-port", type=int, default=9999)
     parser.add_argument("--grpc-port", type=int, default=50051)
-    parser.add_argument("--required-extension", action="store_true", help="demand the kit's own extension")
-    parser.add_argument("--v03", action="store_true", help="what the kit's branch for v0.3 wants: old card, open tasks")
+    parser.add_argument("--required-extension", action="store_true", help="require the kit's own extension")
+    parser.add_argument("--v03", action="store_true", help="behavior for the kit's v0.3 branch: old card, open tasks")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     agent = build(args.host, args.http_port, args.grpc_port, extension=args.required_extension, v03=args.v03)

@@ -1,4 +1,4 @@
-"""Asks the user at the terminal whether an action may run, and sends the answer to the agent."""
+"""Asks the user at the terminal to approve an action, and sends the answer to the agent."""
 
 import asyncio
 import os
@@ -18,23 +18,23 @@ class Approver:
     """Answers the approvals of one agent.
 
     Args:
-        says_yes: Approve everything, for scripts.
+        approve_all: Approve everything without asking, for scripts.
         command: The command to answer in a second terminal, without its arguments.
     """
 
-    def __init__(self, client: AgentClient, console: Console, *, says_yes: bool, command: str) -> None:
+    def __init__(self, client: AgentClient, console: Console, *, approve_all: bool, command: str) -> None:
         self._client = client
         self._console = console
-        self._says_yes = says_yes
+        self._approve_all = approve_all
         self._command = command
 
     async def answer(self, request: ApprovalRequest) -> None:
         """Show the action, ask the user, and send the answer. Canceling this only withdraws the question at this terminal."""
         approval = await self._pending(request)
         if approval is None:
-            return  # it has been answered elsewhere
+            return  # it was answered in another terminal
         self._show(approval)
-        approved, reason = await self._decided(request)
+        approved, reason = await self._ask_user(request)
         await self._client.respond_approval(None, approval, approved, reason=reason)
 
     async def _pending(self, request: ApprovalRequest) -> Approval | None:
@@ -52,39 +52,39 @@ class Approver:
         if not action.artifacts:
             self._console.print(table(f"Preview: {action.name}", action.payload))
 
-    async def _decided(self, request: ApprovalRequest) -> tuple[bool, str]:
-        """Ask for the decision and its reason."""
-        if self._says_yes:
+    async def _ask_user(self, request: ApprovalRequest) -> tuple[bool, str]:
+        """Return the decision and its reason."""
+        if self._approve_all:
             self._console.print("Approved by --yes.\n")
             return True, "--yes"
         if not sys.stdin.isatty():
             self._console.print(
-                "Nobody can be asked, the input is no terminal: not approved. --yes approves.\n", soft_wrap=True
+                "Not approved: the input is not a terminal. --yes approves the booking.\n", soft_wrap=True
             )
-            return False, "there was nobody to ask"
+            return False, "the input is not a terminal"
         other = shlex.join([self._command, "approvals", "approve", self._client.url or "", request.request_id])
         self._console.print(f"In a second terminal: {other}", soft_wrap=True)
         while True:
             self._console.print("May the coordinator book this? [y/n] ", end="")
             self._console.file.flush()
             try:
-                line = await _line()
+                line = await _read_line()
             except asyncio.CancelledError:
                 self._console.print()
                 raise
-            said = line.strip().casefold()
-            if said in YES or said in NO or not line:
+            answer = line.strip().casefold()
+            if answer in YES or answer in NO or not line:
                 self._console.print()
-                return said in YES, "" if said in YES else "the traveller said no"
+                return answer in YES, "" if answer in YES else "the user declined"
 
 
-async def _line() -> str:
-    """Read the next line of the terminal, or empty at its end. Unlike `input`, this can be canceled without leaving a thread."""
+async def _read_line() -> str:
+    """Read the next line of the terminal; empty at its end. Unlike `input`, this can be canceled without leaving a thread."""
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
     stdin = sys.stdin.fileno()
     # A terminal becomes readable when a complete line is available.
-    loop.add_reader(stdin, _once(ready))
+    loop.add_reader(stdin, _resolve_once(ready))
     try:
         await ready
     finally:
@@ -92,7 +92,7 @@ async def _line() -> str:
     return os.read(stdin, 4096).decode(errors="replace")
 
 
-def _once(ready: "asyncio.Future[None]") -> Callable[[], None]:
+def _resolve_once(ready: "asyncio.Future[None]") -> Callable[[], None]:
     def callback() -> None:
         if not ready.done():
             ready.set_result(None)

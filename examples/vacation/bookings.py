@@ -29,7 +29,7 @@ class Bookings:
         self._db.close()
 
     def booked(self, hotel: str, night: date) -> int:
-        """The number of rooms that are booked for that night."""
+        """Return the number of booked rooms in that night."""
         with self._lock:
             return self._booked(hotel, night)
 

@@ -1,7 +1,7 @@
 """The coordinator: its model plans the trip with the other agents and books it after an approval.
 
-The model decides what to do, the code what is allowed and what counts: a trip is booked if there is a booking, not if the model
-    claims it.
+The model chooses the steps. The code decides which ones are allowed and whether the trip is booked: only a booking counts, not the
+text of the model.
 """
 
 import json
@@ -81,13 +81,13 @@ class Coordinator(Agent):
                 Message.agent(f"{_first_problem(error)}; send the trip as JSON, such as {EXAMPLE}")
             )
         try:
-            answered = await self.execute_task(question(task, trip))
+            answer = await self.execute_task(build_prompt(task, trip))
         except ActionDeniedError as denied:
             why = denied.approval.reason if denied.approval is not None else ""
             return task.reject(f"the booking was not approved{f': {why}' if why else ''}")
         if await is_booked(task.id):
             return task.update_state(TaskState.COMPLETED)
-        return task.reject(" ".join(str(answered.get_output("no hotel was booked")).split()).rstrip("."))
+        return task.reject(" ".join(str(answer.get_output("no hotel was booked")).split()).rstrip("."))
 
     async def book(
         self, hotel: str, start: date, nights: Nights, guests: Guests, at_most: Budget, context: ToolContext
@@ -98,7 +98,7 @@ class Coordinator(Agent):
         try:
             booking: dict[str, Any] = await self.peer("hotel").call_tool("book", **order)
         except TaskExecutionError as error:
-            raise refusal(error) from error
+            raise rejection_error(error) from error
         run = current_run()
         if run is not None:
             await run.artifact(Artifact(id=booking_id(run.task_id), name="booking", parts=[Part.json(booking)]))
@@ -106,11 +106,11 @@ class Coordinator(Agent):
 
 
 async def is_booked(task_id: str) -> bool:
-    """Whether the log of the current task has a booking."""
+    """Return whether the log of the current task has a booking."""
     run = current_run()
     if run is None:
         return False
-    await run.flush()  # what was just published may not be in the log yet
+    await run.flush()  # a new artifact may not be in the log yet
     return run.has_artifact(booking_id(task_id))
 
 
@@ -123,48 +123,48 @@ def preview(arguments: dict[str, Any], context: RunContext) -> RunAction:
         "Guests": arguments["guests"],
         "Price": f"EUR {float(arguments['at_most']):,.2f} at most",
     }
-    picture = Artifact(kind="preview", name="booking", parts=[Part.json(shown)])
-    return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(picture,))
+    artifact = Artifact(kind="preview", name="booking", parts=[Part.json(shown)])
+    return RunAction("tool.call", "book", {"arguments": arguments}, artifacts=(artifact,))
 
 
-def question(task: Task, trip: Trip) -> Task:
-    """Build the prompt: the trip in words and as JSON."""
+def build_prompt(task: Task, trip: Trip) -> Task:
+    """Build a task with the prompt: the trip as a sentence and as JSON."""
     earliest = date.today() + PREPARATION  # noqa: DTZ011 -- a day at the traveller's place, not an instant
-    wish = asdict(trip) | {
+    values = asdict(trip) | {
         "start": trip.start.isoformat() if trip.start else None,
         "earliest": earliest.isoformat(),
     }
     # The id of the trip's message: after a crash, the finished work is found under that id.
-    asked = Message(id=task.messages[-1].id, parts=[Part.infer(prompt=f"{trip.question}\n{json.dumps(wish)}")])
-    return Task(id=task.id, messages=[asked], state=task.state)
+    message = Message(id=task.messages[-1].id, parts=[Part.infer(prompt=f"{trip.question}\n{json.dumps(values)}")])
+    return Task(id=task.id, messages=[message], state=task.state)
 
 
 def trip_of(task: Task) -> Trip:
-    """The trip in the latest JSON part of the task.
+    """Return the trip in the latest JSON part of the task.
 
     Raises:
-        ValidationError: There is none, or it is not a trip.
+        ValidationError: The task has no JSON part, or it is not a trip.
     """
     parts = [part for message in task.messages for part in message.parts if part.type == "json"]
     return TRIP.validate_python(parts[-1].content if parts else {})
 
 
 def booking_id(task_id: str) -> str:
-    """The id of the artifact with the booking; each task has one."""
+    """Return the id of the artifact with the task's booking."""
     return f"booking-{task_id}"
 
 
-def refusal(error: TaskExecutionError) -> Exception:
-    """The hotel's rejection, which the model can react to, or the original error."""
+def rejection_error(error: TaskExecutionError) -> Exception:
+    """Return the hotel's rejection as an error that the model can react to; otherwise the original error."""
     part = error.task.get_last_part() if error.task is not None else None
-    said = part.as_tool_output().error if part is not None and part.type == "tool_output" else None
-    if not isinstance(said, dict) or said.get("status") != "rejected":
+    rejection = part.as_tool_output().error if part is not None and part.type == "tool_output" else None
+    if not isinstance(rejection, dict) or rejection.get("status") != "rejected":
         return error
     return ToolRejectedError(
-        str(said.get("message", error)),
-        code=str(said.get("code", "rejected")),
-        details=said.get("details") or {},
-        suggestion=said.get("suggestion"),
+        str(rejection.get("message", error)),
+        code=str(rejection.get("code", "rejected")),
+        details=rejection.get("details") or {},
+        suggestion=rejection.get("suggestion"),
     )
 
 

@@ -1,4 +1,4 @@
-"""The demo: starts the agents, sends them a trip, shows the events, asks before it books, and prints where the log is stored.
+"""The demo: starts the agents, sends them a trip, shows the events, asks for an approval, and prints the path of the log.
 
 `python -m examples.vacation.demo --to Santorini --nights 5 --guests 2`
 """
@@ -36,7 +36,7 @@ from protolink_grpc import (
 )
 
 OUTAGE_S = 5.0
-"""How long the stream may be interrupted before the demo gives up, in seconds. An agent that has ended is noticed earlier."""
+"""How long the stream may be interrupted before the demo fails, in seconds. A process that has ended is detected earlier."""
 
 BUDGET = RunBudget(max_steps=16, max_llm_calls=20, max_tool_calls=20)
 """The budget for planning one trip: about twice the usage if every hotel turns out to be sold out."""
@@ -70,12 +70,12 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
     console.print(f"Starting the registry and four agents, one process each; their files: {directory}/", soft_wrap=True)
     async with Mesh(directory, {MODEL: model.name}, dict(arguments.program)) as mesh:
         for name, pid in mesh.processes.items():
-            console.print(f"     {name:<12} {await _where(mesh, name)} (process {pid})", soft_wrap=True)
-        console.print(f"The coordinator thinks with {model.name}: {model.why}.", soft_wrap=True)
+            console.print(f"     {name:<12} {await _address_of(mesh, name)} (process {pid})", soft_wrap=True)
+        console.print(f"Model of the coordinator: {model.name} ({model.why}).", soft_wrap=True)
         url = await mesh.url_of("coordinator")
         client = AgentClient(url=url, outage_s=OUTAGE_S)
-        approver = Approver(client, console, says_yes=arguments.yes, command=_protolink())
-        task, report = await mesh.while_up(_ask(client, trip, console, approver))
+        approver = Approver(client, console, approve_all=arguments.yes, command=_command())
+        task, report = await mesh.while_running(_send_trip(client, trip, console, approver))
         booked = artifact_of(task, "booking") is not None
         console.print()
         if booked:
@@ -85,15 +85,15 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
             console.print(f"Not booked: {plain(str(why))}.", soft_wrap=True)
         console.print()
         console.print(report_table(report, task.state))
-        asked = _asked_to_stop() if arguments.keep_running else None
-        _say_where(console, task, directory, url, mesh.registry_url if asked is not None else None)
-        if asked is not None:
-            await mesh.while_up(asked.wait())
+        stop = _stop_event() if arguments.keep_running else None
+        _print_next_steps(console, task, directory, url, mesh.registry_url if stop is not None else None)
+        if stop is not None:
+            await mesh.while_running(stop.wait())
     return 0 if booked else 1
 
 
-async def _where(mesh: Mesh, name: str) -> str:
-    """The URL of a process, and the language in its card's metadata."""
+async def _address_of(mesh: Mesh, name: str) -> str:
+    """Return the URL of a process, and the language in its card's metadata."""
     if name == "registry":
         return mesh.registry_url
     card = await mesh.card_of(name)
@@ -101,11 +101,11 @@ async def _where(mesh: Mesh, name: str) -> str:
     return f"{card.url} in {language}" if language else card.url
 
 
-async def _ask(client: AgentClient, trip: Trip, console: Console, approver: Approver) -> tuple[Task, RunReport]:
-    """Send the trip, show the events, and answer approvals. Returns the task at its end and its report."""
-    wish = {"to": trip.to, "nights": trip.nights, "guests": trip.guests, "budget": trip.budget}
-    wish["start"] = trip.start.isoformat() if trip.start else None
-    task = Task.create(Message.user(trip.question).add_part(Part.json(wish)), budget=BUDGET)
+async def _send_trip(client: AgentClient, trip: Trip, console: Console, approver: Approver) -> tuple[Task, RunReport]:
+    """Send the trip, show the events, and answer approvals. Return the task at its end and its report."""
+    values = {"to": trip.to, "nights": trip.nights, "guests": trip.guests, "budget": trip.budget}
+    values["start"] = trip.start.isoformat() if trip.start else None
+    task = Task.create(Message.user(trip.question).add_part(Part.json(values)), budget=BUDGET)
     screen = Screen(console)
     console.print()
     try:
@@ -119,39 +119,39 @@ async def _ask(client: AgentClient, trip: Trip, console: Console, approver: Appr
 
 
 async def _watch(client: AgentClient, task: Task, screen: Screen, approver: Approver, group: asyncio.TaskGroup) -> None:
-    asking: asyncio.Task[None] | None = None
+    answering: asyncio.Task[None] | None = None
     async with aclosing(client.send_task_streaming(None, task, deltas=True)) as events:
         async for event in events:
-            if asking is not None and (isinstance(event.payload, ApprovalDecided) or event.final):
-                # Answered, here or elsewhere, or the task has ended without an answer.
-                asking.cancel()
+            if answering is not None and (isinstance(event.payload, ApprovalDecided) or event.final):
+                # The approval was answered, perhaps in another terminal, or the task has ended without an answer.
+                answering.cancel()
             screen.show(event)
             if isinstance(event.payload, ApprovalRequired):
-                asking = group.create_task(approver.answer(event.payload.request))
+                answering = group.create_task(approver.answer(event.payload.request))
 
 
-def _say_where(console: Console, task: Task, directory: Path, url: str, registry_url: str | None) -> None:
-    """Print where the log is and what to type next. `registry_url` is set if the agents keep running."""
-    program, store = _protolink(), str(directory / "coordinator.db")
+def _print_next_steps(console: Console, task: Task, directory: Path, url: str, registry_url: str | None) -> None:
+    """Print the path of the log and commands to continue with. `registry_url` is set if the agents keep running."""
+    program, store = _command(), str(directory / "coordinator.db")
     lines = ["", f"Task  {task.id}", f"Log   {store}", ""]
-    lines += ["To look at the run again, from the file:"]
-    lines += [f"  {_words(program, 'run', verb, '--store', store, task.id)}" for verb in ("report", "replay")]
+    lines += ["To show the run again from the file:"]
+    lines += [f"  {shlex.join([program, 'run', verb, '--store', store, task.id])}" for verb in ("report", "replay")]
     if registry_url is not None:
-        lines += ["The mesh stays up until Ctrl-C. In a second terminal:"]
+        lines += ["The agents run until Ctrl-C. In a second terminal:"]
     else:
-        served = ("serve", "examples.vacation.coordinator:agent", "--store", store, "--url", url)
-        lines += ["To serve the log again, and in a second terminal, to replay it and list what was asked:"]
-        lines += [f"  {_words(program, *served)}"]
-    lines += [f"  {_words(program, 'task', 'subscribe', url, task.id)}"]
-    lines += [f"  {_words(program, 'approvals', 'list', url, '--state', 'all')}"]
+        serve = ("serve", "examples.vacation.coordinator:agent", "--store", store, "--url", url)
+        lines += ["To serve the log again, and to replay it and list its approvals in a second terminal:"]
+        lines += [f"  {shlex.join([program, *serve])}"]
+    lines += [f"  {shlex.join([program, 'task', 'subscribe', url, task.id])}"]
+    lines += [f"  {shlex.join([program, 'approvals', 'list', url, '--state', 'all'])}"]
     if registry_url is not None:
-        lines += [f"  {_words(program, 'agents', 'list', '--registry', registry_url)}"]
+        lines += [f"  {shlex.join([program, 'agents', 'list', '--registry', registry_url])}"]
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
-def _protolink() -> str:
-    """The command `plgrpc` of this environment, as short as the user's PATH allows."""
+def _command() -> str:
+    """Return the command `plgrpc` of this environment: its name if that is on the PATH, otherwise its path."""
     own = Path(sys.executable).parent / "plgrpc"
     found = shutil.which("plgrpc")
     if found is not None and Path(found).resolve() == own.resolve():
@@ -159,16 +159,12 @@ def _protolink() -> str:
     return os.path.relpath(own) if own.is_relative_to(Path.cwd()) else str(own)
 
 
-def _words(*words: str) -> str:
-    return shlex.join(words)
-
-
-def _asked_to_stop() -> asyncio.Event:
+def _stop_event() -> asyncio.Event:
     """Return an event that Ctrl-C and SIGTERM set from now on."""
-    asked = asyncio.Event()
+    stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return asked
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 def _end_on_signals() -> None:
@@ -180,7 +176,7 @@ def _end_on_signals() -> None:
 
 
 def _directory(wanted: Path | None) -> Path:
-    """The directory of this run: the given one, or the next free one under `.demo`."""
+    """Return the directory of this run: the given one, or a new one under `.demo`."""
     if wanted is not None:
         wanted.mkdir(parents=True, exist_ok=True)
         return wanted
@@ -209,19 +205,19 @@ def _parser() -> argparse.ArgumentParser:
         "--model",
         type=_model,
         metavar="PROVIDER:MODEL",
-        help=f"what the coordinator thinks with, or {PLANNER}, which needs no key "
-        f"(default: a model of the provider whose API key is in the environment, else {PLANNER})",
+        help=f"model of the coordinator, or {PLANNER}, which needs no key "
+        f"(default: a model of the provider whose API key is in the environment, otherwise {PLANNER})",
     )
-    parser.add_argument("--dir", type=Path, help="where the agents keep their files (default: a new one in .demo)")
+    parser.add_argument("--dir", type=Path, help="directory of the agents' files (default: a new one in .demo)")
     parser.add_argument(
         "--program",
         type=_program,
         action="append",
         default=[],
         metavar="AGENT=PATH",
-        help="a program that takes the place of one of the agents, such as clients/go/bin/vacation-weather for weather",
+        help="program to run instead of one of the agents, such as clients/go/bin/vacation-weather for weather",
     )
-    parser.add_argument("--keep-running", action="store_true", help="leave the mesh up until Ctrl-C")
+    parser.add_argument("--keep-running", action="store_true", help="keep the agents running until Ctrl-C")
     return parser
 
 
@@ -230,8 +226,8 @@ def _destination(text: str) -> str:
         if name.casefold() == text.strip().casefold():
             return name
     nearest = nearest_name(text)
-    meant = f"; did you mean {nearest}?" if nearest else ""
-    raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(NAMES)}{meant}")
+    hint = f"; did you mean {nearest}?" if nearest else ""
+    raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(NAMES)}{hint}")
 
 
 def _model(name: str) -> Choice:
@@ -239,15 +235,15 @@ def _model(name: str) -> Choice:
         thinker(name)
     except ProtolinkError as error:
         raise argparse.ArgumentTypeError(f"{name!r}: {error}") from None
-    return Choice(name, RULES if name == PLANNER else "--model says so")
+    return Choice(name, RULES if name == PLANNER else "set with --model")
 
 
 def _program(text: str) -> tuple[str, Path]:
     name, _, path = text.partition("=")
     if name not in AGENTS:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(AGENTS)}")
+        raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(AGENTS)}")
     if not os.access(path, os.X_OK):
-        raise argparse.ArgumentTypeError(f"there is no program {path!r}")
+        raise argparse.ArgumentTypeError(f"program {path!r} not found")
     return name, Path(path).resolve()
 
 

@@ -48,10 +48,10 @@ def book(
     house, stay = hotel_named(hotel), _stay(start, nights)
     offer = _offer(house, stay, guests)
     if at_most is not None and offer.total > at_most:
-        raise ToolRejectedError(f"{house.name} costs EUR {offer.total:,.2f} now", code="too_dear")
+        raise ToolRejectedError(f"{house.name} costs EUR {offer.total:,.2f}, more than at_most", code="too_expensive")
     most = [(night, house.rooms - _regulars(house, night)) for night in stay]
-    made = "".join(secrets.choice(LETTERS) for _ in range(6))
-    reference = bookings.book(order_id, made, house.name, most, offer.rooms, offer.total)
+    new_reference = "".join(secrets.choice(LETTERS) for _ in range(6))
+    reference = bookings.book(order_id, new_reference, house.name, most, offer.rooms, offer.total)
     if reference is None:
         raise ToolRejectedError(f"{house.name} is sold out", code="sold_out", suggestion="Take another hotel.")
     return Booking(reference, house.name, start, nights, guests, offer.rooms, offer.total)
@@ -77,7 +77,7 @@ def _has_room(hotel: Hotel, stay: list[date], guests: int) -> bool:
 
 
 def _regulars(hotel: Hotel, night: date) -> int:
-    """The number of rooms that are taken by others in that night: up to two thirds of the hotel."""
+    """Return the number of rooms that other guests have booked for that night: up to two thirds of the hotel."""
     return Random(f"{hotel.name} {night}").randint(0, hotel.rooms * 2 // 3)
 
 

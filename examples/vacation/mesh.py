@@ -28,7 +28,7 @@ STOP_S = 5.0
 """How long children may take to end before they are killed, in seconds."""
 
 LOG_LINES = 12
-"""How much of the log of a failed child is shown."""
+"""Number of lines of a failed child's log that are shown."""
 
 
 class MeshError(Exception):
@@ -68,10 +68,10 @@ class Mesh:
             # All at once: agents take some time to load before they need the registry's URL.
             registry = await self._start("registry", stdout=asyncio.subprocess.PIPE)
             agents = [await self._start(name) for name in AGENTS]
-            self.registry_url = await self.while_up(_first_line(registry))
+            self.registry_url = await self.while_running(_first_line(registry))
             for agent in agents:
-                _tell(agent, self.registry_url)
-            await self.while_up(self._registered())
+                _send_url(agent, self.registry_url)
+            await self.while_running(self._wait_registered())
         except BaseException:
             await self.aclose()
             raise
@@ -96,8 +96,8 @@ class Mesh:
     async def card_of(self, name: str) -> AgentCard:
         return (await self.registry.get(name)).card
 
-    async def while_up(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for `work` while all processes are running.
+    async def while_running(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for `work` as long as all processes are running.
 
         Raises:
             MeshError: A process has ended; `work` is canceled.
@@ -108,7 +108,7 @@ class Mesh:
             await asyncio.wait([task, *ends], return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 return task.result()
-            raise _death(next(child for end, child in ends.items() if end.done()))
+            raise _ended_error(next(child for end, child in ends.items() if end.done()))
         finally:
             for each in (task, *ends):
                 each.cancel()
@@ -151,7 +151,7 @@ class Mesh:
         program = self._programs.get(name)
         return [str(program)] if program is not None else [sys.executable, "-m", f"examples.vacation.{name}"]
 
-    async def _registered(self) -> None:
+    async def _wait_registered(self) -> None:
         missing = set(AGENTS)
         try:
             async with asyncio.timeout(START_S), aclosing(self.registry.watch()) as changes:
@@ -164,7 +164,7 @@ class Mesh:
             raise MeshError(f"{', '.join(sorted(missing))} did not register within {START_S:.0f} s") from None
 
 
-def _tell(child: Child, url: str) -> None:
+def _send_url(child: Child, url: str) -> None:
     if child.process.stdin is None:
         raise RuntimeError(f"{child.name} was started without a pipe to write to")
     child.process.stdin.write(f"{url}\n".encode())
@@ -176,7 +176,7 @@ async def _first_line(child: Child) -> str:
     line = (await child.process.stdout.readline()).decode().strip()
     if not line:
         await child.process.wait()
-        raise _death(child)
+        raise _ended_error(child)
     return line
 
 
@@ -195,7 +195,7 @@ async def _stop(children: list[Child]) -> None:
                 child.process.kill()
 
 
-def _death(child: Child) -> MeshError:
+def _ended_error(child: Child) -> MeshError:
     lines = child.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
-    said = "\n  ".join(["", *lines]) if lines else " and said nothing"
-    return MeshError(f"the process of {child.name} ended with code {child.process.returncode}:{said}")
+    end = "\n  ".join([":", *lines]) if lines else ", its log is empty"
+    return MeshError(f"the process of {child.name} ended with code {child.process.returncode}{end}")

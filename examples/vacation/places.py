@@ -11,7 +11,7 @@ from protolink_grpc import ToolRejectedError
 
 @dataclass(frozen=True, slots=True)
 class Hotel:
-    """`price` is EUR per room and night, `sleeps` guests per room; `extras` is what the house offers besides beds."""
+    """`price` is EUR per room and night, `sleeps` is guests per room, and `extras` are facilities such as a pool."""
 
     name: str
     stars: int
@@ -23,7 +23,7 @@ class Hotel:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`highs` in degrees Celsius and `wet_days` per month, January first; `pleasant` is the range that people come for."""
+    """`highs` in degrees Celsius and `wet_days` per month, January first; `pleasant` is the range of good temperatures."""
 
     name: str
     pleasant: tuple[int, int]
@@ -171,37 +171,37 @@ NAMES = tuple(place.name for place in PLACES)
 
 
 def nearest_name(name: str) -> str | None:
-    """The most similar known destination, ignoring case, or None if none is similar."""
+    """Return the most similar destination, ignoring case; None if no name is similar."""
     by_key = {known.casefold(): known for known in NAMES}
     found = difflib.get_close_matches(name.strip().casefold(), by_key, n=1)
     return by_key[found[0]] if found else None
 
 
 def place_named(name: str) -> Place:
-    """The destination with that name, ignoring case.
+    """Return the destination with that name, ignoring case.
 
     Raises:
-        ToolRejectedError: There is none. The error suggests the most similar one.
+        ToolRejectedError: The destination does not exist. The error suggests the most similar one.
     """
     for place in PLACES:
         if place.name.casefold() == name.strip().casefold():
             return place
     nearest = nearest_name(name)
     raise ToolRejectedError(
-        f"{name!r} is not a destination we know",
+        f"{name!r} is not a known destination",
         code="unknown_destination",
         suggestion=f"Did you mean {nearest}?" if nearest else f"Choose one of {', '.join(NAMES)}.",
     )
 
 
 def hotel_named(name: str) -> Hotel:
-    """The hotel of that exact name.
+    """Return the hotel with that exact name.
 
     Raises:
-        ToolRejectedError: There is none.
+        ToolRejectedError: The hotel does not exist.
     """
     for place in PLACES:
         for hotel in place.hotels:
             if hotel.name == name:
                 return hotel
-    raise ToolRejectedError(f"{name!r} is not a hotel we know", code="unknown_hotel")
+    raise ToolRejectedError(f"{name!r} is not a known hotel", code="unknown_hotel")

@@ -28,13 +28,13 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The result of one call. `tool` is a tool of the agent itself, or `agent.tool`; exactly one of the other fields is set."""
+class CallResult:
+    """The result of one call. `tool` is a tool of the agent itself, or `agent.tool`. `rejection` is set if the call failed."""
 
     tool: str
     arguments: dict[str, Any]
     result: Any = None
-    refusal: dict[str, Any] | None = None
+    rejection: dict[str, Any] | None = None
 
 
 class Planner(LLM):
@@ -59,32 +59,32 @@ class Planner(LLM):
             await asyncio.sleep(self._pace_s)
         call = _call(move, len(request.messages))
         count = self.profile.estimate_tokens
-        asked = count(request.system + "".join(message.content for message in request.messages))
-        usage = ModelUsage(asked, count(move.text + json.dumps(call.arguments if call else {})))
+        input_tokens = count(request.system + "".join(message.content for message in request.messages))
+        usage = ModelUsage(input_tokens, count(move.text + json.dumps(call.arguments if call else {})))
         yield ModelResponse(move.text, (call,) if call else (), usage, "tool_calls" if call else "stop", self.model)
 
 
-def read(messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[Told]]:
-    """Read the trip (the JSON in the latest question) and the results of the calls since then."""
-    asked = max(index for index, message in enumerate(messages) if message.role == "user" and "{" in message.content)
+def read(messages: Sequence[LLMMessage]) -> tuple[dict[str, Any], list[CallResult]]:
+    """Return the trip (the JSON in the latest question) and the results of the calls since then."""
+    last = max(index for index, message in enumerate(messages) if message.role == "user" and "{" in message.content)
     # The message contains the list of peers before the question.
-    question = messages[asked].content.rpartition("</plgrpc-data>")[2]
-    wish: dict[str, Any] = json.loads(question[question.index("{") :])
-    calls = {call["id"]: call for message in messages[asked:] for call in message.tool_calls or ()}
-    answers = [message for message in messages[asked:] if message.role == "tool"]
-    return wish, [_told(calls[answer.tool_call_id], json.loads(answer.content)) for answer in answers]
+    question = messages[last].content.rpartition("</plgrpc-data>")[2]
+    trip: dict[str, Any] = json.loads(question[question.index("{") :])
+    calls = {call["id"]: call for message in messages[last:] for call in message.tool_calls or ()}
+    answers = [message for message in messages[last:] if message.role == "tool"]
+    return trip, [_result_of(calls[answer.tool_call_id], json.loads(answer.content)) for answer in answers]
 
 
-def _told(call: dict[str, Any], answer: Any) -> Told:
+def _result_of(call: dict[str, Any], answer: Any) -> CallResult:
     arguments, tool = call["arguments"], call["name"]
     if tool == AGENT_TOOL:
         tool, arguments = f"{arguments['agent']}.{arguments['tool']}", arguments["args"]
-    refused = isinstance(answer, dict) and answer.get("status") in ("rejected", "failed")
-    return Told(tool, arguments, refusal=answer) if refused else Told(tool, arguments, answer)
+    is_rejected = isinstance(answer, dict) and answer.get("status") in ("rejected", "failed")
+    return CallResult(tool, arguments, rejection=answer) if is_rejected else CallResult(tool, arguments, answer)
 
 
 def _call(move: Move, base: int) -> ModelToolCall | None:
-    """The call of a move. Its id depends on the length of the conversation, so it is unique there, and the same in a repetition."""
+    """Return the call of a move. Its id contains the length of the conversation: it is unique, and the same in a repetition."""
     if not move.tool:
         return None
     agent, _, tool = move.tool.rpartition(".")
@@ -96,57 +96,57 @@ def _call(move: Move, base: int) -> ModelToolCall | None:
 # -- Plan ----------------------------------------------------------------------------------------------------------------
 
 
-def next_move(wish: dict[str, Any], told: Sequence[Told]) -> Move:
-    """The next step: find a date, get the forecast, find rooms, rank them, book."""
-    last = told[-1].refusal if told else None
-    if last is not None and last.get("code") != SOLD_OUT:
-        return Move(f"This trip cannot be booked: {last.get('message', 'it was refused')}.")
-    known = {each.tool: each.result for each in told if each.refusal is None}
-    place, guests = wish["to"], wish["guests"]
-    start = wish["start"] or known.get("weather.best_start")
+def next_move(trip: dict[str, Any], results: Sequence[CallResult]) -> Move:
+    """Choose the next step: find a date, get the forecast, find rooms, rank them, book."""
+    rejection = results[-1].rejection if results else None
+    if rejection is not None and rejection.get("code") != SOLD_OUT:
+        return Move(f"This trip cannot be booked: {rejection.get('message', 'the call was rejected')}.")
+    found = {each.tool: each.result for each in results if each.rejection is None}
+    place, guests = trip["to"], trip["guests"]
+    start = trip["start"] or found.get("weather.best_start")
     if start is None:
-        asked = {"destination": place, "earliest": wish["earliest"]}
-        return Move(f"First of all: when is the weather in {place} good?", "weather.best_start", asked)
-    stay = {"destination": place, "start": start, "nights": wish["nights"]}
-    forecast, search = known.get("weather.forecast"), known.get("hotel.offers")
+        arguments = {"destination": place, "earliest": trip["earliest"]}
+        return Move(f"First, a date with good weather in {place}.", "weather.best_start", arguments)
+    stay = {"destination": place, "start": start, "nights": trip["nights"]}
+    forecast, search = found.get("weather.forecast"), found.get("hotel.offers")
     if forecast is None:
-        return Move(f"What will the weather be like from {start}?", "weather.forecast", stay)
+        return Move(f"The forecast from {start}.", "weather.forecast", stay)
     if search is None:
-        room = stay | {"guests": guests} | ({"budget": wish["budget"]} if wish["budget"] else {})
-        return Move(f"The weather fits {forecast['fit']} of 100. Which hotels have room?", "hotel.offers", room)
-    return _choose(wish, start, forecast, search, known, told)
+        room = stay | {"guests": guests} | ({"budget": trip["budget"]} if trip["budget"] else {})
+        return Move(f"The weather fits {forecast['fit']} of 100. Next, hotels with free rooms.", "hotel.offers", room)
+    return _choose_hotel(trip, start, forecast, search, found, results)
 
 
-def _choose(
-    wish: dict[str, Any],
+def _choose_hotel(
+    trip: dict[str, Any],
     start: str,
     forecast: dict[str, Any],
     search: dict[str, Any],
-    known: dict[str, Any],
-    told: Sequence[Told],
+    found: dict[str, Any],
+    results: Sequence[CallResult],
 ) -> Move:
     offers = search["offers"]
     if not offers:
-        return Move(_why_nothing(wish, search["cheapest"]))
-    advice, booking = known.get("advisor.advise"), known.get("book")
+        return Move(_no_offer_text(trip, search["cheapest"]))
+    advice, booking = found.get("advisor.advise"), found.get("book")
     if advice is None:
-        asked = {"weather": forecast, "offers": offers}
-        return Move("The advisor knows which of them fits best.", "advisor.advise", asked)
+        arguments = {"weather": forecast, "offers": offers}
+        return Move("The advisor ranks the offers.", "advisor.advise", arguments)
     if booking is not None:
         return Move(
-            f"Booked: {booking['hotel']} in {wish['to']} from {booking['start']}, reference {booking['reference']}, for "
+            f"Booked: {booking['hotel']} in {trip['to']} from {booking['start']}, reference {booking['reference']}, for "
             f"EUR {booking['total']:,.2f}. {advice['weather']}"
         )
-    taken = {each.arguments["hotel"] for each in told if each.tool == "book"}
-    best = next((each for each in advice["ranking"] if each["hotel"] not in taken), None)
+    sold_out = {each.arguments["hotel"] for each in results if each.tool == "book"}
+    best = next((each for each in advice["ranking"] if each["hotel"] not in sold_out), None)
     if best is None:
-        return Move("Every hotel that fits was sold out a moment ago.")
-    order = {"hotel": best["hotel"], "start": start, "nights": wish["nights"], "guests": wish["guests"]}
-    said = "Somebody was faster; the next best is" if taken else "The best one is"
-    return Move(f"{said} {best['hotel']}: {best['because']}.", "book", order | {"at_most": best["total"]})
+        return Move("All suitable hotels are sold out.")
+    order = {"hotel": best["hotel"], "start": start, "nights": trip["nights"], "guests": trip["guests"]}
+    opening = "That hotel is sold out; the next best is" if sold_out else "The best hotel is"
+    return Move(f"{opening} {best['hotel']}: {best['because']}.", "book", order | {"at_most": best["total"]})
 
 
-def _why_nothing(wish: dict[str, Any], cheapest: float | None) -> str:
+def _no_offer_text(trip: dict[str, Any], cheapest: float | None) -> str:
     if cheapest is None:
-        return f"No hotel in {wish['to']} has room for {wish['guests']} on these nights."
-    return f"EUR {wish['budget']:,.0f} is too little: the cheapest hotel in {wish['to']} costs EUR {cheapest:,.2f} for this stay."
+        return f"No hotel in {trip['to']} has room for {trip['guests']} on these nights."
+    return f"EUR {trip['budget']:,.0f} is too little: the cheapest hotel in {trip['to']} costs EUR {cheapest:,.2f} for this stay."

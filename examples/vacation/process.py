@@ -17,33 +17,33 @@ DIRECTORY = "VACATION_DIR"
 """Environment variable with the directory for the agents' files; without it they store everything in memory."""
 
 LIFELINE = "--until-stdin-closes"
-"""Argument that makes a process end with its parent, which holds the other end of its stdin and writes the registry's URL to it."""
+"""Argument that makes a process end with its parent. The parent writes the registry's URL to its stdin and keeps it open."""
 
 GRACE_S = 6.0
 """How long a process may take to end after its parent, in seconds."""
 
 
 def registry_url() -> str | None:
-    """The registry's URL: from the parent, which sends it when the registry is ready, otherwise from the environment."""
+    """Return the registry's URL: from the parent, which sends it when the registry is ready, or from the environment."""
     if LIFELINE not in sys.argv:
         return os.environ.get(REGISTRY)
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(0, 1)
         if not read:
-            raise SystemExit("the parent is gone")
+            raise SystemExit("the parent process has ended")
         line += read
     return line.decode().strip()
 
 
 def own_file(name: str) -> Path | None:
-    """The path of a file in the demo's directory, or None without a directory."""
+    """Return the path of a file in the demo's directory, or None without a directory."""
     directory = os.environ.get(DIRECTORY)
     return Path(directory, name) if directory else None
 
 
 def own_store(agent_name: str) -> SQLiteStore | None:
-    """The task store of that agent, or None for one in memory."""
+    """Return the task store of that agent, or None for a store in memory."""
     path = own_file(f"{agent_name}.db")
     return SQLiteStore(path) if path is not None else None
 
@@ -55,14 +55,14 @@ def serve(agent: Agent) -> None:
 
 
 def begin() -> None:
-    """The common start of all processes."""
+    """Configure logging, and end this process with its parent if it was started with LIFELINE."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     if LIFELINE in sys.argv:
         threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    # Not with sys.stdin, whose lock, if a daemon thread holds it, aborts the interpreter at exit.
+    # os.read, because the interpreter aborts at exit if a daemon thread holds the lock of sys.stdin.
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -33,90 +33,91 @@ from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, 
 COLORS = {"coordinator": "cyan", "weather": "yellow", "hotel": "green", "advisor": "magenta"}
 COORDINATOR = "coordinator"
 
-UNTOLD = frozenset(
+HIDDEN_TYPES = frozenset(
     {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
 )
-"""Types of events that usually have no line of their own, because other lines show the same, or because they are details."""
+"""Types of events that usually have no line, because other lines show the same, or because they are details."""
 
 
-class Story:
+class EventLines:
     """Converts the events of a task to lines. They are the same for a live stream and for the log."""
 
     def __init__(self) -> None:
-        self._thought = 0
+        self._call_sequence = 0
         self._actions: dict[str, tuple[str, str]] = {}
 
     def line(self, event: RunEvent) -> str | None:
-        """The line that this event completes, if any."""
+        """Return the line that this event completes, if any."""
         match event.payload:
             case LlmCallStarted():
-                self._thought = event.sequence or 0
+                self._call_sequence = event.sequence or 0
                 return None
             case LlmCallCompleted() as call:
-                asked = f"asks for {', '.join(each.tool_name for each in call.tool_calls)}" if call.tool_calls else ""
-                return f"{opening(self._thought)}{plain(call.text) or asked or '(nothing)'}"
-        told = self._told(event)
-        return None if told is None else f"{event.sequence or 0:>3}  {told[0]:<12} {plain(told[1])}"
+                tools = f"calls {', '.join(each.tool_name for each in call.tool_calls)}" if call.tool_calls else ""
+                return f"{opening(self._call_sequence)}{plain(call.text) or tools or '(nothing)'}"
+        found = self._describe(event)
+        return None if found is None else f"{event.sequence or 0:>3}  {found[0]:<12} {plain(found[1])}"
 
-    def who(self, event: RunEvent) -> str:
-        """The name of the agent that the event is about."""
+    def agent_of(self, event: RunEvent) -> str:
+        """Return the name of the agent that works on the event's action."""
         return self._actions[event.action_id][0] if event.action_id in self._actions else COORDINATOR
 
-    def _told(self, event: RunEvent) -> tuple[str, str] | None:
+    def _describe(self, event: RunEvent) -> tuple[str, str] | None:
+        """Return the name of the agent and the text of the event's line; None for an event without a line."""
         match event.payload:
             case TaskSubmitted(task=task):
-                said = f"takes the task: {task.messages[0].text if task.messages else task.id}"
+                text = f"receives the task: {task.messages[0].text if task.messages else task.id}"
             case TaskStatusChanged(new_state=state, reason=reason):
-                said = f"is {state}{f': {reason}' if reason else ''}"
+                text = f"is {state}{f': {reason}' if reason else ''}"
             case TaskProgress(progress=percent, message=message):
-                said = message if percent is None else f"{percent:.0f} % {message}"
+                text = message if percent is None else f"{percent:.0f} % {message}"
             case TaskArtifactUpdated(artifact=artifact):
-                said = f"publishes {artifact.name or 'the answer'}"
+                text = f"publishes {artifact.name or 'the answer'}"
             case TaskMessagesAdded(messages=messages):
-                said = f"says: {messages[-1].text or 'what went wrong'}"
+                text = f"message: {messages[-1].text or 'an error'}"
             case ActionStarted() as started:
-                return self._started(event, started)
+                return self._describe_start(event, started)
             case ActionEnded() as ended:
-                return self._ended(event, ended)
+                return self._describe_end(event, ended)
             case ApprovalRequired(request=request):
-                said = f"may not {request.action.name} without an approval: asks for one"
+                text = f"needs an approval for {request.action.name}"
             case ApprovalDecided():
-                said = f"is told: {event.summary}"
+                text = f"approval: {event.summary}"
             case ActionPolicyEvaluated(decision=decision) if str(decision.effect) == "deny":
-                said = f"may not: {decision.reason}"
+                text = f"denied: {decision.reason}"
             case BudgetReported(decision=decision):
-                said = f"budget: {decision.message}"
-            case LlmCallFailed(failure=failure, will_retry=again):
-                said = f"the model failed{', and is asked again' if again else ''}: {failure.message}"
+                text = f"budget: {decision.message}"
+            case LlmCallFailed(failure=failure, will_retry=will_retry):
+                text = f"the model call failed{' and is retried' if will_retry else ''}: {failure.message}"
             case LlmStep(kind="llm_parse_error" | "llm_retry" as kind, content=content):
-                said = f"{kind.removeprefix('llm_').replace('_', ' ')}: {content}"
-            case _ if event.type in UNTOLD:
+                text = f"{kind.removeprefix('llm_').replace('_', ' ')}: {content}"
+            case _ if event.type in HIDDEN_TYPES:
                 return None
             case _:
-                said = " ".join(filter(None, (event.type, event.summary)))
-        return event.agent_name, said
+                text = " ".join(filter(None, (event.type, event.summary)))
+        return event.agent_name, text
 
-    def _started(self, event: RunEvent, started: ActionStarted) -> tuple[str, str]:
-        asked = started.arguments or {}
+    def _describe_start(self, event: RunEvent, started: ActionStarted) -> tuple[str, str]:
+        values = started.arguments or {}
         if started.kind != "agent.call":
-            who, tool, arguments = event.agent_name, started.name, asked
+            agent, tool, arguments = event.agent_name, started.name, values
         else:
             # A task that a tool of the coordinator sends has no name, so it is named after that tool.
-            outer = [tool for who, tool in self._actions.values() if who == COORDINATOR]
-            who, tool = started.name, asked.get("tool") or (outer[-1] if outer else "task")
-            arguments = asked.get("args") or {}
-        self._actions[event.action_id] = who, tool
-        return who, f"{tool}({_briefly(arguments)})" if arguments else tool
+            outer = [tool for agent, tool in self._actions.values() if agent == COORDINATOR]
+            agent, tool = started.name, values.get("tool") or (outer[-1] if outer else "task")
+            arguments = values.get("args") or {}
+        self._actions[event.action_id] = agent, tool
+        return agent, f"{tool}({_format_arguments(arguments)})" if arguments else tool
 
-    def _ended(self, event: RunEvent, ended: ActionEnded) -> tuple[str, str]:
-        who, tool = self._actions.get(event.action_id, (event.agent_name, ended.name))
-        took = f" ({ended.duration_micros / 1000:.0f} ms)" if ended.duration_micros else ""
+    def _describe_end(self, event: RunEvent, ended: ActionEnded) -> tuple[str, str]:
+        agent, tool = self._actions.get(event.action_id, (event.agent_name, ended.name))
+        duration = f" ({ended.duration_micros / 1000:.0f} ms)" if ended.duration_micros else ""
         if ended.outcome == "completed":
-            return who, f"{tool} -> {_result(f'{who}.{tool}', ended.result)}{took}"
+            return agent, f"{tool} -> {_result(f'{agent}.{tool}', ended.result)}{duration}"
         why = ended.error.get("message") if isinstance(ended.error, dict) else None
         if ended.outcome == "denied":
-            return who, str(why or event.summary)
-        return who, f"{tool} {ended.outcome}: {why or event.summary}{took}"
+            return agent, str(why or event.summary)
+        return agent, f"{tool} {ended.outcome}: {why or event.summary}{duration}"
 
 
 class Screen:
@@ -124,7 +125,7 @@ class Screen:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._story = Story()
+        self._lines = EventLines()
         self._text = self._shown = ""
         self._is_open = False
 
@@ -134,7 +135,7 @@ class Screen:
             self._text += event.payload.text
             self._write(plain(self._text))
             return
-        line = self._story.line(event)
+        line = self._lines.line(event)
         if isinstance(event.payload, LlmCallStarted):
             self.finish()
             self._begin(event.sequence or 0)
@@ -143,10 +144,10 @@ class Screen:
             self.finish()
         elif line is not None:
             self.finish()
-            self._print(line, self._story.who(event))
+            self._print(line, self._lines.agent_of(event))
 
     def finish(self) -> None:
-        """End the current line, if there is one."""
+        """End the current line, if one is open."""
         if self._is_open:
             self._console.print()
         self._is_open = False
@@ -163,25 +164,25 @@ class Screen:
             self._shown = text
             self._console.file.flush()
 
-    def _print(self, line: str, who: str, end: str = "\n") -> None:
+    def _print(self, line: str, agent: str, end: str = "\n") -> None:
         styled = Text(line)
-        styled.stylize(COLORS.get(who, ""), 5, 17)
+        styled.stylize(COLORS.get(agent, ""), 5, 17)
         self._console.print(styled, soft_wrap=True, end=end)
         self._console.file.flush()
 
 
 def opening(sequence: int) -> str:
-    """The beginning of the line with a model's text."""
+    """Return the beginning of the line with a model's text."""
     return f"{sequence:>3}  {COORDINATOR:<12} > "
 
 
 def plain(text: str) -> str:
-    """A text on one line, without control characters."""
+    """Return a text on one line, without control characters."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def _result(tool: str, found: Any) -> str:
-    """One line with the result of a call."""
+    """Format the result of a call on one line."""
     if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:
         found = found["output"]
     match tool, found:
@@ -199,8 +200,8 @@ def _result(tool: str, found: Any) -> str:
             return "done"
 
 
-def _briefly(arguments: Mapping[str, Any]) -> str:
-    """Arguments on one line. Of long values only the size is shown."""
+def _format_arguments(arguments: Mapping[str, Any]) -> str:
+    """Format arguments on one line, with only the size of lists and objects."""
     shown = []
     for key, value in arguments.items():
         match value:
@@ -217,16 +218,16 @@ def _briefly(arguments: Mapping[str, Any]) -> str:
 
 
 def table(title: str, rows: Mapping[str, Any]) -> Table:
-    """Print names and values, without empty ones."""
-    made = Table("", "", title=title, title_justify="left", show_header=False, box=box.ASCII)
+    """Return a table of names and values, without empty values."""
+    found = Table("", "", title=title, title_justify="left", show_header=False, box=box.ASCII)
     for name, value in rows.items():
         if value not in (None, ""):
-            made.add_row(plain(name), plain(str(value)))
-    return made
+            found.add_row(plain(name), plain(str(value)))
+    return found
 
 
 def artifact_of(task: Task, name: str) -> Any:
-    """The JSON of the task's artifact with that name, or None."""
+    """Return the JSON of the task's artifact with that name, or None."""
     for artifact in task.artifacts:
         if artifact.name == name:
             return artifact.parts[0].content
@@ -234,7 +235,7 @@ def artifact_of(task: Task, name: str) -> Any:
 
 
 def booking_table(task: Task, report: RunReport) -> Table:
-    """Print the booking with its forecast and advice."""
+    """Return a table of the booking with its forecast and advice."""
     booking = artifact_of(task, "booking")
     forecast, advice = _answer(report, "weather", "forecast"), _answer(report, "advisor", "advise")
     chosen = next((each["because"] for each in advice.get("ranking", ()) if each["hotel"] == booking["hotel"]), "")
@@ -251,16 +252,16 @@ def booking_table(task: Task, report: RunReport) -> Table:
 
 
 def _answer(report: RunReport, agent: str, tool: str) -> dict[str, Any]:
-    """The last result of an agent's tool in this run; empty if the model has not called it."""
+    """Return the last result of an agent's tool in this run; empty if the model has not called it."""
     for action in reversed(report.actions):
-        asked = action.arguments or {}
-        if action.name == agent and asked.get("tool") == tool and isinstance(action.result, dict):
+        arguments = action.arguments or {}
+        if action.name == agent and arguments.get("tool") == tool and isinstance(action.result, dict):
             return action.result
     return {}
 
 
 def report_table(report: RunReport, state: TaskState) -> Table:
-    """Print what the run has done and used."""
+    """Return a table of the run's actions and usage."""
     totals = report.totals
     model = ", ".join(dict.fromkeys(f"{call.provider} {call.model}" for call in report.metrics))
     calls = [action for action in report.actions if action.starts]
@@ -287,7 +288,7 @@ def report_table(report: RunReport, state: TaskState) -> Table:
 
 
 def _budget(report: RunReport) -> str:
-    """The usage of each limit."""
+    """Format the usage of each limit."""
     limits = report.context.budget if report.context is not None else RunBudget()
     totals = report.totals
     used = report.usage or BudgetUsage(totals.steps, totals.llm_calls, totals.tool_calls)

@@ -46,7 +46,7 @@ def thinker(name: str | None = None) -> LLM:
 
 
 def usual_choice() -> Choice:
-    """The model of the first provider whose key is in the environment and whose package is installed, or else the planner."""
+    """Return the model of the first provider whose key is set and whose package is installed, otherwise the planner."""
     why = "no API key is in the environment"
     for provider, model in USUAL.items():
         key = next((each for each in PROVIDERS[provider].key_variables if os.environ.get(each)), None)
@@ -58,4 +58,4 @@ def usual_choice() -> Choice:
             why = f"{key} is set, but {error}"
         else:
             return Choice(f"{provider}:{model}", f"{key} is set; --model {PLANNER} needs no key")
-    return Choice(PLANNER, f"{RULES}, for {why}")
+    return Choice(PLANNER, f"{RULES}, because {why}")

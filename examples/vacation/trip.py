@@ -16,7 +16,7 @@ Budget = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """The requested trip. Without a `start`, the next suitable season is chosen; `budget` is EUR in total."""
+    """The requested trip. Without a `start`, it begins in the next season with good weather; `budget` is EUR in total."""
 
     to: str
     nights: Nights = 5
@@ -26,7 +26,7 @@ class Trip:
 
     @property
     def question(self) -> str:
-        """The trip as a sentence."""
+        """Return the trip as a sentence."""
         when = f" from {self.start}" if self.start else ", when the weather suits"
         most = f", for at most EUR {self.budget:,.0f}" if self.budget else ""
         nights = "1 night" if self.nights == 1 else f"{self.nights} nights"
@@ -42,7 +42,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`fit` says how well the weather suits the place: 0 (stay at home) to 100."""
+    """`fit` is the quality of the weather for this place, 0 to 100."""
 
     destination: str
     fit: int

@@ -14,7 +14,7 @@ GOOD_FIT = 80
 agent = Agent(
     AgentCard(
         name="weather",
-        description="Knows the weather at the destinations, and when to go.",
+        description="Forecasts the weather at the destinations and finds the best season.",
         url="grpc://127.0.0.1:0",
         tags=["vacation"],
     ),
@@ -52,7 +52,7 @@ def _season(place: Place, day: date) -> float:
 
 
 def _fit(place: Place, high: float, wet: float) -> float:
-    """How well a day fits, 0 to 100: minus eight points per degree outside the pleasant range, minus up to sixty for rain."""
+    """Return how good a day is, 0 to 100: eight points less per degree outside the pleasant range, up to sixty less for rain."""
     low, top = place.pleasant
     outside = max(low - high, high - top, 0.0)
     return max(0.0, 100.0 - 8.0 * outside - 60.0 * wet)

@@ -28,7 +28,7 @@ sys.path.append(str(ROOT / "gen/betterproto"))
 
 from plgrpc_dataclasses import v1  # noqa: E402  # after the path above, as is the next one
 
-from examples.dataclass_client import CallError, Client, said  # noqa: E402
+from examples.dataclass_client import CallError, Client, text_input  # noqa: E402
 
 SECRET = "s" * 40
 PATIENCE_S = 20.0
@@ -99,19 +99,19 @@ def cancel(client: Client, task_id: str) -> None:
 
 
 def test_a_task_is_sent_and_its_answer_is_a_dataclass(url: str) -> None:
-    task = Client(url).send(said("echo héllo 世界"))
+    task = Client(url).send(text_input("echo héllo 世界"))
     assert (task.state, output(task)) == (v1.TaskState.COMPLETED, "héllo 世界")
 
 
 def test_one_request_id_is_one_task_and_two_tasks_have_two(url: str) -> None:
     client = Client(url)
-    first, again = (client.send(said("echo x"), request_id="r-1") for _ in range(2))
+    first, again = (client.send(text_input("echo x"), request_id="r-1") for _ in range(2))
     assert first.id == again.id
-    assert client.send(said("echo x")).id != client.send(said("echo x")).id
+    assert client.send(text_input("echo x")).id != client.send(text_input("echo x")).id
 
 
 def test_a_stream_shows_every_event_in_order_and_ends(url: str) -> None:
-    events = list(Client(url).stream(said("count 300")))
+    events = list(Client(url).stream(text_input("count 300")))
     assert [each.sequence for each in events] == list(range(1, len(events) + 1))
     assert counted(events) == [str(number + 1) for number in range(300)]
     assert events[-1].last
@@ -125,7 +125,7 @@ async def test_a_stream_that_is_cut_goes_on_without_a_gap_or_a_repeat(
 
     def read(between: Wire, cut: Callable[[], Any]) -> list[v1.RunEvent]:
         events = []
-        for event in Client(between.url).stream(said("pause")):
+        for event in Client(between.url).stream(text_input("pause")):
             events.append(event)
             if event.event_type == "task.artifact" and not cuts:
                 cuts.append(event.sequence)
@@ -148,14 +148,14 @@ async def test_a_stream_that_is_cut_before_its_first_event_is_asked_for_again(
     with serving() as url:
         between = await wire(url)
         between.cut_after([10])
-        events = await asyncio.to_thread(lambda: list(Client(between.url).stream(said("count 300"))))
+        events = await asyncio.to_thread(lambda: list(Client(between.url).stream(text_input("count 300"))))
     assert between.connections > 1
     assert counted(events) == [str(number + 1) for number in range(300)]
 
 
 def test_a_stream_that_is_closed_leaves_its_run_alone(url: str) -> None:
     client = Client(url)
-    stream = client.stream(said("wait"))
+    stream = client.stream(text_input("wait"))
     task_id = next(stream).task_id
     stream.close()  # type: ignore[attr-defined]  # an iterator by its type, a generator in fact
     assert state_of(client, task_id) in (v1.TaskState.SUBMITTED, v1.TaskState.WORKING)
@@ -163,7 +163,7 @@ def test_a_stream_that_is_closed_leaves_its_run_alone(url: str) -> None:
 
 
 def test_a_cancel_ends_the_stream_of_its_task(url: str) -> None:
-    client, states, given = Client(url), [], said("wait")
+    client, states, given = Client(url), [], text_input("wait")
     for event in client.stream(given):
         if event.task_status is not None:
             states.append(event.task_status.new_state)
@@ -173,7 +173,7 @@ def test_a_cancel_ends_the_stream_of_its_task(url: str) -> None:
 
 
 def test_a_deadline_ends_the_wait_and_not_the_run(url: str) -> None:
-    given = said("wait")
+    given = text_input("wait")
     with pytest.raises(CallError) as caught:
         Client(url, timeout_s=0.3).send(given)
     assert caught.value.code is StatusCode.DEADLINE_EXCEEDED
@@ -185,7 +185,7 @@ def test_clients_in_several_threads_do_not_mix_their_answers(url: str) -> None:
     client, found = Client(url), dict[int, str]()
 
     def ask(number: int) -> None:
-        found[number] = output(client.send(said(f"echo {number}")))
+        found[number] = output(client.send(text_input(f"echo {number}")))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for each in threads:
@@ -203,18 +203,18 @@ def test_an_error_names_its_reason_what_it_is_about_and_the_field(url: str) -> N
     with pytest.raises(CallError) as missing:
         list(client.stream(v1.TaskInput(task_id="x" * 200)))
     assert (missing.value.code, list(missing.value.fields)) == (StatusCode.INVALID_ARGUMENT, ["input.task_id"])
-    done = client.send(said("echo x"))
+    done = client.send(text_input("echo x"))
     with pytest.raises(CallError) as finished:
-        client.send(said("echo more", done.id))
+        client.send(text_input("echo more", done.id))
     assert (finished.value.reason, finished.value.metadata["task_id"]) == ("TASK_FINISHED", done.id)
 
 
 def test_too_many_calls_are_told_when_to_come_back() -> None:
     with serving(rate_limit=RateLimit(0.01, burst=1)) as url:
         client = Client(url)
-        client.send(said("echo x"))
+        client.send(text_input("echo x"))
         with pytest.raises(CallError) as caught:
-            client.send(said("echo x"))
+            client.send(text_input("echo x"))
     assert caught.value.code is StatusCode.RESOURCE_EXHAUSTED
     assert caught.value.retry_after_s > 1
 
@@ -223,11 +223,11 @@ def test_a_key_or_a_token_says_who_calls() -> None:
     known = AnyOf(APIKeyAuth({"k-ann": Principal("ann")}), BearerTokenAuth(SECRET, audience="agents"))
     token = jwt.encode({"sub": "ann", "aud": "agents", "exp": 2**31}, SECRET)
     with serving(authenticator=known) as url:
-        task = Client(url, {"x-api-key": "k-ann"}).send(said("echo x"))
+        task = Client(url, {"x-api-key": "k-ann"}).send(text_input("echo x"))
         # The same person, so the same task.
         assert state_of(Client(url, {"authorization": f"Bearer {token}"}), task.id) == v1.TaskState.COMPLETED
         with pytest.raises(CallError) as caught:
-            Client(url).send(said("echo x"))
+            Client(url).send(text_input("echo x"))
     assert (caught.value.code, caught.value.reason) == (StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
 
 

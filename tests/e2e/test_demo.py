@@ -31,7 +31,7 @@ from examples.vacation.advisor import advise
 from examples.vacation.bookings import Bookings
 from examples.vacation.coordinator import Coordinator
 from examples.vacation.planner import Planner
-from examples.vacation.show import UNTOLD, Screen, Story
+from examples.vacation.show import HIDDEN_TYPES, EventLines, Screen
 from examples.vacation.trip import Day, Forecast, Offer
 from protolink_grpc import (
     Agent,
@@ -100,8 +100,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def told_lines(events: list[RunEvent]) -> list[str]:
-    story = Story()
-    return [line for event in events if (line := story.line(event)) is not None]
+    lines = EventLines()
+    return [line for event in events if (line := lines.line(event)) is not None]
 
 
 # -- the demo, as scripts run it -----------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_script_that_says_yes_ends_with_a_booking(ran: Ran) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", ran.out)
     assert re.search(r"\| Hotel +\| .*, Santorini +\|", ran.out)
-    assert "The coordinator thinks with planner: rules in place of a language model, for no API key" in ran.out
+    assert "Model of the coordinator: planner (rules in place of a language model, because no API key" in ran.out
 
 
 def test_registry_and_agents_are_five_processes_on_five_ports(ran: Ran) -> None:
@@ -128,7 +128,7 @@ async def test_every_event_with_something_to_tell_is_shown_once_and_in_order(ran
 
     logged = await events_in_the_log(ran)
     # A model's text is one line, from the start of its call to its end: the start gives it its number.
-    told = {"llm.call.started"} | {event.type for event in logged} - UNTOLD - {"llm.call.completed"}
+    told = {"llm.call.started"} | {event.type for event in logged} - HIDDEN_TYPES - {"llm.call.completed"}
     assert numbers == [event.sequence for event in logged if event.type in told]
 
 
@@ -150,10 +150,10 @@ def test_the_preview_and_the_approval_come_before_the_booking(ran: Ran) -> None:
     places_of = [
         ran.out.index(words)
         for words in (
-            "asks for one",
+            "needs an approval for book",
             "Preview: booking",
             "EUR 489.25 at most",
-            "is told: approved",
+            "approval: approved",
             "hotel        book",
         )
     ]
@@ -257,8 +257,8 @@ def test_a_budget_that_is_too_small_is_an_answer_and_not_a_booking(tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--to", "Santorinni"], "argument --to: 'Santorinni' is none of Bali, .* did you mean Santorini?"),
-        (["--to", ""], "argument --to: '' is none of Bali, "),
+        (["--to", "Santorinni"], "argument --to: 'Santorinni' is not one of Bali, .* did you mean Santorini?"),
+        (["--to", ""], "argument --to: '' is not one of Bali, "),
         (["--nights", "0"], "argument --nights: '0' is not a whole number from 1 to 30"),
         (["--nights", "2.5"], "argument --nights: '2.5' is not a whole number from 1 to 30"),
         (["--guests", "13"], "argument --guests: '13' is not a whole number from 1 to 12"),
@@ -301,8 +301,8 @@ def test_without_a_terminal_and_without_yes_nothing_is_booked(tmp_path: Path) ->
 
     assert (ran.code, ran.err) == (1, "")
     assert "| Price  | EUR 489.25 at most         |" in ran.out
-    assert "Nobody can be asked, the input is no terminal: not approved. --yes approves." in ran.out
-    assert ran.events[-1].endswith("is rejected: the booking was not approved: there was nobody to ask")
+    assert "Not approved: the input is not a terminal. --yes approves the booking." in ran.out
+    assert ran.events[-1].endswith("is rejected: the booking was not approved: the input is not a terminal")
     assert "Reference" not in ran.out
 
 
@@ -387,7 +387,7 @@ def test_a_no_at_the_terminal_ends_without_a_booking_and_says_so(terminal: Termi
     terminal.type("n\n")
 
     assert terminal.end() == 1
-    assert "Not booked: the booking was not approved: the traveller said no." in terminal.screen
+    assert "Not booked: the booking was not approved: the user declined." in terminal.screen
     assert "Reference" not in terminal.screen
 
 
@@ -439,7 +439,7 @@ def test_the_usual_model_is_that_of_the_key_in_the_environment(monkeypatch: pyte
     found = thinker.usual_choice()
 
     assert nothing.name == "planner"
-    assert nothing.why == "rules in place of a language model, for no API key is in the environment"
+    assert nothing.why == "rules in place of a language model, because no API key is in the environment"
     assert found.name == f"anthropic:{thinker.USUAL['anthropic']}"
     assert found.why.startswith("ANTHROPIC_API_KEY is set")
     assert "secret" not in repr(found)
@@ -486,9 +486,7 @@ async def test_the_same_demo_runs_with_a_model_of_a_provider(tmp_path: Path) -> 
 
     assert (ran.code, ran.err) == (0, ""), ran.out
     model = thinker.USUAL["openai"]
-    assert (
-        f"The coordinator thinks with openai:{model}: OPENAI_API_KEY is set; --model planner needs no key." in ran.out
-    )
+    assert f"Model of the coordinator: openai:{model} (OPENAI_API_KEY is set; --model planner needs no key)." in ran.out
     assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", ran.out)
     assert re.search(r"\| Cost +\| unknown +\|", ran.out)
     assert {asked.body["model"] for asked in server.asked} == {model}
@@ -821,7 +819,7 @@ async def test_a_destination_that_no_peer_knows_is_rejected_with_the_reason(coor
     task = await AgentClient(url=coordinator.card.url).send_task(None, wish(to="Atlantis"))
 
     assert task.state is TaskState.REJECTED
-    assert "'Atlantis' is not a destination we know" in task.metadata["reject_reason"]
+    assert "'Atlantis' is not a known destination" in task.metadata["reject_reason"]
 
 
 async def test_a_booking_waits_for_its_approval_through_a_restart(world: World, tmp_path: Path) -> None:
@@ -862,6 +860,6 @@ def test_a_price_that_has_risen_is_not_booked(monkeypatch: pytest.MonkeyPatch) -
         hotel.book("order", offer.hotel, SUMMER, 2, 2, at_most=offer.total - 1)
     booked = hotel.book("order", offer.hotel, SUMMER, 2, 2, at_most=offer.total)
 
-    assert refused.value.code == "too_dear"
+    assert refused.value.code == "too_expensive"
     assert booked.total == offer.total
     desk.close()

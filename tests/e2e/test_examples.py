@@ -99,17 +99,17 @@ sent: nothing
     "a2a_agent.py": """\
 TASK_STATE_WORKING -
 TASK_STATE_INPUT_REQUIRED - Where do you want to go?
-ticket speaks JSONRPC HTTP+JSON GRPC
+ticket supports JSONRPC HTTP+JSON GRPC
 1 task: TASK_STATE_COMPLETED
 after event 4: ['id: 6', 'id: 8']
 """,
     "guarded_agent.py": """\
-nobody pays: UNAUTHENTICATED
+anonymous pays: UNAUTHENTICATED
 ann pays: completed 90 paid
 bob pays: failed
-bob looks for her task: TASK_NOT_FOUND
-bob asks what waits for approval: PERMISSION_DENIED
-bob, once too often: RESOURCE_EXHAUSTED
+bob reads ann's task: TASK_NOT_FOUND
+bob lists approvals: PERMISSION_DENIED
+bob exceeds the rate limit: RESOURCE_EXHAUSTED
 /healthz 200
 /.well-known/agent-card.json 200
 /tasks 401

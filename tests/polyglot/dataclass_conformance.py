@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
 
 import betterproto2  # noqa: E402  # after the paths above, as are the next two
-from dataclass_client import CallError, Client, said, typed_errors  # noqa: E402
+from dataclass_client import CallError, Client, text_input, typed_errors  # noqa: E402
 from grpc import StatusCode  # noqa: E402
 from plgrpc_dataclasses import v1  # noqa: E402
 
@@ -109,21 +109,21 @@ def refused_with(code: StatusCode, reason: str) -> Iterator[list[CallError]]:
 
 
 def unary(world: World) -> None:
-    task = world.agent.send(said("echo héllo 世界"))
+    task = world.agent.send(text_input("echo héllo 世界"))
     expect("the state", task.state, v1.TaskState.COMPLETED)
     expect("the output", output(task), "héllo 世界")
 
 
 def stream(world: World) -> None:
-    expect_counted(collected(world.agent.stream(said("count 100"))), 100)
+    expect_counted(collected(world.agent.stream(text_input("count 100"))), 100)
 
 
 def resume(world: World) -> None:
-    expect_counted(collected(world.agent.stream(said("cut 40 count 100"))), 100)
+    expect_counted(collected(world.agent.stream(text_input("cut 40 count 100"))), 100)
 
 
 def cancel(world: World) -> None:
-    given, states = said("wait"), []
+    given, states = text_input("wait"), []
     task_id = given.task_id
     for event in world.agent.stream(given):
         if event.task_status is not None:
@@ -137,7 +137,7 @@ def cancel(world: World) -> None:
 
 
 def deadline(world: World) -> None:
-    given, began = said("wait"), time.monotonic()
+    given, began = text_input("wait"), time.monotonic()
     task_id = given.task_id
     try:
         Client(world.url, timeout_s=0.3).send(given)
@@ -157,28 +157,28 @@ def errors(world: World) -> None:
         get(world, unknown_id)
     expect("metadata task_id", missing[0].metadata.get("task_id"), unknown_id)
     with refused_with(StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT") as refused:
-        world.agent.send(said("echo too long", "x" * 200))
+        world.agent.send(text_input("echo too long", "x" * 200))
     expect("the fields", list(refused[0].fields), ["input.task_id"])
-    done = world.agent.send(said("echo done"))
+    done = world.agent.send(text_input("echo done"))
     with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_NOT_CANCELABLE"):
         stop(world, done.id, "too late")
 
 
 def metadata(world: World) -> None:
     for headers in ({"x-api-key": world.api_key}, {"authorization": f"Bearer {world.bearer}"}):
-        task = Client(world.guarded, headers).send(said("whoami"))
+        task = Client(world.guarded, headers).send(text_input("whoami"))
         expect("the principal", output(task), "conformance")
     with refused_with(StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED"):
-        Client(world.guarded).send(said("whoami"))
-    task = Client(world.url, {"x-conformance": "hello"}).send(said("header x-conformance"))
+        Client(world.guarded).send(text_input("whoami"))
+    task = Client(world.url, {"x-conformance": "hello"}).send(text_input("header x-conformance"))
     expect("what was received", output(task), "hello")
 
 
 def retry(world: World) -> None:
     token = uuid.uuid4().hex
-    expect("the output", output(world.agent.send(said(f"flaky 2 {token}"))), f"{token} ran 1 times")
+    expect("the output", output(world.agent.send(text_input(f"flaky 2 {token}"))), f"{token} ran 1 times")
     token, request_id = uuid.uuid4().hex, uuid.uuid4().hex
-    first, second = (world.agent.send(said(f"count-runs {token}"), request_id) for _ in range(2))
+    first, second = (world.agent.send(text_input(f"count-runs {token}"), request_id) for _ in range(2))
     expect("the second id", second.id, first.id)
     for task in (first, second):
         expect("the output", output(task), f"{token} ran 1 times")
@@ -186,14 +186,14 @@ def retry(world: World) -> None:
 
 def large(world: World) -> None:
     text = "0123456789" * 300_000
-    if output(world.agent.send(said(f"echo {text}"))) != text:
+    if output(world.agent.send(text_input(f"echo {text}"))) != text:
         raise AssertionError("the text did not come back whole")
 
 
 def approval(world: World) -> None:
     for approved, answer in ((True, "approved"), (False, "refused")):
         events = []
-        for event in world.agent.stream(said("approve it")):
+        for event in world.agent.stream(text_input("approve it")):
             events.append(event)
             if event.event_type == "approval.required":
                 respond(world, event.task_id, approved=approved)
@@ -230,7 +230,7 @@ def budget(world: World) -> None:
 
 
 def limited(text: str, limits: v1.Budget) -> v1.TaskInput:
-    return replace(said(text), options=v1.RunOptions(budget=limits))
+    return replace(text_input(text), options=v1.RunOptions(budget=limits))
 
 
 def expect_spent(world: World, text: str, limits: v1.Budget, limit: str) -> v1.Usage:
@@ -311,21 +311,21 @@ def next_change(watch: Iterator[v1.WatchAgentsResponse]) -> tuple[v1.AgentChange
 
 
 def unknown_event(world: World) -> None:
-    events = collected(world.agent.stream(said("future")))
+    events = collected(world.agent.stream(text_input("future")))
     (strange,) = [event for event in events if event.event_type == "example.unheard_of"]
     expect("the summary", strange.summary, "From the future")
     expect("the payload", betterproto2.which_one_of(strange, "payload"), ("", None))
 
 
 def unknown_part(world: World) -> None:
-    events = collected(world.agent.stream(said("future")))
+    events = collected(world.agent.stream(text_input("future")))
     (part,) = [part for event in events if event.task_artifact for part in event.task_artifact.artifact.parts]
     expect("the content", betterproto2.which_one_of(part, "content"), ("", None))
     expect("the text to show", part.fallback_text, "A part from the future")
 
 
 def unknown_enum(world: World) -> None:
-    events = collected(world.agent.stream(said("future")))
+    events = collected(world.agent.stream(text_input("future")))
     expect(
         "the states",
         [int(event.task_status.new_state) for event in events if event.task_status],
@@ -348,11 +348,11 @@ def early_ok(world: World) -> None:
 
 def expect_survived(world: World, text: str) -> None:
     """What breaks the stream of that task must not be seen in it."""
-    expect_counted(collected(Client(world.hostile_url).stream(said(text))), 100)
+    expect_counted(collected(Client(world.hostile_url).stream(text_input(text))), 100)
 
 
 def idle_cuts(world: World) -> None:
-    task = said("idle 5 1100 echo here")
+    task = text_input("idle 5 1100 echo here")
     status = list(impatient(world).stream(task))[-1].task_status
     expect("the last state of the stream", status and status.new_state, v1.TaskState.COMPLETED)
     expect("the output", output(get(world, task.task_id)), "here")
@@ -365,7 +365,7 @@ def impatient(world: World) -> Client:
 
 def flapping(world: World) -> None:
     word = uuid.uuid4().hex
-    task, began = said(f"flap {word}"), time.monotonic()
+    task, began = text_input(f"flap {word}"), time.monotonic()
     with refused_with(StatusCode.UNAVAILABLE, ""):
         list(impatient(world).stream(task))
     expect_given_up(world, task.task_id, word, time.monotonic() - began)
@@ -373,7 +373,7 @@ def flapping(world: World) -> None:
 
 def retry_bound(world: World) -> None:
     word = uuid.uuid4().hex
-    task, began = said(f"down {word}"), time.monotonic()
+    task, began = text_input(f"down {word}"), time.monotonic()
     with refused_with(StatusCode.UNAVAILABLE, ""):
         impatient(world).send(task)
     expect_given_up(world, task.task_id, word, time.monotonic() - began)
@@ -392,7 +392,7 @@ def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> No
 
 
 def calls_of(world: World, word: str) -> dict[str, int]:
-    found: dict[str, int] = json.loads(output(world.agent.send(said(f"calls {word}"))))
+    found: dict[str, int] = json.loads(output(world.agent.send(text_input(f"calls {word}"))))
     return found
 
 
@@ -413,7 +413,7 @@ def expect_decided(world: World, text: str, approver: Client, *, approved: bool,
         pause_s: How long after the stream has shown the question; by then the connection is closed.
     """
     events = []
-    for event in Client(world.hostile_url).stream(said(text)):
+    for event in Client(world.hostile_url).stream(text_input(text)):
         events.append(event)
         if event.approval_required is not None:
             time.sleep(pause_s)
@@ -429,24 +429,24 @@ def expect_decided(world: World, text: str, approver: Client, *, approved: bool,
 def forgotten_task(world: World) -> None:
     seen = []
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
-        for event in Client(world.hostile_url).stream(said("forget 5 count 100")):
+        for event in Client(world.hostile_url).stream(text_input("forget 5 count 100")):
             seen.append(event.sequence)  # noqa: PERF401 -- those before the error count
     expect("the list of sequences", seen, [1, 2, 3, 4, 5])
 
 
 def mistyped(world: World) -> None:
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
-        world.agent.send(said("echo lost", "no-such-task"))
+        world.agent.send(text_input("echo lost", "no-such-task"))
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
-        list(world.agent.stream(said("echo lost", "no-such-task")))
+        list(world.agent.stream(text_input("echo lost", "no-such-task")))
 
 
 def expected_sequence(world: World) -> None:
-    asked = world.agent.send(said("ask where"))
+    asked = world.agent.send(text_input("ask where"))
     with refused_with(StatusCode.ABORTED, "SEQUENCE_CONFLICT") as refused:
-        world.agent.send(said("there", asked.id, asked.sequence - 1))
+        world.agent.send(text_input("there", asked.id, asked.sequence - 1))
     expect("metadata last_sequence", refused[0].metadata.get("last_sequence"), str(asked.sequence))
-    done = world.agent.send(said("there", asked.id, asked.sequence))
+    done = world.agent.send(text_input("there", asked.id, asked.sequence))
     expect("the state", done.state, v1.TaskState.COMPLETED)
     expect("the output", output(done), "there")
 
@@ -463,7 +463,7 @@ def credentials(_world: World) -> None:
 
 def leak(world: World) -> None:
     word = uuid.uuid4().hex
-    task = said(f"hold {word}")
+    task = text_input(f"hold {word}")
     for _ in Client(world.hostile_url).stream(task):
         break
     ends = time.monotonic() + 5

@@ -39,7 +39,7 @@ func main() {
 		stdin := bufio.NewReader(os.Stdin)
 		line, err := stdin.ReadString('\n')
 		if err != nil {
-			fatal(fmt.Errorf("the parent is gone: %w", err))
+			fatal(fmt.Errorf("the parent process has ended: %w", err))
 		}
 		registry = strings.TrimSpace(line)
 		go func() { _, _ = io.Copy(io.Discard, stdin); stop() }()
@@ -60,7 +60,7 @@ func serve(ctx context.Context, url, registry string) error {
 		agent.NewTool("best_start", "The first day of the next month that suits the destination; of the best one where none does.",
 			bestStartSchema, bestStart),
 	}
-	card := agent.Card("weather", "Knows the weather at the destinations, and when to go.", url)
+	card := agent.Card("weather", "Forecasts the weather at the destinations and finds the best season.", url)
 	card.Tags = []string{"vacation"}
 	card.Metadata = map[string]string{"language": "Go"}
 	options := []agent.Option{agent.WithTools(tools...)}

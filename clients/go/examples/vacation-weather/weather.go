@@ -51,7 +51,7 @@ func placeNamed(name string) (place, error) {
 	}
 	return place{}, &agent.Rejection{
 		Code:       "unknown_destination",
-		Message:    fmt.Sprintf("'%s' is not a destination we know", name),
+		Message:    fmt.Sprintf("'%s' is not a known destination", name),
 		Suggestion: "Choose one of " + strings.Join(known, ", ") + ".",
 	}
 }
