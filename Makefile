@@ -40,11 +40,11 @@ $(GEN_VENV)/.ready: gen/tools/versions.toml
 
 setup: $(VENV)/.ready ## Set up the virtual environment
 
-demo: $(VENV)/.ready ## Show the vacation mesh; ARGS="--to Santorini --nights 5 --guests 2", "--yes" asks nobody
+demo: $(VENV)/.ready ## Run the vacation demo; ARGS="--to Santorini --nights 5 --guests 2", "--yes" approves without asking
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
 
-demo-polyglot: $(VENV)/.ready ## The demo with a weather agent written in Go; takes the same ARGS
-	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does without it" >&2; exit 2; }
+demo-polyglot: $(VENV)/.ready ## Run the demo with a weather agent written in Go; takes the same ARGS
+	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does not" >&2; exit 2; }
 	echo "Building the weather agent with $$(go version | cut -d ' ' -f 3)"
 	(cd clients/go && go mod download && go build -o bin/vacation-weather ./examples/vacation-weather)
 	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
@@ -57,22 +57,22 @@ test-fast: $(VENV)/.ready ## Run the unit and contract tests with few generated 
 
 check: proto-check lint type contract ## Check protos, style, layers, types, and pinned names
 
-check-all: gen-check check ## Everything static that must be green before a merge: check and gen-check
+check-all: gen-check check ## Run check and gen-check, which must pass before a merge
 
-contract: $(VENV)/.ready ## Public names and tables, compared with the pinned ones
+contract: $(VENV)/.ready ## Compare public names and tables with the pinned ones
 	$(BIN)/python -m pytest tests/contract -p no:cacheprovider
 
-lint: $(VENV)/.ready ## Style, imports, layers
+lint: $(VENV)/.ready ## Check style, imports and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 
-format: $(VENV)/.ready ## Rewrite the sources in house style
+format: $(VENV)/.ready ## Format the sources
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 	$(BIN)/buf format -w
 
-type: $(VENV)/.ready ## mypy, strict
+type: $(VENV)/.ready ## Check types with mypy, strict
 	$(BIN)/mypy
 
 proto-check: $(VENV)/.ready ## Lint the protos; forbid breaks against the committed baseline
@@ -80,24 +80,24 @@ proto-check: $(VENV)/.ready ## Lint the protos; forbid breaks against the commit
 	$(BIN)/buf format -d --exit-code
 	$(BIN)/buf breaking --against proto/baseline.binpb
 
-baseline: $(VENV)/.ready ## Make the protos of now the baseline (at a release only)
+baseline: $(VENV)/.ready ## Make the current protos the baseline (at a release only)
 	$(BIN)/buf build -o proto/baseline.binpb --exclude-source-info
 
-gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/ -- the only way in which gen/ may change; ARGS="go ts" narrows
+gen: $(GEN_VENV)/.ready ## Rebuild gen/ from proto/, the only way to change gen/; ARGS="go ts" narrows
 	@$(GEN_VENV)/bin/python gen/tools/generate.py write $(ARGS)
 
 gen-check: $(GEN_VENV)/.ready ## Fail when gen/ is not what proto/ generates; changes nothing
 	@$(GEN_VENV)/bin/python gen/tools/generate.py check $(ARGS)
 
-conformance: $(VENV)/.ready ## Every language's client against the scripted agent; ARGS="go rust" narrows
+conformance: $(VENV)/.ready ## Test the clients of all languages with the scripted agent; ARGS="go rust" narrows
 	@$(BIN)/python tests/polyglot/run_conformance.py $(ARGS)
 
-bench: $(VENV)/.ready ## Measure against the bare gRPC floor; a table and bench/results/latest.json
+bench: $(VENV)/.ready ## Measure against the bare gRPC floor; prints a table, writes bench/results/latest.json
 	@$(BIN)/python -m bench.run $(ARGS)
 
 dist: $(VENV)/.ready ## Build the two wheels: the package, and the stubs in other languages
 	$(BIN)/python -m hatchling build --target wheel --directory dist
 	cd gen && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
 
-clean: ## Remove what can be made again
+clean: ## Remove generated files
 	rm -rf $(VENV) $(GEN_VENV) .tools .pytest_cache .mypy_cache .ruff_cache .demo build dist

@@ -1,6 +1,6 @@
-"""A2A: what SendMessage costs over each binding, what a stream of server-sent events carries, and what a silent one weighs.
+"""A2A: the cost of SendMessage over each binding, the throughput of server-sent events, and the memory of idle streams.
 
-Each binding against the bare floor of its transport and against the reference SDK, in turns within each round.
+Each binding is compared with the floor of its transport and with the reference SDK. The systems take turns within each round.
 """
 
 import time
@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 from a2a.types import a2a_pb2
 
-from bench.load import Call, channel_to, closed_loop, measured, message, unary
-from bench.plan import Plan, say
+from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
 from bench.web_load import connections_to, get, pool_to, post
@@ -22,22 +22,22 @@ IN_FLIGHT = 16
 BYTES = 100
 
 MESSAGE_ID = "0198c0de-7a11-4bad-8f00-d15ea5edc0de"
-"""As clients make them. A long row of digits would be read with more care than others are."""
+"""A UUID, as clients generate them. An id of only digits would take another path in the JSON reader."""
 
 BINDINGS = ("grpc", "jsonrpc", "rest")
 
 BARS_US = {"a2a.grpc": 320.0, "a2a.jsonrpc": 220.0, "a2a.rest": 220.0}
 
 MADE = 20_000
-"""Artifacts of a stream, each an event."""
+"""Number of artifacts of a stream; each is an event."""
 
 SDK_MADE = 500
-"""The same of the reference SDK, which takes a second for these."""
+"""The same for the reference SDK, which takes a second for them."""
 
 IDLE = 1_000
 
 Lane = tuple[Server, Call, bytes]
-"""Where, how, what."""
+"""The server, the function that sends a request, and the request."""
 
 
 def json_message(text: str) -> bytes:
@@ -62,8 +62,8 @@ def grpc_message(text: str) -> bytes:
 
 
 async def unary_calls(plan: Plan) -> list[Row]:
-    """SendMessage to the simplest agent, memory store, over the three bindings."""
-    say(f"a2a: SendMessage, {IN_FLIGHT} in flight")
+    """Measure SendMessage over the three bindings: the simplest agent, memory store."""
+    print_progress(f"a2a: SendMessage, {IN_FLIGHT} in flight")
     async with servers("floor", "http-floor", "a2a-echo-memory", "a2a-sdk") as started, AsyncExitStack() as stack:
         lanes = await _lanes(started, stack)
         for _, call, request in lanes.values():
@@ -72,7 +72,7 @@ async def unary_calls(plan: Plan) -> list[Row]:
         for _ in range(plan.rounds):
             for case, (server, call, request) in lanes.items():
                 load = partial(closed_loop, call, request, IN_FLIGHT, plan.seconds / 2)
-                samples[case].append(await measured(server, load))
+                samples[case].append(await measure_load(server, load))
     return [_row(case, samples) for case in lanes]
 
 
@@ -96,10 +96,10 @@ async def _lanes(started: list[Server], stack: AsyncExitStack) -> dict[str, Lane
 
 
 async def bindings_of(server: Server, stack: AsyncExitStack, rpc: str = "/", rest: str = "") -> dict[str, Lane]:
-    """Ways to send one message to an agent, by binding.
+    """Return the lanes to an agent, by binding, after one checked call each. The responses of the measured calls are not checked.
 
     Raises:
-        RuntimeError: One does not answer as it should; nobody looks at the answers later, and errors would be fast.
+        RuntimeError: A call did not complete.
     """
     text = "x" * BYTES
     channel = await stack.enter_async_context(channel_to(server))
@@ -113,7 +113,7 @@ async def bindings_of(server: Server, stack: AsyncExitStack, rpc: str = "/", res
     for binding, (_, call, request) in lanes.items():
         state = _state(binding, await call(request))
         if state != "TASK_STATE_COMPLETED":
-            raise RuntimeError(f"{server.kind} answered over {binding} with {state}")
+            raise RuntimeError(f"a call of {server.kind} over {binding} returned {state}")
     return lanes
 
 
@@ -129,8 +129,8 @@ def _row(case: str, samples: dict[str, list[Sample]]) -> Row:
     row = row_of(case, "requests", samples[case], grpc_floor if ".grpc" in case else samples["a2a.http.floor"])
     row.in_flight, row.bytes = IN_FLIGHT, BYTES
     if case in BARS_US:
-        # The bars are scaled by the floor of gRPC, over HTTP as well: they were set beside it.
-        row.demand_us(BARS_US[case], row_of(case, "requests", samples[case], grpc_floor).cpu_ratio_to_floor)
+        # The bars of all bindings are scaled by the gRPC floor, with which they were set.
+        row.add_bar_us(BARS_US[case], row_of(case, "requests", samples[case], grpc_floor).cpu_ratio_to_floor)
         sdk = row_of(case, "requests", samples[case], samples[f"{case}.sdk"])
         row.note += f"; {sdk.cpu_ratio_to_floor:.2f} of the reference SDK's CPU"
     return row
@@ -140,9 +140,9 @@ def _row(case: str, samples: dict[str, list[Sample]]) -> Row:
 
 
 async def sse(plan: Plan) -> list[Row]:
-    """One reader of server-sent events: an agent that makes artifacts as fast as it can, and its log read again."""
+    """Measure one reader of server-sent events: of a task that makes artifacts at full speed, and of its stored log."""
     count, few = plan.amount(MADE), plan.amount(SDK_MADE)
-    say(f"sse: {count} artifacts")
+    print_progress(f"sse: {count} artifacts")
     kinds = ("http-floor", "a2a-log-memory", "a2a-log-sqlite", "a2a-sdk")
     async with servers(*kinds) as (floor, memory, sqlite, sdk):
         live = partial(live_stream, text=f"make {count}")
@@ -154,7 +154,7 @@ async def sse(plan: Plan) -> list[Row]:
         }
         for server in (memory, sqlite):
             kind = server.kind.removeprefix("a2a-log-")
-            lanes[f"sse.stored.{kind}"] = partial(stored_stream, server, await made_task(server, count), count)
+            lanes[f"sse.stored.{kind}"] = partial(stored_stream, server, await make_task(server, count), count)
         await _floor_stream(floor)
         samples: dict[str, list[Sample]] = {case: [] for case in lanes}
         for _ in range(plan.rounds):
@@ -167,7 +167,7 @@ def _stream_row(case: str, mine: list[Sample], floor: list[Sample]) -> Row:
     row = row_of(case, "events", mine, floor)
     row.in_flight = 1
     if case.endswith("memory"):
-        row.demand(">= 60,000 events/s", row.per_second, at_least=60_000)
+        row.add_bar(">= 60,000 events/s", row.per_second, at_least=60_000)
     return row
 
 
@@ -185,7 +185,7 @@ async def stored_stream(server: Server, task_id: str, count: int) -> Sample:
 
 
 async def _read(server: Server, request: bytes, least: int) -> Sample:
-    """One stream to its end; its events are counted afterwards."""
+    """Read one stream to its end. The events are counted after the measurement."""
     async with connections_to(server, 1) as (connection,):
 
         async def load() -> Sample:
@@ -193,30 +193,30 @@ async def _read(server: Server, request: bytes, least: int) -> Sample:
             await connection.begin(request)
             return Sample(0, time.perf_counter() - start)
 
-        sample = await measured(server, load)
+        sample = await measure_load(server, load)
         sample.done = b"".join(connection.pieces).count(b"data: ")
     if sample.done < least:
         raise RuntimeError(f"a stream of {server.kind} had {sample.done} events: {connection.pieces[:1]}")
     return sample
 
 
-async def made_task(server: Server, count: int) -> str:
-    """A finished task with so many artifacts."""
+async def make_task(server: Server, count: int) -> str:
+    """Create a finished task with `count` artifacts. Return its id."""
     async with pool_to(server, 1) as pool:
         body = {"message": _message(f"make {count}"), "configuration": {"returnImmediately": True}}
         sent = orjson.loads(await pool.call(post(server, "/message:send", orjson.dumps(body))))
         task_id = str(sent["task"]["id"])
-    # It is done when its stream is.
+    # The task is finished when its stream ends.
     await _read(server, get(server, f"/tasks/{task_id}:subscribe", "last-event-id: 1"), count)
     return task_id
 
 
-# -- silence -------------------------------------------------------------------------------------------------------------------
+# -- idle streams --------------------------------------------------------------------------------------------------------------
 
 
 async def sse_idle(plan: Plan) -> list[Row]:
-    """Memory of the server per stream of a task that waits, each with a task of its own."""
-    say(f"sse: {IDLE} silent streams")
+    """Measure the server's memory per stream without events. Each stream is of another task, which waits for input."""
+    print_progress(f"sse: {IDLE} idle streams")
     async with servers("http-floor", "a2a-log-memory", "a2a-log-sqlite") as started:
         measures = [await _idle_kb(server) for server in started]
     rows = []
@@ -225,15 +225,15 @@ async def sse_idle(plan: Plan) -> list[Row]:
         row = Row(f"sse.idle.{kind}", "kB per stream", in_flight=IDLE, value=kb)
         row.ratio_to_floor = kb / measures[0]
         if kind != "floor":
-            row.demand("<= 60 kB", kb, at_most=60)
+            row.add_bar("<= 60 kB", kb, at_most=60)
         rows.append(row)
     return rows
 
 
 async def _idle_kb(server: Server) -> float:
-    first = 50  # they pay for whatever is made once
+    first = 50  # these streams pay for one-time allocations
     async with pool_to(server, 1) as pool, AsyncExitStack() as stack:
-        requests = [await _silent_request(server, pool.call) for _ in range(first + IDLE)]
+        requests = [await _idle_request(server, pool.call) for _ in range(first + IDLE)]
         connections = await stack.enter_async_context(connections_to(server, first))
         for connection, request in zip(connections, requests[:first], strict=True):
             await connection.first_piece(request)
@@ -245,8 +245,8 @@ async def _idle_kb(server: Server) -> float:
     return (after - before) / IDLE / 1000
 
 
-async def _silent_request(server: Server, call: Call) -> bytes:
-    """What subscribes to a new task that waits for more."""
+async def _idle_request(server: Server, call: Call) -> bytes:
+    """Create a task that waits for input. Return the request that subscribes to it."""
     if server.kind == "http-floor":
         return get(server, "/silent")
     sent = orjson.loads(await call(post(server, "/message:send", json_message("wait"))))

@@ -1,4 +1,4 @@
-"""What the measured servers do with a task: as little as can be, on the floor and on ours alike. No measuring happens here."""
+"""The agents and the floor that are measured: they do as little work as possible. This module measures nothing."""
 
 import asyncio
 import time
@@ -28,19 +28,19 @@ from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted
 from protolink_grpc.storage.port import TaskStore
 
 REPLY_CHARACTERS = 100
-"""An answer repeats this much of its question: a 64 KiB case measures what comes in."""
+"""Length of the input that an answer repeats, so that the 64 KiB cases measure the input only."""
 
 ANY_PORT = "grpc://127.0.0.1:0"
-# The streams that are measured are all one caller's.
+# All measured streams are of one caller.
 ANY_HTTP_PORT = HttpOptions("127.0.0.1:0", max_streams_per_principal=None)
 
 SERVICE = "plgrpc.v1.AgentService"
 
 PIECE = " token"
-"""A piece of a text as models produce it."""
+"""A piece of a model's text."""
 
 FLOOR_BATCH = 256
-"""Events per message of the floor's stream: what the agent's watches put together at most."""
+"""Events per message of the floor's stream: the maximum batch size of the agent's watches."""
 
 
 def _reply(text: str) -> str:
@@ -52,7 +52,7 @@ def _card(name: str, url: str) -> AgentCard:
 
 
 class EchoAgent(Agent):
-    """The simplest agent: answers and is done."""
+    """The simplest agent: it completes each task with one answer."""
 
     def __init__(self, store: TaskStore, url: str = ANY_PORT, http: HttpOptions | None = None) -> None:
         super().__init__(_card("echo", url), store=store, limits=Limits(max_concurrency=256), http=http)
@@ -62,36 +62,39 @@ class EchoAgent(Agent):
 
 
 class LogAgent(Agent):
-    """Writes logs of the length that the message asks for, and stays open for further turns.
+    """Writes logs of a length that the message selects.
 
-    `emit N` reports N steps, `make N` makes N artifacts, `tell N` produces a text in N pieces, and all three complete; `events N`
-    and `messages N` let the history grow by N and wait for more; anything else is one turn, answered by one message.
+    `emit N` reports N steps of progress, `make N` makes N artifacts, `tell N` produces a text in N pieces; all three complete the
+    task. `events N` and `messages N` add N events or messages, and then wait for input. Any other message is one turn with one
+    message as its answer, and the task waits for input again.
     """
 
     def __init__(self, store: TaskStore, http: HttpOptions | None = None) -> None:
-        # Every task stays warm: what a turn costs must not depend on how many tasks a round prepares.
+        # All tasks stay in memory, so that the cost of a turn does not depend on the number of tasks in a round.
         limits = Limits(max_concurrency=256, principal_share=1.0, warm_tasks=10_000, warm_bytes=1 << 30)
         super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http)
 
     async def handle_task(self, task: Task) -> Task:
         verb, _, amount = task.messages[-1].parts[0].content.partition(" ")
         if verb in ("emit", "events"):
-            await _report(int(amount))
+            await _report_progress(int(amount))
         elif verb == "messages":
-            await _say(int(amount))
+            await _send_messages(int(amount))
         elif verb == "make":
-            await _make(int(amount))
+            await _make_artifacts(int(amount))
         elif verb == "tell":
-            await _tell(int(amount))
-        return task.complete("done") if verb in ("emit", "make", "tell") else task.require_input(Message.agent("go on"))
+            await _produce_text(int(amount))
+        return (
+            task.complete("done") if verb in ("emit", "make", "tell") else task.require_input(Message.agent("continue"))
+        )
 
 
 class ChainAgent(Agent):
-    """Hands its work down a chain of agents whose URLs are the words of the message; the last one hangs until it is canceled.
+    """Delegates its task along a chain of agents, whose URLs are the words of the message. The last one waits until it is canceled.
 
     Attributes:
-        begun: How often this process was the last one.
-        interrupted_at: When its work was last interrupted, by the clock that all processes of a machine share.
+        begun: Number of tasks that this process received as the last agent of a chain.
+        interrupted_at: Time of the last interruption, in `time.monotonic()`, which all processes of a machine share.
     """
 
     begun = 0
@@ -101,9 +104,9 @@ class ChainAgent(Agent):
         super().__init__(_card(name, ANY_PORT), store=store, limits=Limits(max_concurrency=256))
 
     async def handle_task(self, task: Task) -> Task:
-        below, _, rest = task.messages[-1].parts[0].content.partition(" ")
-        if below != "hang":
-            return await self.call_agent(below, Task.create(rest))
+        next_agent, _, rest = task.messages[-1].parts[0].content.partition(" ")
+        if next_agent != "hang":
+            return await self.call_agent(next_agent, Task.create(rest))
         ChainAgent.begun += 1
         try:
             await asyncio.Event().wait()
@@ -119,42 +122,44 @@ def _run() -> Run:
     return run
 
 
-async def _report(count: int) -> None:
+async def _report_progress(count: int) -> None:
     run = _run()
     for index in range(count):
         await run.emit(TaskProgress(100.0 * index / count, "one step of many"))
 
 
-async def _say(count: int) -> None:
+async def _send_messages(count: int) -> None:
     run = _run()
     for _ in range(count):
         await run.message(Message.agent("one message of many"))
 
 
-async def _make(count: int) -> None:
+async def _make_artifacts(count: int) -> None:
     run = _run()
     for index in range(count):
         await run.artifact(Artifact(f"artifact-{index}", [Part("text", "one artifact of many")]))
 
 
-async def _tell(count: int) -> None:
+async def _produce_text(count: int) -> None:
     run, whole = _run(), PIECE * count
     await run.emit(LlmCallStarted("call", streaming=True))
     await run.flush()
     for index in range(count):
         run.delta("call", index * len(PIECE), PIECE)
         if index % 64 == 0:
-            await asyncio.sleep(0)  # tokens come over a connection: others have their turn
+            await asyncio.sleep(
+                0
+            )  # a real model's tokens arrive over a connection, so other tasks of the loop run in between
     await run.emit(LlmCallCompleted("call", text=whole))
 
 
 def floor_handler() -> grpc.GenericRpcHandler:
-    """The same methods with nothing behind them: what grpc.aio itself costs."""
+    """Return the same methods without an implementation: the cost of grpc.aio itself."""
     handlers: dict[str, Any] = {
         "SendTask": grpc.unary_unary_rpc_method_handler(
             _floor_send, pb.SendTaskRequest.FromString, pb.SendTaskResponse.SerializeToString
         ),
-        # As ours does: the response is bytes already.
+        # The responses are bytes, as in our servicer.
         "SubscribeTask": grpc.unary_stream_rpc_method_handler(
             _floor_stream(), pb.SubscribeTaskRequest.FromString, None
         ),
@@ -169,7 +174,7 @@ async def _floor_send(request: pb.SendTaskRequest, context: Any) -> pb.SendTaskR
 
 
 def _floor_stream() -> Callable[[pb.SubscribeTaskRequest, Any], AsyncIterator[bytes]]:
-    """A log of 100,000 events with ready batches, task id `log`; any other task sends one event and then stays silent."""
+    """Return a stream of 100,000 events in ready batches for the task id `log`. Any other task sends one event and then waits."""
     event = event_pb2.RunEvent(
         task_id="0" * 36,
         sequence=50_000,

@@ -1,10 +1,10 @@
-"""How long a cancel takes from its caller to the work that a grandchild does, over three processes."""
+"""The time from a cancellation to the interruption of delegated work two agents further, in three processes."""
 
 import asyncio
 import time
 from statistics import median
 
-from bench.plan import Plan, say
+from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row
 from protolink_grpc import AgentClient, Task, TaskState
@@ -18,31 +18,31 @@ BAR_MS = 50.0
 
 
 async def cancel(plan: Plan) -> list[Row]:
-    """Each time a new task: the first agent asks the second, which asks the third, which hangs."""
-    say("cancel: down to a grandchild in a third process")
+    """Measure cancellations of new tasks: the first agent calls the second, which calls the third, which waits."""
+    print_progress("cancel: a chain of three processes")
     taken = []
     async with servers(*CHAIN) as chain:
         client = AgentClient(url=f"grpc://{chain[0].target}")
-        below = " ".join([*(f"grpc://{server.target}" for server in chain[1:]), "hang"])
+        text = " ".join([*(f"grpc://{server.target}" for server in chain[1:]), "hang"])
         try:
             for number in range(plan.amount(CANCELS, 3) + 1):
-                took = await _once(client, chain[-1], below)
+                elapsed_s = await _cancel_once(client, chain[-1], text)
                 if number:  # the first one connects
-                    taken.append(1e3 * took)
+                    taken.append(1e3 * elapsed_s)
         finally:
             await close_channels()
-    row = Row("cancel.grandchild", "ms until it hears", in_flight=1, value=median(taken), p50_ms=median(taken))
+    row = Row("cancel.grandchild", "ms to the interruption", in_flight=1, value=median(taken), p50_ms=median(taken))
     row.p99_ms = max(taken)
     row.note = f"worst of {len(taken)}: {max(taken):.1f} ms"
-    row.demand(f"median <= {BAR_MS:g} ms", median(taken), at_most=BAR_MS)
-    row.demand(f"worst <= {BAR_MS:g} ms", max(taken), at_most=BAR_MS)
+    row.add_bar(f"median <= {BAR_MS:g} ms", median(taken), at_most=BAR_MS)
+    row.add_bar(f"worst <= {BAR_MS:g} ms", max(taken), at_most=BAR_MS)
     return [row]
 
 
-async def _once(client: AgentClient, last: Server, below: str) -> float:
-    """Seconds from the call to the interruption."""
+async def _cancel_once(client: AgentClient, last: Server, text: str) -> float:
+    """Return the seconds from the cancellation to the interruption."""
     before, _ = await last.chain()
-    task = await client.submit_task(None, Task.create(below))
+    task = await client.submit_task(None, Task.create(text))
     while (await last.chain())[0] == before:
         await asyncio.sleep(0.002)
     began = time.monotonic()

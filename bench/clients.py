@@ -1,7 +1,7 @@
-"""Clients of other languages, and our own, against one agent: requests per second, 16 in flight, and events per second of a stream.
+"""Clients in several languages against one agent: requests per second with 16 in flight, and events per second of a stream.
 
-Each is a load program of its own, `PROGRAM URL SECONDS`, that prints one line of JSON: `requests_per_s`, `events_per_s`, `events`.
-All run on the load's core, one after the other in each round; a language whose tools are missing is left out, and that is said.
+Each is a program, `PROGRAM URL SECONDS`, that prints one line of JSON: `requests_per_s`, `events_per_s`, `events`. All run on the
+load's core, one after the other in each round. A language whose tools are missing is skipped with a message.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.plan import Plan, say
+from bench.plan import Plan, print_progress
 from bench.process import ROOT, Server, servers
 from bench.rows import Row
 
@@ -31,9 +31,9 @@ class Client:
     """One load program.
 
     Args:
-        folder: Where it is built and run.
-        builds: Commands that build it; `{out}` is a folder for what they make.
-        run: The command that runs it.
+        folder: Working directory of its commands.
+        builds: Commands that build it; `{out}` is the folder for their results.
+        run: Command that runs it.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Client:
     run: Command
 
     def missing(self) -> str:
-        """Why it cannot be measured here; empty where it can."""
+        """Return why the client cannot be measured here; empty if it can."""
         absent = [tool for tool in self.tools if shutil.which(tool) is None]
         return f"{' and '.join(absent)} not installed" if absent else ""
 
@@ -60,38 +60,38 @@ CLIENTS = (
 
 
 async def clients(plan: Plan) -> list[Row]:
-    """What each client makes of the same agent, memory store."""
+    """Measure each client with the same agent, memory store."""
     found = []
     for client in CLIENTS:
         if reason := client.missing():
-            say(f"clients: {client.name} left out: {reason}")
+            print_progress(f"clients: {client.name} skipped: {reason}")
         else:
             found.append(client)
     with tempfile.TemporaryDirectory() as out:
         for client in found:
             for build in client.builds:
-                await _output(client, build, out, BUILD_TIMEOUT_S)
-        say(f"clients: {', '.join(client.name for client in found)}, {IN_FLIGHT} in flight")
-        said: dict[str, list[dict[str, Any]]] = {client.name: [] for client in found}
+                await _run_command(client, build, out, BUILD_TIMEOUT_S)
+        print_progress(f"clients: {', '.join(client.name for client in found)}, {IN_FLIGHT} in flight")
+        results: dict[str, list[dict[str, Any]]] = {client.name: [] for client in found}
         async with servers("log-memory") as (server,):
             for _ in range(plan.rounds):
                 for client in found:
-                    said[client.name].append(await _measured(client, server, plan, out))
-    return [row for client in found for row in _rows(client.name, said[client.name], said["python"])]
+                    results[client.name].append(await _run_client(client, server, plan, out))
+    return [row for client in found for row in _rows(client.name, results[client.name], results["python"])]
 
 
-async def _measured(client: Client, server: Server, plan: Plan, out: str) -> dict[str, Any]:
+async def _run_client(client: Client, server: Server, plan: Plan, out: str) -> dict[str, Any]:
     await server.collect()
     command = (*client.run, f"grpc://{server.target}", f"{plan.seconds:g}")
-    line: dict[str, Any] = json.loads(await _output(client, command, out, RUN_TIMEOUT_S))
+    line: dict[str, Any] = json.loads(await _run_command(client, command, out, RUN_TIMEOUT_S))
     return line
 
 
-async def _output(client: Client, command: Command, out: str, timeout_s: float) -> str:
-    """What a command prints.
+async def _run_command(client: Client, command: Command, out: str, timeout_s: float) -> str:
+    """Return the standard output of a command.
 
     Raises:
-        RuntimeError: It fails, or takes too long; with what it said.
+        RuntimeError: The command failed, or took too long.
     """
     words = [word.format(out=out) for word in command]
     process = await asyncio.create_subprocess_exec(
@@ -109,14 +109,14 @@ async def _output(client: Client, command: Command, out: str, timeout_s: float) 
     return printed.decode()
 
 
-def _rows(name: str, said: list[dict[str, Any]], python: list[dict[str, Any]]) -> list[Row]:
-    """Two rows; `ratio_to_floor` is left alone: what a client of another language is compared with is ours in Python."""
+def _rows(name: str, results: list[dict[str, Any]], python: list[dict[str, Any]]) -> list[Row]:
+    """Return two rows, compared with our Python client in their notes. They have no `ratio_to_floor`."""
     rows = []
     for key, unit, in_flight in (("requests_per_s", "requests", IN_FLIGHT), ("events_per_s", "events", 1)):
         row = Row(f"client.{name}.{unit}", unit, in_flight=in_flight, bytes=BYTES if unit == "requests" else None)
-        row.per_second = median(each[key] for each in said)
+        row.per_second = median(each[key] for each in results)
         if name != "python":
-            ratio = median(own[key] / its[key] for own, its in zip(said, python, strict=True))
+            ratio = median(own[key] / its[key] for own, its in zip(results, python, strict=True))
             row.note = f"{ratio:.2f} of our Python client"
         rows.append(row)
     return rows

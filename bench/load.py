@@ -1,4 +1,4 @@
-"""The load: raw gRPC stubs that send ready bytes and do not look at the answers, so that the client is never what is measured."""
+"""The load over gRPC: raw stubs send ready bytes and do not parse the responses, so that the client adds little to the times."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ MAX_BYTES = 64 << 20
 
 @asynccontextmanager
 async def channel_to(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection of its own: gRPC would let channels to one address share one."""
+    """Open a channel with its own connection. By default gRPC shares a connection between channels to one address."""
     options = [
         ("grpc.max_receive_message_length", MAX_BYTES),
         ("grpc.use_local_subchannel_pool", 1),
@@ -37,13 +37,13 @@ async def channels_to(server: Server, count: int) -> AsyncIterator[list[grpc.aio
 
 
 def unary(channel: grpc.aio.Channel, method: str, service: str = "AgentService") -> Call:
-    """A call of bytes for bytes."""
+    """Return a call that takes and returns bytes."""
     call: Any = channel.unary_unary(f"/plgrpc.v1.{service}/{method}")
     return call  # type: ignore[no-any-return]  # the stubs of grpc.aio leave the multicallable's type open
 
 
 def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas: bool = False) -> AsyncIterator[bytes]:
-    """The responses of a subscription, as bytes."""
+    """Yield the responses of a subscription as bytes."""
     stream: Any = channel.unary_stream("/plgrpc.v1.AgentService/SubscribeTask")
     mode = pb.DELTA_MODE_ALL if deltas else pb.DELTA_MODE_NONE
     request = pb.SubscribeTaskRequest(task_id=task_id, after_sequence=after, deltas=mode).SerializeToString()
@@ -52,25 +52,25 @@ def subscribe(channel: grpc.aio.Channel, task_id: str, after: int = 0, *, deltas
 
 
 def message(text: str, task_id: str = "", *, wait: bool = True) -> bytes:
-    """A SendTask of one message: to a new task, or to one that is there."""
-    said = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[part_pb2.Part(text=text)])
-    given = task_input_pb2.TaskInput(task_id=task_id, messages=[said])
+    """Return a SendTask request with one message, for a new task or for the task `task_id`."""
+    sent = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[part_pb2.Part(text=text)])
+    task_input = task_input_pb2.TaskInput(task_id=task_id, messages=[sent])
     until = pb.WAIT_FOR_SETTLED if wait else pb.WAIT_FOR_ACCEPTED
-    return pb.SendTaskRequest(input=given, wait_for=until).SerializeToString()
+    return pb.SendTaskRequest(input=task_input, wait_for=until).SerializeToString()
 
 
 async def new_task(send: Call, text: str) -> task_pb2.Task:
-    """Send a first message and read the answer: for preparations only."""
+    """Send the first message of a task and return the task. For preparations only, because the response is parsed."""
     return pb.SendTaskResponse.FromString(await send(message(text))).task
 
 
 def events_in(responses: list[bytes]) -> list[int]:
-    """Sequences of the events in some responses: to check afterwards what was only counted."""
+    """Return the sequences of the events in responses, to check them after the measurement."""
     return [event.sequence for response in responses for event in pb.SubscribeTaskResponse.FromString(response).events]
 
 
 async def closed_loop(call: Call, request: bytes, in_flight: int, seconds: float) -> Sample:
-    """`in_flight` callers, each of which calls again as soon as it is answered."""
+    """Call repeatedly for `seconds` with `in_flight` callers; each calls again when it has its response."""
     latencies: list[float] = []
     clock = time.perf_counter
     start = clock()
@@ -91,7 +91,7 @@ async def closed_loop(call: Call, request: bytes, in_flight: int, seconds: float
 
 
 async def one_by_one(call: Call, requests: list[bytes], in_flight: int = 1) -> Sample:
-    """Each request once, `in_flight` at a time."""
+    """Send each request once, `in_flight` at a time."""
     latencies: list[float] = []
     clock = time.perf_counter
     start = clock()
@@ -109,11 +109,11 @@ async def one_by_one(call: Call, requests: list[bytes], in_flight: int = 1) -> S
     return Sample(len(latencies), clock() - start, latencies)
 
 
-async def measured(server: Server, load: Callable[[], Awaitable[Sample]]) -> Sample:
-    """A load together with the CPU time that it cost the server."""
+async def measure_load(server: Server, load: Callable[[], Awaitable[Sample]]) -> Sample:
+    """Run a load and add the server's CPU time to its sample."""
     before = await server.cpu_seconds()
     sample = await load()
     after = await server.cpu_seconds()
-    # A thread that came up meanwhile has spent all its time here.
+    # A thread that was started during the load has spent all its time in it.
     sample.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in after.items()}
     return sample

@@ -1,4 +1,4 @@
-"""What needs no network: an agent called in process, the SQLite store by itself, the directory of the registry."""
+"""Measurements without a network: an agent called in process, the SQLite store, and the directory of the registry."""
 
 import asyncio
 import sqlite3
@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.agents import EchoAgent
-from bench.load import channel_to, closed_loop, measured, message, unary
-from bench.plan import Plan, say
+from bench.load import channel_to, closed_loop, measure_load, message, unary
+from bench.plan import Plan, print_progress
 from bench.process import scratch, servers
 from bench.rows import Row, Sample, row_of
 from protolink_grpc import AgentCard, AgentClient, AgentFilter, MemoryStore, SQLiteStore, Task, TaskState
@@ -18,7 +18,7 @@ from protolink_grpc.registry import RegistryService
 from protolink_grpc.storage.port import Append, TaskHead
 
 EVENT_BYTES = 200
-"""Of an event in the store cases: about what a status change or a step of progress takes."""
+"""Size of an event in the store cases: about that of a status change or of progress."""
 
 WAITING = (1, 16, 128)
 AGENTS = (100, 10_000)
@@ -26,7 +26,7 @@ MATCHING = 20
 
 
 async def timed(work: Callable[[], Awaitable[int]]) -> Sample:
-    """Work of this process, with its CPU time."""
+    """Run work in this process and measure its CPU time."""
     start, spent = time.perf_counter(), time.process_time()
     done = await work()
     elapsed, spent = time.perf_counter() - start, time.process_time() - spent
@@ -37,8 +37,8 @@ async def timed(work: Callable[[], Awaitable[int]]) -> Sample:
 
 
 async def runtime(plan: Plan) -> list[Row]:
-    """One caller, one agent, one process; in turns with the bare floor, which says how fast the machine is at the time."""
-    say("runtime: calls in process")
+    """Measure calls within one process. The floor takes turns with them, as a measure of the machine's current speed."""
+    print_progress("runtime: calls in process")
     count = plan.amount(5_000)
     client = AgentClient("runtime")
     ours, floor = [], []
@@ -58,20 +58,20 @@ async def runtime(plan: Plan) -> list[Row]:
         await closed_loop(bare, request, 16, min(0.3, plan.seconds))
         for _ in range(plan.rounds):
             ours.append(await timed(calls))
-            floor.append(await measured(server, lambda: closed_loop(bare, request, 16, plan.seconds / 2)))
+            floor.append(await measure_load(server, lambda: closed_loop(bare, request, 16, plan.seconds / 2)))
     row = row_of("runtime.memory", "requests", ours, floor)
     row.in_flight, row.bytes = 1, 100
-    return [row.demand_us(80)]
+    return [row.add_bar_us(80)]
 
 
-# -- the store by itself --------------------------------------------------------------------------------------------------------
+# -- the store ------------------------------------------------------------------------------------------------------------------
 
 
 async def store(plan: Plan) -> list[Row]:
-    """Appends of one event each through the store's port, against bare SQLite with the same commits."""
+    """Measure appends of one event each through the store's interface, compared with bare SQLite and the same commits."""
     rows = []
     for waiting in WAITING:
-        say(f"store: {waiting} appends waiting")
+        print_progress(f"store: {waiting} appends waiting")
         bare, ours = [], []
         async with scratch() as directory:
             for number in range(plan.rounds):
@@ -81,13 +81,13 @@ async def store(plan: Plan) -> list[Row]:
             row = row_of(case, "events", samples, bare)
             row.in_flight, row.bytes = waiting, EVENT_BYTES
             if case == "store.sqlite":
-                row.demand(">= 0.5 of bare SQLite", row.ratio_to_floor, at_least=0.5)
+                row.add_bar(">= 0.5 of bare SQLite", row.ratio_to_floor, at_least=0.5)
             rows.append(row)
     return rows
 
 
 def _bare(path: Path, waiting: int, seconds: float) -> Sample:
-    """One thread that commits `waiting` rows at a time, each into a log of its own."""
+    """Commit `waiting` rows at a time in one thread, each into another log."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
@@ -107,7 +107,7 @@ def _bare(path: Path, waiting: int, seconds: float) -> Sample:
 
 
 async def _appends(path: Path, waiting: int, seconds: float) -> Sample:
-    """`waiting` writers, each with a log of its own."""
+    """Append with `waiting` concurrent writers, each to another log."""
     own = SQLiteStore(path)
     await own.open()
 
@@ -135,22 +135,22 @@ async def _writer(own: SQLiteStore, deadline: float) -> int:
 
 
 async def directory(plan: Plan) -> list[Row]:
-    """Listing by a tag that few have, among few and among many who have it not."""
+    """Measure lists by a tag of 20 agents, among 100 and among 10,000 agents."""
     rows: list[Row] = []
     wanted = AgentFilter(tags=("rare",))
     for agents in AGENTS:
-        say(f"registry: a list among {agents} agents, in process")
+        print_progress(f"registry: a list among {agents} agents, in process")
         async with RegistryService() as service:
             for number in range(agents):
                 await service.register(agent_card(number, agents), lease_ttl_s=300.0)
             samples = [await _lists(service, wanted, plan.amount(500, 100)) for _ in range(plan.rounds)]
         row = row_of(f"registry.list.process.{agents}", "lists", samples)
         row.in_flight = 1
-        rows.append(row.demand("p50 <= 2 ms", row.p50_ms, at_most=2.0))
+        rows.append(row.add_bar("p50 <= 2 ms", row.p50_ms, at_most=2.0))
     few, many = rows
     growth = (many.server_cpu_us or 0.0) / (few.server_cpu_us or 1.0)
     many.note = f"{growth:.2f} of the cost among {AGENTS[0]}"
-    many.demand(f"<= 1.2 of the cost among {AGENTS[0]}", growth, at_most=1.2)
+    many.add_bar(f"<= 1.2 of the cost among {AGENTS[0]}", growth, at_most=1.2)
     return rows
 
 
@@ -172,7 +172,7 @@ async def _lists(service: RegistryService, wanted: AgentFilter, count: int) -> S
 
 
 def agent_card(number: int, agents: int) -> AgentCard:
-    """One of so many cards, of which `MATCHING` have the tag `rare`, spread evenly."""
+    """Return card `number` of `agents` cards, of which `MATCHING` have the tag `rare`, evenly distributed."""
     tags = ["agent", f"group-{number % 100}"]
     if number % (agents // MATCHING) == 0:
         tags.append("rare")

@@ -1,4 +1,4 @@
-"""How long and how often everything is measured."""
+"""The length and the number of the measurements."""
 
 import sys
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Args:
-    rounds: Rounds per case; the systems take turns within each, so that a machine that drifts drifts for all.
+    rounds: Rounds per case. The systems take turns within each round, so that a change of the machine's speed affects all of them.
     seconds: Length of one round of one case.
-    scale: Share of the usual amount of work where a case counts instead of timing.
+    scale: Factor for the amount of work of cases with a fixed amount.
     """
 
     rounds: int = 5
@@ -21,9 +21,9 @@ class Plan:
 
 
 QUICK = Plan(rounds=1, seconds=0.1, scale=0.05)
-"""Whether everything works, in seconds; its numbers say little."""
+"""A test run of the benchmarks, in seconds. Its numbers are not meaningful."""
 
 
-def say(text: str) -> None:
-    """Progress, beside the results."""
+def print_progress(text: str) -> None:
+    """Print a line of progress to standard error."""
     print(text, file=sys.stderr, flush=True)

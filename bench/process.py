@@ -1,4 +1,4 @@
-"""The measured processes, seen from the bench: start them on a core of their own, ask for their CPU time and memory, end them."""
+"""Starts and stops the measured processes on their own core, and reads their CPU time and memory."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ START_TIMEOUT_S = 30.0
 
 
 def cores() -> tuple[int | None, int | None]:
-    """One core for servers, another for the load; None twice where there is only one, or no way to choose."""
+    """Return a core for the servers and another for the load; None for both if there is only one, or pinning is not supported."""
     if not hasattr(os, "sched_getaffinity"):
         return None, None
     usable = sorted(os.sched_getaffinity(0))
@@ -27,14 +27,14 @@ SERVER_CORE, LOAD_CORE = cores()
 
 
 def pin_load() -> None:
-    """Keep this process off the servers' core."""
+    """Run this process on the load's core only."""
     if LOAD_CORE is not None:
         os.sched_setaffinity(0, {LOAD_CORE})
 
 
 @asynccontextmanager
 async def scratch() -> AsyncIterator[Path]:
-    """A directory on the disk of the project, gone afterwards: a file system in memory would make every fsync free."""
+    """Create a temporary directory on the disk of the project. On a file system in memory, an fsync would cost nothing."""
     parent = ROOT / "bench" / ".tmp"
     parent.mkdir(exist_ok=True)
     (parent / ".gitignore").write_text("*\n")
@@ -47,9 +47,9 @@ class Server:
     """One running server.
 
     Attributes:
-        target: `host:port` of its gRPC port; empty where it has none.
-        process: What runs it.
-        http: `host:port` of its HTTP port; empty where it has none.
+        target: `host:port` of its gRPC port; empty without one.
+        process: Its process.
+        http: `host:port` of its HTTP port; empty without one.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Server:
     process: asyncio.subprocess.Process
     http: str = ""
 
-    async def _ask(self, command: str) -> dict[str, float]:
+    async def _send_command(self, command: str) -> dict[str, float]:
         if self.process.stdin is None or self.process.stdout is None:
             raise RuntimeError(f"{self.kind} has no pipes")
         self.process.stdin.write(f"{command}\n".encode())
@@ -68,28 +68,28 @@ class Server:
         return answer
 
     async def cpu_seconds(self) -> dict[str, float]:
-        """CPU time so far, of the `process` and of each of its Python threads."""
-        return await self._ask("cpu")
+        """Return the CPU time so far, of the `process` and of each of its Python threads."""
+        return await self._send_command("cpu")
 
     async def begin_profile(self) -> None:
-        """From now on its event loop's thread is recorded, and gets slower."""
-        await self._ask("profile")
+        """Start the profiler of its event loop's thread, which makes the thread slower."""
+        await self._send_command("profile")
 
     async def collect(self) -> None:
-        """Let it collect its garbage now, and not while somebody measures."""
-        await self._ask("rss")
+        """Collect its garbage now, so that this does not happen during a measurement."""
+        await self._send_command("rss")
 
     async def resident_bytes(self) -> float:
-        """Its memory, garbage not counted."""
-        return (await self._ask("rss"))["rss"]
+        """Return its memory after a garbage collection."""
+        return (await self._send_command("rss"))["rss"]
 
     async def chain(self) -> tuple[int, float]:
-        """How often the last agent of a chain has begun, and when it was last interrupted, in `time.monotonic()`."""
-        seen = await self._ask("chain")
+        """Return how often the last agent of a chain has begun, and when it was last interrupted, in `time.monotonic()`."""
+        seen = await self._send_command("chain")
         return int(seen["begun"]), seen["interrupted_at"]
 
     async def stop(self) -> None:
-        """Close its stdin, which ends it."""
+        """Close its stdin, which ends the process, and wait for its end."""
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
@@ -115,15 +115,15 @@ async def _start(kind: str, arguments: list[str], environment: Mapping[str, str]
         line = await process.stdout.readline()
     if not line:
         raise RuntimeError(f"the {kind} server did not start; its message is above")
-    at = {scheme: place for scheme, _, place in (url.partition("://") for url in json.loads(line)["urls"])}
-    return Server(kind, at.get("grpc", ""), process, at.get("http", ""))
+    targets = {scheme: target for scheme, _, target in (url.partition("://") for url in json.loads(line)["urls"])}
+    return Server(kind, targets.get("grpc", ""), process, targets.get("http", ""))
 
 
 @asynccontextmanager
 async def servers(
     *kinds: str, max_tasks: int = 50_000, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[list[Server]]:
-    """Servers of these kinds, in this order, all on the servers' core; give each its load in turn."""
+    """Start servers of these kinds, all on the servers' core. Only one of them must be under load at a time."""
     async with AsyncExitStack() as stack:
         directory = await stack.enter_async_context(scratch())
         started = []

@@ -1,4 +1,4 @@
-"""Where the time goes: the event loop's thread of our servers under cProfile. Slower than life; shares count, not numbers."""
+"""Profiles the event loop's thread of our servers with cProfile, which slows it down: only the shares are meaningful."""
 
 import os
 import pstats
@@ -7,16 +7,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.a2a import BINDINGS, bindings_of, live_stream, made_task, stored_stream
+from bench.a2a import BINDINGS, bindings_of, live_stream, make_task, stored_stream
 from bench.load import channel_to, closed_loop, message, unary
-from bench.plan import Plan, say
+from bench.plan import Plan, print_progress
 from bench.process import scratch, servers
 
 TOP = 25
 
 
 async def profile(plan: Plan) -> None:
-    """Print the functions that take most time of their own: of SendTask per store, then of A2A per binding."""
+    """Print the functions with the most own time: for SendTask by store, then for A2A by binding."""
     for kind in ("echo-memory", "echo-sqlite"):
         async with scratch() as directory:
             environment = {"BENCH_PROFILE": str(directory)}
@@ -28,8 +28,8 @@ async def profile(plan: Plan) -> None:
             _print(kind, directory / f"{kind}.pstats", sample.done)
     for binding in BINDINGS:
         await _profile_unary(binding, max(1.0, 2 * plan.seconds))
-    for what in ("live", "stored"):
-        await _profile_stream(what, plan.amount(20_000))
+    for kind in ("live", "stored"):
+        await _profile_stream(kind, plan.amount(20_000))
 
 
 async def _profile_unary(binding: str, seconds: float) -> None:
@@ -43,18 +43,18 @@ async def _profile_unary(binding: str, seconds: float) -> None:
         _print(f"a2a.{binding}", directory / f"{kind}.pstats", sample.done)
 
 
-async def _profile_stream(what: str, count: int) -> None:
-    kind = "a2a-log-memory"
+async def _profile_stream(kind: str, count: int) -> None:
+    server_kind = "a2a-log-memory"
     async with scratch() as directory:
-        async with servers(kind, environment={"BENCH_PROFILE": str(directory)}) as (server,):
-            if what == "live":
+        async with servers(server_kind, environment={"BENCH_PROFILE": str(directory)}) as (server,):
+            if kind == "live":
                 await server.begin_profile()
                 sample = await live_stream(server, f"make {count}")
             else:
-                task_id = await made_task(server, count)
+                task_id = await make_task(server, count)
                 await server.begin_profile()
                 sample = await stored_stream(server, task_id, count)
-        _print(f"sse.{what}", directory / f"{kind}.pstats", sample.done)
+        _print(f"sse.{kind}", directory / f"{server_kind}.pstats", sample.done)
 
 
 def _print(kind: str, path: Path, requests: int) -> None:
@@ -65,16 +65,16 @@ def _print(kind: str, path: Path, requests: int) -> None:
     layers: Counter[str] = Counter()
     for (file, _, _), (_, _, own, _, _) in entries:
         layers[_layer(file)] += own * micros
-    say(f"\n{kind}: own CPU per request under the profiler, {requests} requests")
-    say("  " + ", ".join(f"{name} {own:.0f} us" for name, own in layers.most_common(12)))
+    print_progress(f"\n{kind}: own CPU per request under the profiler, {requests} requests")
+    print_progress("  " + ", ".join(f"{name} {own:.0f} us" for name, own in layers.most_common(12)))
     for (file, line, name), (_, calls, own, whole, _) in entries[:TOP]:
         where = f"{os.sep.join(Path(file).parts[-2:])}:{line}" if line else "built in"
         times = f"{own * micros:7.1f} us  {whole * micros:8.1f} with callees  {calls / requests:6.1f} calls"
-        say(f"  {times}  {name}  ({where})")
+        print_progress(f"  {times}  {name}  ({where})")
 
 
 def _layer(file: str) -> str:
-    """The layer of the house, or the library, that a function belongs to."""
+    """Return the package of a function: a layer of protolink_grpc, or a library."""
     parts = Path(file).parts
     if "protolink_grpc" in parts:
         return "/".join(parts[parts.index("protolink_grpc") :][:2])

@@ -1,6 +1,6 @@
-"""ProtoLink's wire: what sending a task costs over HTTP and WebSocket, and what a stream of events carries over both.
+"""ProtoLink's protocol: the cost of sending a task over HTTP and WebSocket, and the throughput of their streams.
 
-A request is what ProtoLink's client sends: a whole task in JSON. On a WebSocket all requests share one connection.
+A request is a whole task in JSON, as ProtoLink's client sends it. On a WebSocket all requests share one connection.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from functools import partial
 
 import orjson
 
-from bench.load import Call, channel_to, closed_loop, measured, message, unary
-from bench.plan import Plan, say
+from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
 from bench.web_load import connections_to, pool_to, post
@@ -28,14 +28,14 @@ BAR_EVENTS = 40_000.0
 
 
 def task_json(text: str) -> dict[str, object]:
-    """A task with one message, as ProtoLink 0.8.3 writes it."""
+    """Return a task with one message, as ProtoLink 0.8.3 writes it."""
     now = "2026-01-02T03:04:05.678901+00:00"
     part = {"type": "text", "content": text, "metadata": {}}
-    said = {"id": new_message_id(), "role": "user", "parts": [part], "timestamp": now}
+    sent = {"id": new_message_id(), "role": "user", "parts": [part], "timestamp": now}
     return {
         "id": new_task_id(),
         "state": "submitted",
-        "messages": [said],
+        "messages": [sent],
         "artifacts": [],
         "metadata": {},
         "flow_state": {},
@@ -44,7 +44,7 @@ def task_json(text: str) -> dict[str, object]:
 
 
 class Socket(asyncio.Protocol):
-    """One WebSocket that sends requests and counts or returns the frames that answer them."""
+    """A WebSocket that sends requests and returns or counts the response frames."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -102,18 +102,18 @@ class Socket(asyncio.Protocol):
     def _send(self, path: str, text: str) -> str:
         request_id = next(self._ids)
         body = orjson.dumps({"id": request_id, "method": "POST", "path": path, "data": task_json(text)})
-        # Masked with zeros, so the bytes stay as they are.
+        # Masked with zeros, which leaves the bytes unchanged.
         self.write(b"\x81" + struct.pack(">BH", 0x80 | 126, len(body)) + bytes(4) + body)
         return request_id
 
     async def call(self, text: str) -> bytes:
-        """The frame that answers one task."""
+        """Send a task and return the response frame."""
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[self._send("/tasks/", text).encode()] = answer
         return await answer
 
     async def stream(self, text: str) -> int:
-        """The number of events of a streamed task, once per connection."""
+        """Stream a task and return the number of its events. Only one call per connection is possible."""
         self._send("/tasks/stream", text)
         return await self._ended
 
@@ -145,8 +145,8 @@ async def socket_to(server: Server) -> AsyncIterator[Socket]:
 
 
 async def protolink(plan: Plan) -> list[Row]:
-    """One task and one answer, memory store, in turns with the bare gRPC floor; then one live stream."""
-    say(f"protolink: tasks, {IN_FLIGHT} in flight")
+    """Measure tasks with one answer, memory store, in turns with the gRPC floor; then one live stream."""
+    print_progress(f"protolink: tasks, {IN_FLIGHT} in flight")
     rows: list[Row] = []
     async with servers("floor", "a2a-echo-memory") as (floor, echo), AsyncExitStack() as stack:
         bare = unary(await stack.enter_async_context(channel_to(floor)), "SendTask")
@@ -171,19 +171,19 @@ async def protolink(plan: Plan) -> list[Row]:
         for _ in range(plan.rounds):
             for case, (server, call) in lanes.items():
                 load = partial(closed_loop, call, request, IN_FLIGHT, plan.seconds / 2)
-                samples[case].append(await measured(server, load))
+                samples[case].append(await measure_load(server, load))
         for case, mine in samples.items():
             row = row_of(case, "requests", mine, samples["protolink.floor"])
             row.in_flight, row.bytes = IN_FLIGHT, BYTES
             if case != "protolink.floor":
-                row.demand_us(BAR_US)
+                row.add_bar_us(BAR_US)
             rows.append(row)
     return rows + await _streams(plan)
 
 
 async def _streams(plan: Plan) -> list[Row]:
     count = plan.amount(EVENTS)
-    say(f"protolink: streams of {count} events")
+    print_progress(f"protolink: streams of {count} events")
     rows = []
     async with servers("a2a-log-memory") as (server,):
         lanes: dict[str, Callable[[Server, int], Awaitable[Sample]]] = {
@@ -197,7 +197,7 @@ async def _streams(plan: Plan) -> list[Row]:
     for case, mine in samples.items():
         row = row_of(case, "events", mine)
         row.in_flight = 1
-        rows.append(row.demand(f">= {BAR_EVENTS:,.0f} events/s", row.per_second, at_least=BAR_EVENTS))
+        rows.append(row.add_bar(f">= {BAR_EVENTS:,.0f} events/s", row.per_second, at_least=BAR_EVENTS))
     return rows
 
 
@@ -210,9 +210,9 @@ async def _http_stream(server: Server, count: int) -> Sample:
             await connection.begin(request)
             return Sample(0, time.perf_counter() - start)
 
-        sample = await measured(server, load)
+        sample = await measure_load(server, load)
         sample.done = b"".join(connection.pieces).count(b"data: ")
-    return _whole(sample, count)
+    return _check_complete(sample, count)
 
 
 async def _socket_stream(server: Server, count: int) -> Sample:
@@ -223,10 +223,10 @@ async def _socket_stream(server: Server, count: int) -> Sample:
             done = await socket.stream(f"emit {count}")
             return Sample(done, time.perf_counter() - start)
 
-        return _whole(await measured(server, load), count)
+        return _check_complete(await measure_load(server, load), count)
 
 
-def _whole(sample: Sample, count: int) -> Sample:
+def _check_complete(sample: Sample, count: int) -> Sample:
     if sample.done < count:
-        raise RuntimeError(f"a stream of {count} events showed {sample.done}")
+        raise RuntimeError(f"a stream of {count} events had only {sample.done}")
     return sample

@@ -1,4 +1,4 @@
-"""Our own client under load: `python -m bench.python_client URL SECONDS`. See `clients`, which runs it beside other languages'."""
+"""Measures our Python client: `python -m bench.python_client URL SECONDS`. `bench/clients` runs it and those in other languages."""
 
 import asyncio
 import json
@@ -10,14 +10,14 @@ from protolink_grpc import AgentClient, Message, Part, Task
 from protolink_grpc.net.event_loops import run
 
 EVENTS = 20_000
-"""Artifacts of the stream, each an event."""
+"""Number of artifacts of the stream; each is an event."""
 
 
 def _task(text: str) -> Task:
     return Task(messages=[Message(role="user", parts=[Part.text(text)])])
 
 
-async def measured(url: str, seconds: float) -> dict[str, float]:
+async def measure(url: str, seconds: float) -> dict[str, float]:
     client, text = AgentClient(), "x" * BYTES
     await client.send_task(url, _task(text))
     done, began = 0, time.perf_counter()
@@ -38,4 +38,4 @@ async def measured(url: str, seconds: float) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(measured(sys.argv[1], float(sys.argv[2])))))
+    print(json.dumps(run(measure(sys.argv[1], float(sys.argv[2])))))

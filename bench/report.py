@@ -1,4 +1,4 @@
-"""The result, for people as a table and for programs as JSON."""
+"""Writes the result as a table and as JSON."""
 
 import json
 import os
@@ -14,19 +14,19 @@ from bench.rows import Row
 from protolink_grpc.net.event_loops import SCHEDULING_VARIABLE
 
 PIPED_COLUMNS = 190
-"""Width of the table where no terminal says how wide it is: nothing is cut."""
+"""Width of the table in a pipe, wide enough for all cells."""
 
 
 def interpreter() -> str:
-    """Version, compiler and build options of the Python that measures: an optimised build is a fifth faster than a plain one."""
-    given = sysconfig.get_config_var("CONFIG_ARGS") or ""
-    options = [name for name in ("--enable-optimizations", "--with-lto") if name in given]
+    """Return version, compiler and build options of this Python. An optimized build is about 20 % faster than a plain one."""
+    arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    options = [name for name in ("--enable-optimizations", "--with-lto") if name in arguments]
     build = " ".join(options) if options else "without --enable-optimizations and --with-lto"
     return f"{platform.python_implementation()} {platform.python_version()}, {platform.python_compiler()}, {build}"
 
 
 def scheduling() -> str:
-    """The scheduling class of the measured servers, the floor included."""
+    """Return the scheduling class of the measured servers, including the floor."""
     off = os.environ.get(SCHEDULING_VARIABLE) == "0" or not hasattr(os, "SCHED_BATCH")
     return "normal" if off else "SCHED_BATCH"
 
@@ -42,7 +42,7 @@ def write_json(rows: Sequence[Row], path: Path) -> None:
 
 
 def print_table(rows: Sequence[Row], console: Console | None = None) -> None:
-    """Everything measured, then what was missed."""
+    """Print all rows, and then the rows that missed their bar."""
     console = console or Console()
     if not console.is_terminal:
         console = Console(file=console.file, width=PIPED_COLUMNS)
@@ -90,7 +90,7 @@ def _verdict(row: Row) -> str:
 
 
 def _remarks(row: Row) -> str:
-    # One thread that does everything is no news.
+    # If one thread does all the work, the split has no information.
     split = row.cpu_split_us if len([share for share in row.cpu_split_us.values() if share >= 1]) > 1 else {}
     shares = ", ".join(f"{name} {share:.0f}" for name, share in split.items() if share >= 1)
     return "; ".join(filter(None, (shares, row.note)))

@@ -1,4 +1,4 @@
-"""Rows of the result: medians over rounds, ratios to the floor, bars. How a row is printed is not known here."""
+"""Rows of the result: medians over rounds, ratios to the floor, and bars. `report` prints them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ DESIGN_FLOOR_US = 156.0
 
 @dataclass(slots=True)
 class Sample:
-    """What one round of one case measured.
+    """The measurement of one round of one case.
 
     Args:
-        done: Requests answered, events read, or whatever the case counts.
-        elapsed_s: From the first start to the last end.
-        latencies_s: One per request; empty where single ones are not timed.
-        cpu_s: CPU time of the measured process, threads by name beside `process`.
+        done: Number of answered requests, read events, or other units of the case.
+        elapsed_s: Seconds from the first start to the last end.
+        latencies_s: One for each request; empty if single requests are not timed.
+        cpu_s: CPU time of the measured process (`process`), and of its threads by name.
     """
 
     done: int
@@ -44,14 +44,14 @@ class Row:
     """One measured case; the fields are those of `latest.json`.
 
     Args:
-        unit: What `per_second` and `server_cpu_us` count.
-        bytes: Of one request's text, or of one event.
-        ratio_to_floor: `per_second` over the floor's, median of the rounds' own ratios; None for what has no floor.
-        cpu_ratio_to_floor: The same of `server_cpu_us`.
+        unit: Unit of `per_second` and `server_cpu_us`, or of `value`.
+        bytes: Size of the text of one request, or of one event.
+        ratio_to_floor: `per_second` divided by the floor's: the median of the rounds' ratios; None without a floor.
+        cpu_ratio_to_floor: The same for `server_cpu_us`.
         cpu_split_us: `server_cpu_us` by thread; gRPC's own threads are `grpc`.
-        value: The measure of cases that are none of speed; `unit` says which.
-        bar: What the design asks for, in words; empty where it asks for nothing.
-        missed_by: How far from the bar, in words.
+        value: The measured value of cases that do not measure speed.
+        bar: The requirement of the design, as text; empty without one.
+        missed_by: The distance from a missed bar, as text.
     """
 
     case: str
@@ -71,8 +71,8 @@ class Row:
     missed_by: str = ""
     note: str = ""
 
-    def demand(self, bar: str, measured: float | None, *, at_most: float = 0.0, at_least: float = 0.0) -> "Row":
-        """Hold the row against a bar; further ones add to it, and all must be met."""
+    def add_bar(self, bar: str, measured: float | None, *, at_most: float = 0.0, at_least: float = 0.0) -> "Row":
+        """Compare the row with a bar. If this is called again, all bars must be met."""
         if measured is None:
             return self
         met = measured <= at_most if at_most else measured >= at_least
@@ -83,11 +83,11 @@ class Row:
             self.missed_by = f"{self.missed_by}; {share:+.0f} %" if self.missed_by else f"{share:+.0f} %"
         return self
 
-    def demand_us(self, bar_us: float, ratio: float | None = None) -> "Row":
-        """Hold the server CPU per request against a bar, scaled to a machine on which the floor takes `DESIGN_FLOOR_US`.
+    def add_bar_us(self, bar_us: float, ratio: float | None = None) -> "Row":
+        """Compare the server CPU per request with a bar, scaled to a machine on which the floor takes `DESIGN_FLOOR_US`.
 
         Args:
-            ratio: Server CPU over that of the bare gRPC floor in the same rounds; by default `cpu_ratio_to_floor`.
+            ratio: Server CPU divided by that of the gRPC floor in the same rounds; by default `cpu_ratio_to_floor`.
         """
         ratio = self.cpu_ratio_to_floor if ratio is None else ratio
         if ratio is None:
@@ -95,7 +95,7 @@ class Row:
         scaled = ratio * DESIGN_FLOOR_US
         note = f"{scaled:.0f} us where the floor takes {DESIGN_FLOOR_US:.0f} us"
         self.note = f"{self.note}; {note}" if self.note else note
-        return self.demand(f"<= {bar_us:g} us, scaled by the floor", scaled, at_most=bar_us)
+        return self.add_bar(f"<= {bar_us:g} us, scaled by the floor", scaled, at_most=bar_us)
 
     def as_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -103,7 +103,7 @@ class Row:
 
 
 def row_of(case: str, unit: str, samples: Sequence[Sample], floor: Sequence[Sample] = ()) -> Row:
-    """Medians of the rounds; `floor` has the floor's rounds of the same case, in the same order."""
+    """Return the row with the medians of the rounds. `floor` has the floor's rounds of the same case, in the same order."""
     row = Row(case, unit, per_second=median(sample.per_second for sample in samples))
     row.p50_ms = _median(sample.percentile_ms(0.5) for sample in samples)
     row.p99_ms = _median(sample.percentile_ms(0.99) for sample in samples)
@@ -122,8 +122,8 @@ def _ratio(own: float | None, its: float | None) -> float | None:
 
 
 def _median(values: Any) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
 
 
 THREAD_NAMES = {"MainThread": "loop", "plgrpc-store-write": "store", "plgrpc-store-read_0": "reads"}

@@ -1,7 +1,8 @@
-"""The measured processes: `python -m bench.servers KIND --core N`, one system each, steered by lines on stdin.
+"""The measured processes: `python -m bench.servers KIND --core N`. Each runs one system and takes commands on stdin.
 
-Writes one JSON line when it is ready and one per command; ends when stdin does, so that nobody outlives the bench. With
-BENCH_PROFILE set to a directory, what the event loop's thread did after the command `profile` is left there as `KIND.pstats`.
+A process writes one JSON line when it is ready, and one for each command. It ends when its stdin is closed, so that it cannot
+outlive the benchmark. If BENCH_PROFILE is set to a directory, the command `profile` starts the profiler of the event loop's thread,
+and the end of the process writes its result to `KIND.pstats` in that directory.
 """
 
 import argparse
@@ -74,7 +75,7 @@ async def _registry(options: Options) -> AsyncIterator[Urls]:
 
 @asynccontextmanager
 async def _http_floor(options: Options) -> AsyncIterator[Urls]:
-    from bench import web_servers  # here: the other kinds must not be larger for what they do not need
+    from bench import web_servers  # imported here, because it would increase the memory of the other kinds
 
     async with web_servers.http_floor() as urls:
         yield urls
@@ -82,7 +83,7 @@ async def _http_floor(options: Options) -> AsyncIterator[Urls]:
 
 @asynccontextmanager
 async def _sdk(options: Options) -> AsyncIterator[Urls]:
-    from bench import web_servers  # here: as above
+    from bench import web_servers  # as above
 
     async with web_servers.reference_sdk() as urls:
         yield urls
@@ -121,7 +122,7 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
 
 
 def cpu_seconds() -> dict[str, float]:
-    """CPU time so far: of the process, and of each Python thread by its name."""
+    """Return the CPU time so far: of the process, and of each Python thread by its name."""
     spent = {"process": time.process_time()}
     for thread in threading.enumerate():
         if thread.ident is not None:
@@ -131,23 +132,23 @@ def cpu_seconds() -> dict[str, float]:
 
 
 def resident_bytes() -> dict[str, float]:
-    """Memory of the process, after what is garbage is gone."""
+    """Return the memory of the process after a garbage collection."""
     gc.collect()
     return {"rss": float(psutil.Process().memory_info().rss)}
 
 
-# By the CPU time of the thread: on a busy machine the wall clock blames whoever was interrupted.
+# CPU time of the thread: with the wall clock, a function that is preempted on a busy machine would look expensive.
 PROFILE = cProfile.Profile(time.thread_time_ns, 1e-9)
 
 
 def begin_profile() -> dict[str, float]:
-    """From now on, what the event loop's thread does is recorded; until the process ends."""
+    """Profile the event loop's thread until the process ends."""
     PROFILE.enable()
     return {}
 
 
 def chain() -> dict[str, float]:
-    """What the last agent of a chain has seen."""
+    """Return the counters of the last agent of a chain."""
     return {"begun": ChainAgent.begun, "interrupted_at": ChainAgent.interrupted_at}
 
 
@@ -159,35 +160,35 @@ COMMANDS: dict[str, Callable[[], dict[str, float]]] = {
 }
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _print_line(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 
-async def _obey() -> None:
-    """Answer commands until stdin ends."""
+async def _answer_commands() -> None:
+    """Answer commands until stdin is closed."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := await reader.readline():
-        _say(COMMANDS[line.decode().strip()]())
+        _print_line(COMMANDS[line.decode().strip()]())
 
 
 async def _serve(options: Options) -> None:
     async with KINDS[options.kind](options) as urls:
-        _say({"urls": urls})
-        await _obey()
+        _print_line({"urls": urls})
+        await _answer_commands()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=KINDS)
     parser.add_argument("--core", type=int, default=None, help="the only core to run on")
-    parser.add_argument("--file", default="", help="where the SQLite kinds keep their tasks")
-    parser.add_argument("--max-tasks", type=int, default=50_000, help="what the memory kinds keep")
+    parser.add_argument("--file", default="", help="store of the SQLite kinds")
+    parser.add_argument("--max-tasks", type=int, default=50_000, help="maximum number of tasks of the memory kinds")
     options = parser.parse_args()
     if options.core is not None:
-        # Before gRPC starts its threads: they inherit it.
+        # Before gRPC starts its threads, which inherit the setting.
         os.sched_setaffinity(0, {options.core})
-    # As `Agent.run` does, for the floor as well.
+    # With the scheduling class of `Agent.run`, also for the floor.
     run_server(_serve(options))
     PROFILE.disable()
     directory = os.environ.get("BENCH_PROFILE")

@@ -1,4 +1,4 @@
-"""Watches: a stored log read from its start, a log and a text that grow, and what a silent watch costs in memory."""
+"""Watches: the throughput of stored logs, of growing logs and of live text, and the memory of an idle watch."""
 
 import asyncio
 import time
@@ -11,18 +11,18 @@ import grpc.aio
 from plgrpc.v1 import agent_service_pb2 as pb
 
 from bench.agents import FLOOR_BATCH, PIECE
-from bench.load import Call, channel_to, channels_to, events_in, measured, message, new_task, subscribe, unary
-from bench.plan import Plan, say
+from bench.load import Call, channel_to, channels_to, events_in, measure_load, message, new_task, subscribe, unary
+from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
 
 STORES = ("log-memory", "log-sqlite")
 STORED_EVENTS = 100_000
 LIVE_EVENTS = {1: 50_000, 100: 5_000}
-"""Events of a live log, by its number of readers."""
+"""Events of a live log, by the number of readers."""
 
 LIVE_BARS = {"log-memory": 300_000, "log-sqlite": 150_000}
-"""Events per second that one live reader has to get, by the server's store."""
+"""Minimum events per second of one live reader, by the server's store."""
 
 DELTAS = 200_000
 """Pieces of a live text."""
@@ -31,8 +31,8 @@ IDLE = 1_000
 IDLE_CHANNELS = 10
 
 
-def _case(what: str, server: Server) -> str:
-    return f"{what}.{server.kind.removeprefix('log-')}"
+def _case(name: str, server: Server) -> str:
+    return f"{name}.{server.kind.removeprefix('log-')}"
 
 
 async def stream(plan: Plan) -> list[Row]:
@@ -40,7 +40,7 @@ async def stream(plan: Plan) -> list[Row]:
         channels = [await stack.enter_async_context(channel_to(server)) for server in started]
         floor, rows = await _stored(plan, started, channels)
         rows += await _live(plan, started[1:], channels[1:], floor)
-        # Live text is not stored: one kind of store tells all about it.
+        # Live text is not stored, so one kind of store is sufficient.
         rows.append(await _deltas(plan, started[1], channels[1]))
     return rows
 
@@ -51,9 +51,9 @@ async def stream(plan: Plan) -> list[Row]:
 async def _stored(
     plan: Plan, started: list[Server], channels: list[grpc.aio.Channel]
 ) -> tuple[list[Sample], list[Row]]:
-    """The floor's samples, and the rows."""
+    """Return the floor's samples, and the rows."""
     count = plan.amount(STORED_EVENTS)
-    say(f"stream: a stored log of {count} events")
+    print_progress(f"stream: a stored log of {count} events")
     logs = [("log", STORED_EVENTS // FLOOR_BATCH * FLOOR_BATCH)]
     for channel in channels[1:]:
         task = await new_task(unary(channel, "SendTask"), f"emit {count}")
@@ -67,13 +67,13 @@ async def _stored(
     samples: list[list[Sample]] = [[] for _ in started]
     for _ in range(plan.rounds):
         for server, channel, (task_id, events), mine in zip(started, channels, logs, samples, strict=True):
-            mine.append(await measured(server, partial(_read, channel, task_id, events)))
+            mine.append(await measure_load(server, partial(_read, channel, task_id, events)))
     rows = []
     for server, mine, size in zip(started, samples, sizes, strict=True):
         row = row_of(_case("stream.stored", server), "events", mine, samples[0])
         row.in_flight, row.bytes = 1, size
         if server.kind != "floor":
-            row.demand(">= 250,000 events/s", row.per_second, at_least=250_000)
+            row.add_bar(">= 250,000 events/s", row.per_second, at_least=250_000)
         rows.append(row)
     return samples[0], rows
 
@@ -92,7 +92,7 @@ async def _live(plan: Plan, started: list[Server], channels: list[grpc.aio.Chann
     rows = []
     for readers, usual in LIVE_EVENTS.items():
         count = plan.amount(usual)
-        say(f"stream: {count} live events, {readers} readers")
+        print_progress(f"stream: {count} live events, {readers} readers")
         samples: list[list[Sample]] = [[] for _ in started]
         for _ in range(plan.rounds):
             for server, channel, mine in zip(started, channels, samples, strict=True):
@@ -102,7 +102,7 @@ async def _live(plan: Plan, started: list[Server], channels: list[grpc.aio.Chann
             row.in_flight = readers
             if readers == 1:
                 least = LIVE_BARS[server.kind]
-                row.demand(f">= {least:,} events/s", row.per_second, at_least=least)
+                row.add_bar(f">= {least:,} events/s", row.per_second, at_least=least)
             elif row.per_second:
                 row.note = f"{row.per_second / readers:,.0f} events/s to each"
             rows.append(row)
@@ -110,12 +110,12 @@ async def _live(plan: Plan, started: list[Server], channels: list[grpc.aio.Chann
 
 
 async def _live_round(server: Server, send: Call, readers: int, count: int) -> Sample:
-    """Readers come first, then the handler reports as fast as it can; counted are the events that all of them read."""
+    """Open the readers, then let the handler report at full speed. The sample counts the events of all readers."""
     task = await new_task(send, "wait")
     async with channels_to(server, min(readers, 4)) as channels:
         watches = [subscribe(channels[index % len(channels)], task.id) for index in range(readers)]
         for watch in watches:
-            await anext(watch)  # the history: from now on this one is served live
+            await anext(watch)  # the history; the watch is now live
         got: list[list[bytes]] = []
 
         async def load() -> Sample:
@@ -124,12 +124,12 @@ async def _live_round(server: Server, send: Call, readers: int, count: int) -> S
             got.extend(await asyncio.gather(*map(_rest, watches)))
             return Sample(0, time.perf_counter() - start)
 
-        sample = await measured(server, load)
+        sample = await measure_load(server, load)
     sequences = events_in(got[0])
     if sequences != list(range(task.sequence + 1, task.sequence + 1 + len(sequences))) or len(sequences) < count:
         raise RuntimeError("a live reader missed events")
     if {sum(map(len, responses)) for responses in got} != {sum(map(len, got[0]))}:
-        raise RuntimeError("the readers did not read the same")
+        raise RuntimeError("the readers received different events")
     sample.done = readers * len(sequences)
     return sample
 
@@ -143,7 +143,7 @@ async def _rest(watch: AsyncIterator[bytes]) -> list[bytes]:
 
 async def _deltas(plan: Plan, server: Server, channel: grpc.aio.Channel) -> Row:
     count = plan.amount(DELTAS)
-    say(f"stream: a text of {count} pieces")
+    print_progress(f"stream: a text of {count} pieces")
     samples, messages = [], 0
     for _ in range(plan.rounds):
         sample, messages = await _deltas_round(server, channel, count)
@@ -154,11 +154,11 @@ async def _deltas(plan: Plan, server: Server, channel: grpc.aio.Channel) -> Row:
 
 
 async def _deltas_round(server: Server, channel: grpc.aio.Channel, count: int) -> tuple[Sample, int]:
-    """One reader, and a model that is as fast as it can be; counted are the pieces that the reader got before the text was over."""
+    """Read the live text of a model at full speed with one reader. The sample counts the pieces received before the text's end."""
     send = unary(channel, "SendTask")
     task = await new_task(send, "wait")
     watch = subscribe(channel, task.id, deltas=True)
-    await anext(watch)  # the history: from now on this one is served live
+    await anext(watch)  # the history; the watch is now live
     got: list[bytes] = []
 
     async def load() -> Sample:
@@ -167,21 +167,21 @@ async def _deltas_round(server: Server, channel: grpc.aio.Channel, count: int) -
         got.extend(await _rest(watch))
         return Sample(0, time.perf_counter() - start)
 
-    sample = await measured(server, load)
+    sample = await measure_load(server, load)
     deltas = [delta for response in got for delta in pb.SubscribeTaskResponse.FromString(response).deltas]
     text = "".join(delta.text for delta in deltas)
     if not text or text != (PIECE * count)[: len(text)]:
-        raise RuntimeError("a reader of live text missed some")
+        raise RuntimeError("a reader of live text missed pieces")
     sample.done = len(text) // len(PIECE)
     return sample, len(deltas)
 
 
-# -- silence ----------------------------------------------------------------------------------------------------------------
+# -- idle watches ----------------------------------------------------------------------------------------------------------
 
 
 async def idle(plan: Plan) -> list[Row]:
-    """Memory of the server per watch of a task that nothing happens to."""
-    say(f"idle: {IDLE} silent subscriptions")
+    """Measure the server's memory per watch of a task without new events."""
+    print_progress(f"idle: {IDLE} idle subscriptions")
     async with servers("floor", *STORES) as started:
         measures = [await _idle_kib(server) for server in started]
     rows = []
@@ -189,7 +189,7 @@ async def idle(plan: Plan) -> list[Row]:
         row = Row(_case("idle", server), "KiB per subscription", in_flight=IDLE, value=kib)
         row.ratio_to_floor = kib / measures[0]
         if server.kind != "floor":
-            row.demand("<= 30 KiB", kib, at_most=30)
+            row.add_bar("<= 30 KiB", kib, at_most=30)
         rows.append(row)
     return rows
 
@@ -206,9 +206,9 @@ async def _idle_kib(server: Server) -> float:
             for index in range(count):
                 watch = stubs[index % len(stubs)](request)
                 stack.callback(watch.cancel)
-                await watch.read()  # its history: it is served
+                await watch.read()  # the history, so the watch is open
 
-        # The first ones pay for connections and whatever is made once.
+        # The first watches pay for connections and one-time allocations.
         await open_watches(IDLE_CHANNELS * 10)
         before = await server.resident_bytes()
         await open_watches(IDLE)

@@ -1,4 +1,4 @@
-"""The load over HTTP: keep-alive connections that write ready bytes and read with httptools, and do not look at the answers."""
+"""The load over HTTP: keep-alive connections that write ready bytes. httptools reads the responses; their bodies are not parsed."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ class Connection(asyncio.Protocol):
     """One connection with one request at a time.
 
     Attributes:
-        pieces: Of the body of the answer, as they came.
+        pieces: Pieces of the response body, as received.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         for waiting in (self._done, self._arrived):
             if waiting is not None and not waiting.done():
-                waiting.set_exception(ConnectionError("the server hung up"))
+                waiting.set_exception(ConnectionError("the server closed the connection"))
 
     def on_body(self, body: bytes) -> None:
         self.pieces.append(body)
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
             self._done.set_result(None)
 
     async def call(self, request: bytes) -> bytes:
-        """The body of the answer. Raises RuntimeError when its status is not 200."""
+        """Send a request and return the response body. Raises RuntimeError if its status is not 200."""
         done = self.begin(request)
         await done
         body = b"".join(self.pieces)
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         return body
 
     def begin(self, request: bytes) -> asyncio.Future[None]:
-        """Send a request; the future is done when its answer has ended."""
+        """Send a request. The future is done at the end of the response."""
         if self._transport is None:
             raise RuntimeError("not connected")
         self.pieces = []
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         return self._done
 
     async def first_piece(self, request: bytes) -> None:
-        """Send a request, and wait until its answer has begun."""
+        """Send a request, and wait for the begin of the response body."""
         self._arrived = self._loop.create_future()
         self.begin(request)
         await self._arrived
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
 
 
 class Pool:
-    """Connections to one server; a call takes one that is free."""
+    """Connections to one server. Each call uses a free one; there must be one."""
 
     def __init__(self, connections: list[Connection]) -> None:
         self._free = deque(connections)
@@ -113,7 +113,7 @@ async def pool_to(server: Server, count: int) -> AsyncIterator[Pool]:
 
 
 def post(server: Server, path: str, body: bytes, *headers: str) -> bytes:
-    """A whole request with a JSON body."""
+    """Return a whole request with a JSON body."""
     return (
         _request(server, f"POST {path}", "content-type: application/json", f"content-length: {len(body)}", *headers)
         + body

@@ -1,4 +1,4 @@
-"""The measured HTTP servers that are not ours: the bare floor, and the reference SDK of A2A with an agent as simple as ours."""
+"""The other HTTP servers that are measured: the floor, and the reference SDK of A2A with an equally simple agent."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from starlette.routing import Route
 from bench.agents import FLOOR_BATCH, REPLY_CHARACTERS
 
 FLOOR_EVENTS = 100_000
-"""Events of the floor's stream, in ready batches."""
+"""Number of events of the floor's stream, sent in ready batches."""
 
 
 # -- the floor -----------------------------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ FLOOR_EVENTS = 100_000
 
 @asynccontextmanager
 async def http_floor() -> AsyncIterator[list[str]]:
-    """Starlette and orjson on uvicorn, with nothing behind them: what HTTP itself costs."""
+    """Run Starlette and orjson on uvicorn without an implementation: the cost of HTTP itself."""
     app = Starlette(
         routes=[
             Route("/", _echo, methods=["POST"]),
@@ -42,7 +42,7 @@ async def http_floor() -> AsyncIterator[list[str]]:
             Route("/silent", _silent, methods=["GET"]),
         ]
     )
-    async with _serving(app) as url:
+    async with _serve_app(app) as url:
         yield [url]
 
 
@@ -54,7 +54,7 @@ async def _echo(request: Request) -> Response:
 
 
 def _frame() -> bytes:
-    """One event, about as large as ours."""
+    """Return one event, about as large as ours."""
     artifact = {"artifactId": "artifact-50000", "parts": [{"text": "one artifact of many"}]}
     update = {"taskId": "0" * 36, "contextId": "0" * 36, "artifact": artifact, "append": False, "lastChunk": False}
     return b"id: 50000\ndata: %b\n\n" % orjson.dumps({"artifactUpdate": update})
@@ -81,20 +81,20 @@ async def _silent(request: Request) -> Response:
 
 
 class _Echo(AgentExecutor):
-    """Answers and is done; `make N` makes N artifacts first."""
+    """Completes each task with one answer; `make N` makes N artifacts first."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        said, task_id, context_id = context.get_user_input(), context.task_id or "", context.context_id or ""
+        text, task_id, context_id = context.get_user_input(), context.task_id or "", context.context_id or ""
         submitted = a2a_pb2.TaskStatus(state=a2a_pb2.TASK_STATE_SUBMITTED)
         task = a2a_pb2.Task(id=task_id, context_id=context_id, status=submitted)
         if context.message is not None:
             task.history.append(context.message)
         await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task_id, context_id)
-        if said.startswith("make "):
-            for index in range(int(said.removeprefix("make "))):
+        if text.startswith("make "):
+            for index in range(int(text.removeprefix("make "))):
                 await updater.add_artifact([new_text_part("one artifact of many")], artifact_id=f"artifact-{index}")
-        await updater.complete(updater.new_agent_message([new_text_part(said[:REPLY_CHARACTERS])]))
+        await updater.complete(updater.new_agent_message([new_text_part(text[:REPLY_CHARACTERS])]))
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         raise NotImplementedError
@@ -102,7 +102,7 @@ class _Echo(AgentExecutor):
 
 @asynccontextmanager
 async def reference_sdk() -> AsyncIterator[list[str]]:
-    """a2a-sdk's own server over its three bindings: JSON-RPC at `/rpc`, HTTP+JSON under `/rest`."""
+    """Run a2a-sdk's server with its three bindings: gRPC, JSON-RPC at `/rpc`, and HTTP+JSON under `/rest`."""
     server = grpc.aio.server()
     port = server.add_insecure_port("127.0.0.1:0")
     card = a2a_pb2.AgentCard(
@@ -121,7 +121,7 @@ async def reference_sdk() -> AsyncIterator[list[str]]:
     routes: list[Any] = [*create_jsonrpc_routes(handler, "/rpc"), *create_rest_routes(handler, path_prefix="/rest")]
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), server)  # type: ignore[no-untyped-call]  # generated
     await server.start()
-    async with _serving(Starlette(routes=routes)) as url:
+    async with _serve_app(Starlette(routes=routes)) as url:
         yield [f"grpc://127.0.0.1:{port}", url]
     await server.stop(0)
 
@@ -130,7 +130,7 @@ async def reference_sdk() -> AsyncIterator[list[str]]:
 
 
 class _Uvicorn(uvicorn.Server):
-    """Says when it listens, and leaves signals alone."""
+    """Sets `ready` when it listens, and does not handle signals."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -146,7 +146,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _serving(app: Starlette) -> AsyncIterator[str]:
+async def _serve_app(app: Starlette) -> AsyncIterator[str]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     config = uvicorn.Config(
         app,
@@ -155,7 +155,7 @@ async def _serving(app: Starlette) -> AsyncIterator[str]:
         log_level="critical",
         access_log=False,
         lifespan="off",
-        timeout_keep_alive=600,  # the others' turns must not cost the connections
+        timeout_keep_alive=600,  # connections must stay open while other systems take their turns
         timeout_graceful_shutdown=1,
     )
     server = _Uvicorn(config)
