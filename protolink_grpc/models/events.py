@@ -231,7 +231,7 @@ class TaskProgress(EventPayload):
         """
         percent = self.progress
         # Not `int | float`: that builds a union object on each call.
-        is_number = isinstance(percent, (int, float)) and not isinstance(percent, bool)
+        is_number = percent.__class__ is float or (isinstance(percent, (int, float)) and not isinstance(percent, bool))
         if percent is not None and not (is_number and 0 <= percent <= 100):
             raise InvalidArgumentError("must be a percentage from 0 to 100, or None", field="progress")
         if not isinstance(self.message, str):

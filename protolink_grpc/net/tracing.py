@@ -16,7 +16,10 @@ WAITING_RUNS = "plgrpc-waiting-runs"
 MAX_WAITING_RUNS_BYTES = 2048
 """Bound of that header: gRPC receives 8 KiB of metadata by default. The oldest runs are left out."""
 
-_waiting: ContextVar[tuple[str, ...]] = ContextVar("plgrpc_waiting_runs", default=())
+WaitingRun = tuple[str, str]
+"""A run that waits for a call: the name of its agent, and its id."""
+
+_waiting: ContextVar[tuple[WaitingRun, ...]] = ContextVar("plgrpc_waiting_runs", default=())
 
 
 def is_tracing() -> bool:
@@ -47,15 +50,15 @@ def add_origin(metadata: Metadata) -> Metadata | None:
     return metadata or None
 
 
-def waiting_runs() -> tuple[str, ...]:
-    """Return the entries of the runs that wait for the current code, oldest first."""
+def waiting_runs() -> tuple[WaitingRun, ...]:
+    """Return the runs that wait for the current code, oldest first."""
     return _waiting.get()
 
 
-def set_waiting_runs(entries: tuple[str, ...]) -> None:
+def set_waiting_runs(runs: tuple[WaitingRun, ...]) -> None:
     """Set the waiting runs of the asyncio task. They are never reset, because each run and each request has its own task."""
-    if entries or _waiting.get():
-        _waiting.set(entries)
+    if runs or _waiting.get():
+        _waiting.set(runs)
 
 
 def receive_waiting_runs(header: str) -> None:
@@ -63,33 +66,22 @@ def receive_waiting_runs(header: str) -> None:
     set_waiting_runs(parse_waiting_runs(header) if header else ())
 
 
-def waiting_run_prefix(agent_name: str) -> str:
-    """Return the prefix of the entries of an agent's runs."""
-    return f"{quote(agent_name, safe='')}/"
+def waiting_runs_header(runs: tuple[WaitingRun, ...]) -> str:
+    """Encode the latest runs that fit into a header."""
+    entries: list[str] = []
+    size = 0
+    for name, run_id in reversed(runs):
+        entry = f"{quote(name, safe='')}/{quote(run_id, safe='')}"
+        size += len(entry) + 1
+        if size > MAX_WAITING_RUNS_BYTES:
+            break
+        entries.append(entry)
+    return ",".join(reversed(entries))
 
 
-def waiting_run_entry(prefix: str, run_id: str) -> str:
-    """Return the entry of one run. Callers may choose run ids, so the id is encoded like the name."""
-    is_plain = run_id.isascii() and run_id.replace("-", "").isalnum()  # true for all ids of this package
-    return prefix + (run_id if is_plain else quote(run_id, safe=""))
-
-
-def parse_waiting_run(entry: str) -> tuple[str, str]:
-    """Return the agent name and the run id of an entry."""
-    name, _, run_id = entry.partition("/")
-    return unquote(name), unquote(run_id)
-
-
-def waiting_runs_header(entries: tuple[str, ...]) -> str:
-    """Join the latest entries that fit into a header."""
-    size, first = 0, len(entries)
-    while first and (size := size + len(entries[first - 1]) + 1) <= MAX_WAITING_RUNS_BYTES:
-        first -= 1
-    return ",".join(entries[first:])
-
-
-def parse_waiting_runs(header: str) -> tuple[str, ...]:
+def parse_waiting_runs(header: str) -> tuple[WaitingRun, ...]:
     """Parse the entries of a header. Invalid entries are ignored, and so is a header that is too long."""
     if len(header) > MAX_WAITING_RUNS_BYTES:
         return ()
-    return tuple(each for each in header.split(",") if each.count("/") == 1)
+    entries = [each.split("/") for each in header.split(",")]
+    return tuple((unquote(entry[0]), unquote(entry[1])) for entry in entries if len(entry) == 2)

@@ -35,7 +35,7 @@ from protolink_grpc.models.permissions import check_permissions, permissions_jso
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.models.task_target import TaskTarget, finished_error
-from protolink_grpc.net.tracing import parse_waiting_run
+from protolink_grpc.net.tracing import WaitingRun
 from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
 from protolink_grpc.runtime.run import Run, RunHost
 from protolink_grpc.runtime.slots import Ticket
@@ -54,7 +54,7 @@ class Submission:
         request_id: Idempotency key: the same id from the same principal is the same request.
         encoded: The messages as bytes, if the edge has them; see `TaskSubmitted`.
         scopes: Scopes of the caller's credentials.
-        waiting_runs: Runs, of any agent, that wait for the end of this turn; entries of `net.tracing`. Set by the service.
+        waiting_runs: Runs, of any agent, that wait for the end of this turn. Set by the service.
         created_at: Time at which the caller created the task, ISO 8601; empty means now.
         state: State of the caller's copy of the task. A new task must not be terminal; for an existing task the log decides.
     """
@@ -73,7 +73,7 @@ class Submission:
     scopes: frozenset[str] = frozenset()
     state: TaskState = TaskState.SUBMITTED
     created_at: str = ""
-    waiting_runs: tuple[str, ...] = ()
+    waiting_runs: tuple[WaitingRun, ...] = ()
 
     @property
     def size(self) -> int:
@@ -89,7 +89,9 @@ class Submission:
         The caller's cancellation fields are cleared: only the log records a cancellation.
         """
         context, scopes = self.context, tuple(sorted(self.scopes))
-        if context is None and scopes:
+        if context is None and not scopes:
+            return
+        if context is None:
             context = RunContext(session_id=self.session_id or None)
         if context is not None and (context.canceled or context.cancel_reason):
             context = replace(context, canceled=False, cancel_reason=None)
@@ -142,14 +144,8 @@ class Submission:
         for index, message in enumerate(self.messages):
             _check_output_schemas(message, index)
         free = own_metadata(self.metadata)
-        task = Task(
-            id=task_id,
-            messages=self.messages,
-            artifacts=self.artifacts,
-            metadata=free,
-            flow_state=self.flow_state,
-            created_at=self.created_at or utc_now(),
-        )
+        created_at = self.created_at or utc_now()
+        task = Task(task_id, TaskState.SUBMITTED, self.messages, self.artifacts, free, self.flow_state, created_at)
         session_id, context = self.session_id or task_id, self.context
         if context is not None:
             context = context.with_loose_keys(free)
@@ -349,15 +345,15 @@ class Admission:
         chain = ""
         if submission.waiting_runs:
             callers = self._tickets_of(submission.waiting_runs)
-            names = [parse_waiting_run(each)[0] for each in submission.waiting_runs]
+            names = [name for name, _ in submission.waiting_runs]
             chain = " > ".join([*names, self._agent_name])
         return self._host.slots.admit(principal, live.size + submission.size, callers, chain)
 
-    def _tickets_of(self, entries: tuple[str, ...]) -> tuple[Ticket, ...]:
+    def _tickets_of(self, waiting: tuple[WaitingRun, ...]) -> tuple[Ticket, ...]:
         """Return the tickets of the listed runs that are in this process, and of the runs that wait for those."""
         found: dict[Ticket, None] = {}
-        for entry in entries:
-            run = self._tasks.run_by_id(parse_waiting_run(entry)[1])
+        for _, run_id in waiting:
+            run = self._tasks.run_by_id(run_id)
             if run is not None:
                 found |= dict.fromkeys((run.ticket, *run.ticket.callers))
         return tuple(found)

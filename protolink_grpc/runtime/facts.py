@@ -120,7 +120,19 @@ class Emitter:
             InvalidArgumentError: Another type, or a fact that only the run itself may record.
             StoreError: An earlier fact could not be recorded.
         """
-        fact = fact_from(item)
+        if item.__class__ is TaskProgress:  # first, because handlers emit thousands of these
+            item.check()
+            self._pending.append(item)
+        else:
+            self._add(fact_from(item))
+        if self._failure is not None:
+            raise self._failure
+        if len(self._pending) >= GROUP:
+            await self._hand_over()
+        elif self._scheduled is None:
+            self._scheduled = asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    def _add(self, fact: Fact) -> None:
         payload: Any = fact
         if isinstance(fact, RunEvent):
             if fact.task_id and fact.task_id != self.task_id:
@@ -132,12 +144,6 @@ class Emitter:
         note = _NOTES.get(payload.__class__)
         if note is not None:
             note(self, payload)
-        if self._failure is not None:
-            raise self._failure
-        if len(self._pending) >= GROUP:
-            await self._hand_over()
-        elif self._scheduled is None:
-            self._scheduled = asyncio.get_running_loop().call_soon(self._flush_soon)
 
     def _note_output(self, payload: TaskMessagesAdded | TaskArtifactUpdated) -> None:
         self.last_output = find_last_output((payload,)) or self.last_output
@@ -281,7 +287,6 @@ def fact_from(item: Any) -> Fact:
     """
     payload = item.payload if isinstance(item, RunEvent) else item
     match payload:
-        # First, because handlers emit thousands of these.
         case TaskProgress():
             payload.check()
             made: Fact = item
@@ -321,7 +326,7 @@ def _without_flow_prompt(event: RunEvent) -> RunEvent:
     return replace(event, payload=TaskPatched(patch.metadata, rest))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HandlerTask:
     """The task that a run gave to its handler, and the original lists of that task: the handler may replace the lists."""
 

@@ -327,7 +327,7 @@ class LiveTask:
         ended = state in TERMINAL
         messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
         new_artifacts: set[str] = set()
-        encoder = self._encoder_of(run_id)
+        encode = self._encoder_of(run_id).frame
         for fact in facts:
             if ended:
                 raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
@@ -356,7 +356,7 @@ class LiveTask:
                     written = fold.references.abridged(payload, before)
                 else:
                     asks = True
-            frames.append(encoder.frame(written, sequence, micros, type=kind, final=ended, envelope=envelope))
+            frames.append(encode(written, sequence, micros, type=kind, final=ended, envelope=envelope))
         size = sum(map(len, frames))
         if size > MAX_EVENT_BYTES:
             _check_sizes(facts, frames)

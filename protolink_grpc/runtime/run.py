@@ -44,7 +44,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.tracing import set_waiting_runs, waiting_run_entry
+from protolink_grpc.net.tracing import WaitingRun, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
@@ -112,7 +112,6 @@ class RunHost:
 
     Args:
         resumable: States in which a stopping service leaves a task to its next start.
-        own_entry: Prefix of this agent's entries in a list of waiting runs; see `net.tracing`.
         worker: Identifies this process in the log.
         on_end: Called with each run at its end.
     """
@@ -122,7 +121,6 @@ class RunHost:
     controls: Controls
     texts: LiveTexts
     resumable: frozenset[TaskState]
-    own_entry: str
     worker: Worker
     on_end: Callable[["Run"], None]
 
@@ -139,7 +137,7 @@ class Run(Emitter):
         expected_sequence: Required last sequence of the log before the opening facts; 0 means any.
         cause: Why this run begins.
         scopes: Scopes of this turn's caller; None takes those in the log.
-        waiting_runs: Runs, of any agent, that wait for this one; entries of `net.tracing`.
+        waiting_runs: Runs, of any agent, that wait for this one.
 
     Attributes:
         journal: Work of earlier runs of the same turn; None if there were none.
@@ -192,7 +190,7 @@ class Run(Emitter):
         expected_sequence: int = 0,
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
-        waiting_runs: tuple[str, ...] = (),
+        waiting_runs: tuple[WaitingRun, ...] = (),
     ) -> None:
         super().__init__(live, run_id or new_run_id(), principal)
         self.token = CancellationToken()
@@ -563,7 +561,7 @@ class Run(Emitter):
         """Make this the current run of the calling asyncio task. Only this run uses that task, so no reset is needed."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
-        set_waiting_runs((*self._waiting_runs, waiting_run_entry(self._host.own_entry, self.run_id)))
+        set_waiting_runs((*self._waiting_runs, (self.live.agent_name, self.run_id)))
         self._since = time.monotonic()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

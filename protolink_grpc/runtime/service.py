@@ -29,7 +29,7 @@ from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionP
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
 from protolink_grpc.net import loop_watchdog
 from protolink_grpc.net.loop_watchdog import LoopWatchdog
-from protolink_grpc.net.tracing import waiting_run_prefix, waiting_runs
+from protolink_grpc.net.tracing import waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import Admission, Submission, Turn
@@ -185,7 +185,6 @@ class TaskService:
             controls or Controls(),
             self._texts,
             resumable,
-            waiting_run_prefix(agent_name),
             this_worker(),
             self._retire,
         )

@@ -13,7 +13,7 @@ from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.storage.port import TaskStore
-from protolink_grpc.wire.events import is_final, settles
+from protolink_grpc.wire.events import find_settling, is_final
 from protolink_grpc.wire.watch import position_frame
 
 
@@ -207,7 +207,7 @@ class LogWatcher:
 def _cut_at_end(frames: list[bytes], stop_at: StopAt) -> tuple[list[bytes], bool]:
     """Return the frames up to the event that ends the stream, and whether there is such an event."""
     if stop_at is StopAt.INTERRUPTED:
-        for index, frame in enumerate(frames):
-            if settles(frame):
-                return frames[: index + 1], True
+        first = find_settling(frames)
+        if first is not None:
+            return frames[: first + 1], True
     return frames, is_final(frames[-1])

@@ -6,7 +6,7 @@ also contain delta frames, elements of `repeated Delta deltas = 2`: these are ma
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Final, assert_never
 
@@ -1005,3 +1005,11 @@ def settles(frame: bytes) -> bool:
         event.WhichOneof("payload") == "task_status"
         and event.task_status.new_state in (task_pb2.TASK_STATE_INPUT_REQUIRED, task_pb2.TASK_STATE_AUTH_REQUIRED)
     )
+
+
+def find_settling(frames: Sequence[bytes]) -> int | None:
+    """Return the index of the first event that `settles` the task; None if none does."""
+    together = b"".join(frames)
+    if _STATUS not in together and _IS_FINAL not in together:
+        return None  # one search, because most batches of a long log have no such event
+    return next((index for index, frame in enumerate(frames) if settles(frame)), None)

@@ -46,20 +46,22 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
             raise InvalidArgumentError(f"{given.target} is not known", field="input.target")
         target = TaskTarget.CONTINUE if task_id else TaskTarget.CREATE
     messages, encoded = encoded_messages_from_pb(given.messages, "input.messages")
-    return Submission(
-        messages=messages,
-        encoded=encoded,
-        artifacts=artifacts_from_pb(given.artifacts, "input.artifacts") if given.artifacts else [],
-        task_id=check_id(task_id, "input.task_id") if task_id else "",
-        target=target,
-        expected_sequence=given.expected_sequence,
-        metadata=json_object_from_pb(given.metadata_json, "input.metadata_json"),
-        flow_state=json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
-        session_id=check_id(session_id, "input.session_id") if session_id else "",
-        context=_context_from_pb(given) if given.HasField("options") else None,
-        request_id=check_id(request.request_id, "request_id") if request.request_id else "",
-        created_at=timestamp_from_pb(given.create_time, "input.create_time") if given.HasField("create_time") else "",
+    submission = Submission(
+        messages,
+        artifacts_from_pb(given.artifacts, "input.artifacts") if given.artifacts else [],
+        check_id(task_id, "input.task_id") if task_id else "",
+        target,
+        given.expected_sequence,
+        json_object_from_pb(given.metadata_json, "input.metadata_json"),
+        json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
+        check_id(session_id, "input.session_id") if session_id else "",
+        _context_from_pb(given) if given.HasField("options") else None,
+        check_id(request.request_id, "request_id") if request.request_id else "",
+        encoded,
     )
+    if given.HasField("create_time"):
+        submission.created_at = timestamp_from_pb(given.create_time, "input.create_time")
+    return submission
 
 
 def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
