@@ -1,9 +1,10 @@
 """What several test files share: channels that are closed, stores of both kinds, agents in processes of their own."""
 
 import asyncio
+import gc
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from itertools import count
 from pathlib import Path
 from textwrap import dedent
@@ -35,8 +36,41 @@ settings.register_profile("fast", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 
+FOLDERS = ("polyglot", "interop", "e2e", "faults", "fuzz", "conformance", "contract", "unit")
+"""Those with the longest tests first: at the end of a run, no worker is left alone with a long one."""
+
 START_S = 30.0
 """How long a program may take to say its first line; far more than it needs on a busy machine."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without the garbage collector, which would visit each collected test again and again, now and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {f"tests/{folder}": rank for rank, folder in enumerate(FOLDERS)}
+    items.sort(key=lambda item: ranks.get("/".join(item.nodeid.split("/", 2)[:2]), len(ranks)))
+
+
+@pytest.hookimpl(optionalhook=True)  # of xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Distributes whole files and groups, in the order of `FOLDERS`: what the tests of a file share is made once."""
+    from xdist.scheduler import LoadGroupScheduling  # the plugin may be absent
+
+    class ByFile(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope = super()._split_scope(nodeid)
+            return nodeid.partition("::")[0] if scope == nodeid else scope
+
+    config.option.loadscopereorder = False  # it would put the files with the most tests first
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)
