@@ -305,11 +305,14 @@ async def test_a_page_that_cors_origins_does_not_name_is_not_let_in(page: Page, 
         assert (await client.list_tasks()).tasks == []
 
 
-def test_every_conformance_case_passes_over_grpc_web_too(built: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("protocol", ["--web", "--connect"])
+def test_every_conformance_case_passes_over_http_too(
+    built: Path, tmp_path_factory: pytest.TempPathFactory, protocol: str
+) -> None:
     command = [sys.executable, "-m", "protolink_grpc.cli", "conformance", "run", "--"]
     with alone(tmp_path_factory):
         done = subprocess.run(
-            [*command, "node", str(built / "conformance.js"), "--web"], capture_output=True, text=True, check=False
+            [*command, "node", str(built / "conformance.js"), protocol], capture_output=True, text=True, check=False
         )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

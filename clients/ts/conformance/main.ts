@@ -9,10 +9,11 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as setTimeoutAsync } from "node:timers/promises";
 import { parseArgs } from "node:util";
 
+import { createConnectTransport } from "@connectrpc/connect-node";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import {
-  type Client,
+  Client,
   Code,
   type ClientOptions,
   isAbridged,
@@ -55,7 +56,8 @@ interface Stage {
   agentUrl: string;
   /** The agent through the proxy that breaks connections, with these options. */
   hostile: (options?: ClientOptions) => Client;
-  isWeb: boolean;
+  /** Whether the calls go to the agent's HTTP port, over gRPC-Web or Connect. */
+  isHttp: boolean;
   guarded: (options: ClientOptions) => Client;
   apiKey: string;
   bearer: string;
@@ -494,7 +496,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async "retry-bound"(stage) {
-    if (stage.isWeb) {
+    if (stage.isHttp) {
       throw new Skip("the hostile proxy speaks gRPC only, and it is what makes all answers get lost");
     }
     const of = word();
@@ -526,7 +528,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   async "decision-in-cut"(stage) {
     await throughProxy(stage, {}, async (client) => {
       await checkDecided(stage, client, "undecided 5 approve it", stage.agent, true, 0);
-      if (!stage.isWeb) {
+      if (!stage.isHttp) {
         await checkDecided(stage, client, "outage 2000 5 approve it", client, false, 500);
       }
     });
@@ -617,16 +619,25 @@ async function outcome(name: string, run: (stage: Stage) => Promise<void>, stage
   }
 }
 
+/** A client over the Connect protocol, with JSON and Connect's own transport. */
+function connectJson(url: string, options: ClientOptions = {}): Client {
+  return new Client(createConnectTransport({ baseUrl: url, httpVersion: "1.1" }), options);
+}
+
 async function main(): Promise<number> {
-  // Beside the run of every language, over gRPC: the same cases over gRPC-Web. What is read there says nothing of headers.
-  const { values } = parseArgs({ options: { web: { type: "boolean", default: false } } });
+  // Beside the run of every language, over gRPC: the same cases over gRPC-Web and Connect, at the HTTP port.
+  const { values } = parseArgs({
+    options: { web: { type: "boolean", default: false }, connect: { type: "boolean", default: false } },
+  });
+  const isHttp = values.web || values.connect;
+  const open = (options?: ClientOptions): Client =>
+    (values.web ? connectWeb : connectJson)(environment("HTTP"), options);
   const stage: Stage = {
-    agent: values.web ? connectWeb(environment("HTTP")) : connect(environment("AGENT")),
+    agent: isHttp ? open() : connect(environment("AGENT")),
     agentUrl: environment("AGENT"),
     // The proxy speaks gRPC only; the other faults are those of the agent, and so the same at every port.
-    hostile: (options) =>
-      values.web ? connectWeb(environment("HTTP"), options) : connect(environment("HOSTILE"), options),
-    isWeb: values.web,
+    hostile: (options) => (isHttp ? open(options) : connect(environment("HOSTILE"), options)),
+    isHttp,
     guarded: (options) => connect(environment("GUARDED"), options),
     apiKey: environment("API_KEY"),
     bearer: environment("BEARER"),

@@ -147,7 +147,7 @@ export class Client {
   #requests = 0;
 
   /**
-   * @param transport - Any Connect transport that speaks gRPC or gRPC-Web. Credentials, headers and interceptors are its own.
+   * @param transport - Any Connect transport: for gRPC, gRPC-Web or Connect. Credentials, headers and interceptors are its own.
    * @param close - Releases what the transport holds.
    */
   constructor(transport: Transport, options: CallerOptions = {}, close = () => {}) {

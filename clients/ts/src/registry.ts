@@ -49,7 +49,7 @@ export class Registry {
   readonly #close: () => void;
 
   /**
-   * @param transport - Any Connect transport that speaks gRPC or gRPC-Web.
+   * @param transport - Any Connect transport: for gRPC, gRPC-Web or Connect.
    * @param close - Releases what the transport holds.
    */
   constructor(transport: Transport, options: CallerOptions = {}, close = () => {}) {
