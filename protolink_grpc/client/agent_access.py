@@ -1,7 +1,7 @@
 """The settings of a client, and the agent that a URL names. The calls of agents are in other modules."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
 
 from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
@@ -9,11 +9,14 @@ from protolink_grpc.client.backoff import OUTAGE_S
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.port import AgentPort, AgentSource
 from protolink_grpc.client.sources import GRPC, SOURCES, WEB, SourceOptions, create_source
+from protolink_grpc.client.typed_stub import LoopChannel, StubChannel
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.net.address import RUNTIME_SCHEME
+from protolink_grpc.net.address import RUNTIME_SCHEME, Address
 from protolink_grpc.net.tls import TLSConfig
+
+S = TypeVar("S")
 
 A2ABinding = Literal["JSONRPC", "HTTP+JSON", "GRPC"]
 
@@ -106,6 +109,24 @@ class AgentAccess:
             )
         web: Any = self._source(WEB)
         return web.a2a_agent(url)
+
+    def stub(self, kind: Callable[[Any], S], agent_url: str | None = None) -> S:
+        """Return a generated stub, such as `CalculatorStub`, over the channel to an agent.
+
+        Its calls have the client's credentials, timeout, trace headers and retries. Each unary call has an `x-request-id`, so a
+        retry never runs twice on an agent of this package. Pass `metadata=(("x-request-id", ...),)` to repeat a call yourself.
+
+        Raises:
+            InvalidArgumentError: The URL is not one of gRPC.
+        """
+        url = self._url(agent_url)
+        check_headers(self._options.metadata, url, insecure_ok=self._insecure_ok)
+        if not url.startswith(("grpc://", "grpcs://")):
+            raise InvalidArgumentError(
+                f"{url} is not a grpc:// or grpcs:// URL, over which stubs are called", field="agent_url"
+            )
+        address = Address.parse(url)
+        return kind(StubChannel(LoopChannel(address, self._options), address, self._options, self.timeout))
 
     async def connect(self, agent_url: str | None = None) -> None:
         """Check that the agent can be reached. A later call that fails may have reached the agent.

@@ -4,11 +4,20 @@
 (`tests/contract/make_sync_stub.py`), and a contract test compares it with them.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+from protolink_grpc.client.agent_access import S
 from protolink_grpc.client.sync import SyncFacade
 
 
 class SyncAgentClient(SyncFacade):
     """AgentClient without `await`."""
+
+    def stub(self, kind: Callable[[Any], S], agent_url: str | None = None) -> S:
+        """As `AgentClient.stub`; the methods of the stub block, and its streams are iterators."""
+        stub: Any = SyncFacade(self._client.stub(kind, agent_url))
+        return stub
 
 
 class SyncRegistryClient(SyncFacade):

@@ -46,6 +46,11 @@ def stub(path: Path) -> str:
                 imports.add(("collections.abc", "Generator"))
             imports |= {(module, each) for each, module in _origins(tree, part.__module__).items() if each in used}
             body += "".join(f"    {ast.unparse(method)}\n".replace("\n    ", "\n        ") for method in methods)
+        own = ast.parse(path.with_suffix(".py").read_text())
+        for method in _own_methods(own, name):
+            used = {each.id for each in ast.walk(method) if isinstance(each, ast.Name)}
+            imports |= {(module, each) for each, module in _origins(own, "").items() if each in used}
+            body += f"    {ast.unparse(method)}\n".replace("\n    ", "\n        ")
         classes.append(f"class {name}:\n    def __init__(self, {argument}: {kind.__name__}) -> None: ...\n{body}")
     lines = [f"import {name}" if module == name else f"from {module} import {name}" for module, name in sorted(imports)]
     return _formatted(path, HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))
@@ -56,6 +61,15 @@ def _methods(tree: ast.Module, name: str) -> Iterator[ast.AsyncFunctionDef]:
     (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
     for each in found.body:
         if isinstance(each, ast.AsyncFunctionDef) and not each.name.startswith("_"):
+            yield each
+
+
+def _own_methods(tree: ast.Module, name: str) -> Iterator[ast.FunctionDef]:
+    """The public methods that the synchronous class defines itself, without their bodies."""
+    (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
+    for each in found.body:
+        if isinstance(each, ast.FunctionDef) and not each.name.startswith("_"):
+            each.body = [ast.Expr(ast.Constant(...))]
             yield each
 
 

@@ -15,7 +15,19 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from protolink_grpc import Agent, AgentCard, AgentClient, Approvals, CapabilityPolicy, InvalidArgumentError
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    AgentClient,
+    APIKey,
+    APIKeyAuth,
+    Approvals,
+    CapabilityPolicy,
+    InvalidArgumentError,
+    ToolFailedError,
+    ToolRejectedError,
+    UnauthenticatedError,
+)
 from protolink_grpc.typed.service import TypedService, build_typed_service, export_proto
 
 PACKAGE = "acme.calculator.v1"
@@ -221,3 +233,59 @@ async def test_an_agent_whose_tools_cannot_be_typed_does_not_start() -> None:
 
     with pytest.raises(InvalidArgumentError, match="typed"):
         await agent.serve()
+
+
+class CalculatorStub:
+    """A stub as protoc generates it."""
+
+    def __init__(self, channel: Any) -> None:
+        typed = build_typed_service(export_proto("calculator", "", calculator().tools.values(), PACKAGE).plan)
+        for name, method in typed.descriptor.methods_by_name.items():
+            request: Any = GetMessageClass(method.input_type)
+            answer: Any = GetMessageClass(method.output_type)
+            made = channel.unary_unary(
+                f"/{SERVICE}/{name}",
+                request_serializer=request.SerializeToString,
+                response_deserializer=answer.FromString,
+                _registered_method=True,
+            )
+            setattr(self, name, made)
+            setattr(self, f"{name}Request", request)
+
+
+async def test_a_clients_stub_returns_messages_and_raises_typed_errors(agent: Agent) -> None:
+    stub: Any = AgentClient(url=agent.card.url).stub(CalculatorStub)
+    assert (await stub.Add(stub.AddRequest(a=1, b=2))).result == 3
+    with pytest.raises(ToolRejectedError, match="trip"):
+        await stub.Plan(stub.PlanRequest())
+    with pytest.raises(ToolFailedError, match="no luck"):
+        await stub.Fail(stub.FailRequest(text="no luck"))
+
+
+def test_a_clients_stub_works_without_await() -> None:
+    agent = calculator()
+    agent.start(background=True)
+    try:
+        client = AgentClient(url=agent.card.url)
+        request = client.stub(CalculatorStub).AddRequest(a=1, b=2)  # type: ignore[attr-defined]  # generated
+        stub: Any = client.sync.stub(CalculatorStub)
+        assert stub.Add(request).result == 3
+    finally:
+        agent.stop()
+
+
+async def test_a_clients_stub_sends_credentials_and_retries_with_one_request_id() -> None:
+    async with calculator(authenticator=APIKeyAuth({"secret-of-ann": ["add"]})) as agent:
+        agent.calls = calls = []  # type: ignore[attr-defined]  # see calculator
+        stub: Any = AgentClient(url=agent.card.url, credentials=APIKey("secret-of-ann")).stub(CalculatorStub)
+        for _ in range(2):
+            await stub.Add(stub.AddRequest(a=1), metadata=(("x-request-id", "r1"),))
+        assert calls == [(1, 2)]
+        with pytest.raises(UnauthenticatedError):
+            await AgentClient(url=agent.card.url).stub(CalculatorStub).Add(stub.AddRequest(a=1))  # type: ignore[attr-defined]  # generated
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "runtime://calculator"])
+def test_a_stub_needs_a_url_of_grpc(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="agent_url"):
+        AgentClient(url=url).stub(CalculatorStub)
