@@ -148,7 +148,14 @@ def _map_progress(event: RunEvent, progress: ev.TaskProgress) -> Mapped:
 
 
 def _map_error(event: RunEvent, error: ev.TaskErrorReported) -> Mapped:
-    payload = {"category": error.error_code, "detail": error.error_message, "retryable": error.recoverable}
+    failure = error.failure
+    payload = {
+        "category": str(failure.category or UNKNOWN),
+        "detail": failure.message,
+        "retryable": failure.retryable,
+        "recoverable": error.recoverable,
+        "failure": failure.to_dict(),
+    }
     yield "runtime.error", {"payload": payload}
 
 

@@ -19,7 +19,7 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunExport
@@ -164,6 +164,20 @@ def test_a_run_begins_by_its_cause(cause: str, first: str) -> None:
 def test_a_lost_run_says_so() -> None:
     records = exported(lost_status(WORKING, "the process died"))
     assert records[0]["payload"]["failureCategory"] == "run_lost"
+
+
+def test_a_reported_error_has_the_facts_of_its_failure() -> None:
+    failure = Failure("BANK_CLOSED", "come back", FailureCategory.UNAVAILABLE, retryable=True, origin="bank")
+    (record,) = exported(ev.TaskErrorReported(failure, "continues"))
+    assert record["payload"] == {
+        "category": "unavailable",
+        "detail": "come back",
+        "retryable": True,
+        "recoverable": True,
+        "failure": failure.to_dict(),
+    }
+    (unknown,) = exported(ev.TaskErrorReported(Failure(message="no")))
+    assert (unknown["payload"]["category"], unknown["payload"]["recoverable"]) == ("unknown", False)
 
 
 def test_a_failure_that_only_sounds_like_a_lost_run_is_none() -> None:
