@@ -23,6 +23,7 @@ from protolink_grpc.agent.config import (
 )
 from protolink_grpc.agent.identity import check_handlers, resolve_card
 from protolink_grpc.agent.lifecycle import AgentLifecycle
+from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.peers import AgentPeer, call_peer, message_peer
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.registry_client import RegistryClient
@@ -426,8 +427,10 @@ class Agent(AgentLifecycle):
         )
         result = await (await self._local()).compact_state(wanted, None)
         run, done = current_run(), result.compaction
-        if run is not None and done is not None and done.changed and wanted.session_id == run.session_id:
-            await run.emit(ContextCompacted(done.before_tokens, done.after_tokens, done.strategy))
+        # The session of a run of another principal is another conversation, also if both have the same id.
+        is_own = run is not None and run.principal == PRINCIPAL and wanted.session_id == run.session_id
+        if run is not None and is_own and done is not None and done.changed:
+            await run.emit(ContextCompacted(done.before_tokens, done.after_tokens, done.strategy, done.summary))
         return result
 
     # -- Other agents ----------------------------------------------------------------------------------------------------

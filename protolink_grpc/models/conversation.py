@@ -230,7 +230,11 @@ class HistoryCompactionRequest:
 
 @dataclass(frozen=True, slots=True)
 class HistoryCompactionResult:
-    """The effect of a compaction. Token counts are estimates."""
+    """The effect of a compaction. Token counts are estimates.
+
+    Args:
+        summary: The summary that replaced messages. Known only in the process that made it: not in the JSON form, and not compared.
+    """
 
     strategy: CompactionStrategy
     before_messages: int
@@ -239,6 +243,7 @@ class HistoryCompactionResult:
     before_tokens: int
     after_tokens: int
     summary_created: bool = False
+    summary: str = field(default="", repr=False, compare=False)
 
     @property
     def changed(self) -> bool:
@@ -277,6 +282,7 @@ class HistoryCompactionResult:
         before: Sequence[LLMMessage],
         after: Sequence[LLMMessage],
         count: Callable[[str], int],
+        summary: str = "",
     ) -> Self:
         """Compare the messages before and after a compaction by identity; `count` returns the number of tokens of a text."""
         known = {id(message) for message in before}
@@ -289,6 +295,7 @@ class HistoryCompactionResult:
             before_tokens=sum(message_tokens(message, count) for message in before),
             after_tokens=sum(message_tokens(message, count) for message in after),
             summary_created=any(id(message) not in known and SUMMARY_KEY in message.metadata for message in after),
+            summary=summary,
         )
 
 

@@ -137,6 +137,7 @@ class StateStoreReport:
             reports `before` and `after`, and of a compaction its HistoryCompactionResult as `compaction`.
         error: What went wrong, one sentence; None means nothing.
         failure: The same with all that is known about it. Not in the JSON form, and not compared.
+        compaction: What a compaction in this process did. Not in the JSON form, and not compared.
     """
 
     name: str
@@ -150,6 +151,7 @@ class StateStoreReport:
     metadata: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     failure: Failure | None = field(default=None, repr=False, compare=False)
+    compaction: HistoryCompactionResult | None = field(default=None, repr=False, compare=False)
 
     def cleared_since(self, before: Self) -> Self:
         """This report, made after a reset, completed by what was there `before`."""
@@ -160,7 +162,7 @@ class StateStoreReport:
     def compacted_since(self, before: Self, done: HistoryCompactionResult) -> Self:
         """This report, made after a compaction, completed by what was there `before` and what was done."""
         self.metadata = {"before": before.to_dict(), "after": self.to_dict(), COMPACTION_KEY: done.to_dict()}
-        self.compacted = done.changed
+        self.compacted, self.compaction = done.changed, done
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -232,7 +234,9 @@ class StateOperationResult:
         found = next(
             (each for each in self.stores if each.name == "conversation" and COMPACTION_KEY in each.metadata), None
         )
-        return None if found is None else HistoryCompactionResult.from_dict(found.metadata[COMPACTION_KEY])
+        if found is None or found.compaction is not None:
+            return None if found is None else found.compaction
+        return HistoryCompactionResult.from_dict(found.metadata[COMPACTION_KEY])
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -176,7 +176,8 @@ class ConversationMemory:
                     after = stored.messages
             else:
                 after = _shorten(stored.messages, request, count)
-            result = HistoryCompactionResult.of(request.strategy, stored.messages, after, count)
+            text = "" if summary is None else summary.text
+            result = HistoryCompactionResult.of(request.strategy, stored.messages, after, count, text)
             if not result.changed or await self._storage().replace_messages(session_id, stored.version, after):
                 return result
         raise _conflict_error(session_id)

@@ -18,6 +18,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.action import PolicyDecision, PolicyEffect, RunAction
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
+from protolink_grpc.models.events import ContextCompacted
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.state import InMemoryStorage, SQLiteStorage, State
@@ -116,6 +117,37 @@ async def test_a_conversation_is_compacted_as_state_and_as_history(agent: Listen
     assert (done.strategy, done.before_messages, done.after_messages, done.changed) == ("tokens", 4, 1, True)
     again = await ann.compact_history(None, HistoryCompactionRequest(session_id="s"))
     assert not again.changed
+
+
+class Compacting(Listener):
+    """Summarizes its conversation when it is told to."""
+
+    async def handle_task(self, task: Task) -> Task:
+        if task.messages[-1].text == "compact":
+            await self.compact_state(session_id=task.session_id, strategy="summary", preserve_recent=0)
+            return task.complete("done")
+        return await super().handle_task(task)
+
+
+async def test_the_event_of_a_compaction_has_the_summary_that_replaced_messages() -> None:
+    async with Compacting("listener", state="conversation", llm=ScriptedLLM(["They greeted."])) as agent:
+        await agent.run_task(Task.create("hello", session_id="s"))
+        task = Task.create("compact", session_id="s")
+        events = [event.payload async for event in agent.run_task_streaming(task)]
+    (done,) = [each for each in events if isinstance(each, ContextCompacted)]
+    assert (done.strategy, done.summary) == ("summary", "They greeted.")
+    assert done.before_tokens > 0
+
+
+async def test_the_run_of_another_caller_gets_no_event_of_the_agents_own_conversation() -> None:
+    url = "grpc://127.0.0.1:0"
+    async with Compacting("listener", url=url, state="conversation", llm=ScriptedLLM(["They greeted."])) as agent:
+        await agent.run_task(Task.create("hello", session_id="s"))
+        caller = AgentClient(url=agent.card.url)
+        task = Task.create("compact", session_id="s")
+        events = [event.payload async for event in caller.send_task_streaming(None, task)]
+        assert not any(isinstance(each, ContextCompacted) for each in events)
+    await close_channels()
 
 
 async def test_wrong_requests_are_refused_by_name(agent: Listener) -> None:
