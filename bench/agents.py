@@ -61,6 +61,17 @@ class EchoAgent(Agent):
         return task.complete(_reply(task.messages[-1].parts[0].content))
 
 
+def adder(store: TaskStore) -> Agent:
+    """An agent with one tool, which is also a typed method."""
+    agent = Agent(_card("adder", ANY_PORT), store=store, limits=Limits(max_concurrency=256), typed="bench.v1")
+
+    @agent.tool
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    return agent
+
+
 class LogAgent(Agent):
     """Writes logs of a length that the message selects.
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench import a2a, cancel, clients, history, local, process, protolink, registry, send, steps, streams
+from bench import a2a, cancel, clients, history, local, process, protolink, registry, send, steps, streams, typed
 from bench.plan import QUICK, Plan, print_progress
 from bench.profiles import profile
 from bench.report import print_table, write_json
@@ -36,6 +36,7 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "sse": a2a.sse,
     "sse-idle": a2a.sse_idle,
     "protolink": protolink.protolink,
+    "typed": typed.typed,
     "clients": clients.clients,
 }
 

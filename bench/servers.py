@@ -22,7 +22,7 @@ from typing import Any
 import grpc.aio
 import psutil
 
-from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, floor_handler
+from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, adder, floor_handler
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.storage.port import TaskStore
@@ -57,6 +57,12 @@ async def _echo(options: Options) -> AsyncIterator[Urls]:
 async def _log(options: Options) -> AsyncIterator[Urls]:
     async with LogAgent(_store(options)) as agent:
         agent.grace_s = 0
+        yield [agent.card.url]
+
+
+@asynccontextmanager
+async def _tool(options: Options) -> AsyncIterator[Urls]:
+    async with adder(_store(options)) as agent:
         yield [agent.card.url]
 
 
@@ -106,6 +112,7 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
     "floor": _floor,
     "echo-memory": _echo,
     "echo-sqlite": _echo,
+    "tool-memory": _tool,
     "log-memory": _log,
     "log-sqlite": _log,
     "chain-1": _chain,

@@ -1,0 +1,62 @@
+"""Typed services: one call of a tool through its typed method, and through SendTask, in turns with the bare floor."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+from plgrpc.v1 import agent_service_pb2 as pb
+from plgrpc.v1 import part_pb2, payload_pb2, task_input_pb2, task_pb2
+
+from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.plan import Plan, print_progress
+from bench.process import Server, servers
+from bench.rows import Row, Sample, row_of
+
+IN_FLIGHT = 16
+
+ADD_REQUEST = b"\x08\x01\x10\x02"
+"""`AddRequest(a=1, b=2)`."""
+
+ADD_RESPONSE = b"\x08\x03"
+"""`AddResponse(result=3)`."""
+
+
+def tool_task() -> bytes:
+    """Return a SendTask request that calls the same tool."""
+    arguments = payload_pb2.Payload(json='{"a":1,"b":2}')
+    call = part_pb2.Part(tool_call=part_pb2.ToolCall(tool_name="add", args=arguments))
+    sent = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[call])
+    return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[sent])).SerializeToString()
+
+
+async def typed(plan: Plan) -> list[Row]:
+    """One call of a tool of two integers, memory store."""
+    print_progress(f"typed: a tool, {IN_FLIGHT} in flight")
+    async with servers("floor", "tool-memory") as (floor, tool), AsyncExitStack() as stack:
+        channel = await stack.enter_async_context(channel_to(tool))
+        method: Any = channel.unary_unary("/bench.v1.Adder/Add")
+        if await method(ADD_REQUEST) != ADD_RESPONSE:
+            raise RuntimeError("the typed method does not add")
+        bare = unary(await stack.enter_async_context(channel_to(floor)), "SendTask")
+        lanes: dict[str, tuple[Server, Call, bytes]] = {
+            "typed.floor": (floor, bare, message("x" * 100)),
+            "typed.call": (tool, method, ADD_REQUEST),
+            "typed.send": (tool, unary(channel, "SendTask"), tool_task()),
+        }
+        for _, call, request in lanes.values():
+            await closed_loop(call, request, IN_FLIGHT, min(0.3, plan.seconds))
+        samples: dict[str, list[Sample]] = {case: [] for case in lanes}
+        for _ in range(plan.rounds):
+            for case, (server, call, request) in lanes.items():
+                samples[case].append(
+                    await measure_load(server, partial(closed_loop, call, request, IN_FLIGHT, plan.seconds / 2))
+                )
+    rows = []
+    for case, mine in samples.items():
+        row = row_of(case, "requests", mine, samples["typed.floor"])
+        row.in_flight = IN_FLIGHT
+        rows.append(row)
+    share = row_of("typed.call", "requests", samples["typed.call"], samples["typed.send"]).cpu_ratio_to_floor
+    rows[1].demand("<= 0.8 of the CPU of SendTask with the same tool", share, at_most=0.8)
+    rows[1].note = "" if share is None else f"{share:.2f} of the CPU of SendTask"
+    return rows
