@@ -24,7 +24,7 @@ ADD_RESPONSE = b"\x08\x03"
 def tool_task() -> bytes:
     """Return a SendTask request that calls the same tool."""
     arguments = payload_pb2.Payload(json='{"a":1,"b":2}')
-    call = part_pb2.Part(tool_call=part_pb2.ToolCall(tool_name="add", args=arguments))
+    call = part_pb2.Part(tool_call=part_pb2.ToolCall(tool_name="add", arguments=arguments))
     sent = task_pb2.Message(role=task_pb2.MESSAGE_ROLE_USER, parts=[call])
     return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[sent])).SerializeToString()
 
