@@ -57,6 +57,6 @@ async def typed(plan: Plan) -> list[Row]:
         row.in_flight = IN_FLIGHT
         rows.append(row)
     share = row_of("typed.call", "requests", samples["typed.call"], samples["typed.send"]).cpu_ratio_to_floor
-    rows[1].demand("<= 0.8 of the CPU of SendTask with the same tool", share, at_most=0.8)
+    rows[1].add_bar("<= 0.8 of the CPU of SendTask with the same tool", share, at_most=0.8)
     rows[1].note = "" if share is None else f"{share:.2f} of the CPU of SendTask"
     return rows
