@@ -1,11 +1,11 @@
-"""How many of our files a SendTask passes: the number is held, so that no layer grows that only forwards."""
+"""How many of our files a SendTask passes: both numbers are held, so that no layer grows that only forwards."""
 
 import asyncio
 import inspect
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc.aio
 from plgrpc.v1 import agent_service_pb2 as pb
@@ -16,7 +16,8 @@ from protolink_grpc import Agent, AgentCard, MemoryStore, Task
 
 PACKAGE = Path(protolink_grpc.__file__).parent
 
-MOST_FILES = 8
+MOST_CONTROLLING, MOST_FILES = 8, 33
+"""Bounds of the two numbers; docs/adr/0027 names them."""
 
 
 class Echo(Agent):
@@ -29,19 +30,38 @@ def request() -> pb.SendTaskRequest:
     return pb.SendTaskRequest(input=task_input_pb2.TaskInput(messages=[message]))
 
 
-async def controlling_files() -> set[str]:
-    """Files of the package that control one SendTask over gRPC: one of their coroutines runs for it.
+class Passed(NamedTuple):
+    """Files of the package that one SendTask over gRPC passes on the server.
 
-    A request is a chain of coroutines that await each other, so these are the files that a reader has to follow. Files whose
-    functions are called and return (values, codecs, tables, counters) pass no control on.
+    A request is a chain of coroutines that await each other, so the files with a coroutine control it: a reader has to follow them.
+    In the other files, functions are called and return (values, codecs, tables, counters).
     """
-    found: set[str] = set()
+
+    controlling: set[str]
+    all: set[str]
+
+
+async def pass_files(stub: agent_service_pb2_grpc.AgentServiceStub) -> Passed:
+    passed = Passed(set(), set())
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         path = Path(frame.f_code.co_filename)
-        if event == "call" and frame.f_code.co_flags & inspect.CO_COROUTINE and path.is_relative_to(PACKAGE):
-            found.add(str(path.relative_to(PACKAGE)))
+        if event == "call" and path.is_relative_to(PACKAGE):
+            name = str(path.relative_to(PACKAGE))
+            passed.all.add(name)
+            if frame.f_code.co_flags & inspect.CO_COROUTINE:
+                passed.controlling.add(name)
 
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        await stub.SendTask(request())
+    finally:
+        sys.setprofile(before)
+    return passed
+
+
+async def test_a_send_passes_no_more_files_than_the_record_says() -> None:
     card = AgentCard(name="echo", description="echoes", url="grpc://127.0.0.1:0")
     async with (
         Echo(card, store=MemoryStore()) as agent,
@@ -49,17 +69,9 @@ async def controlling_files() -> set[str]:
     ):
         stub = agent_service_pb2_grpc.AgentServiceStub(channel)
         await stub.SendTask(request())
-        await asyncio.sleep(0.05)  # what the first request set in motion must not be counted with the second
-        before = sys.getprofile()
-        sys.setprofile(note)
-        try:
-            await stub.SendTask(request())
-        finally:
-            sys.setprofile(before)
-    return found
-
-
-async def test_control_of_a_send_passes_at_most_eight_files() -> None:
-    found = await controlling_files()
-    assert {"edges/grpc/binding.py", "runtime/service.py", "runtime/run.py", "runtime/log.py"} <= found
-    assert len(found) <= MOST_FILES, sorted(found)
+        await asyncio.sleep(0.05)  # what the first request set in motion must not be counted with the others
+        # The smallest of three: a heartbeat may fall into one of them.
+        controlling, everything = min([await pass_files(stub) for _ in range(3)], key=lambda passed: len(passed.all))
+    assert {"edges/grpc/binding.py", "runtime/service.py", "runtime/run.py", "runtime/log.py"} <= controlling
+    assert len(controlling) <= MOST_CONTROLLING, sorted(controlling)
+    assert len(everything) <= MOST_FILES, sorted(everything)
