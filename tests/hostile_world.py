@@ -27,7 +27,7 @@ from protolink_grpc import (
     Task,
 )
 from protolink_grpc.a2a import push_targets
-from protolink_grpc.a2a.push_post import Answer, Post, Poster
+from protolink_grpc.a2a.push_post import Notification, Poster, PostResult
 
 PATIENCE_S = 20.0
 """How long what must happen may take; far more than it needs on a busy machine."""
@@ -144,13 +144,13 @@ class _Complaints(logging.Handler):
 def _serve(pipe: Connection) -> None:
     """Run the agent until the other end of the pipe is closed."""
 
-    async def post(self: Poster, post: Post) -> Answer:
-        return Answer(True, "")
+    async def post(self: Poster, post: Notification) -> PostResult:
+        return PostResult(True, "")
 
     complaints = _Complaints()
     logging.getLogger().addHandler(complaints)
     Poster.post = post  # type: ignore[method-assign]
-    push_targets._look_up = lambda host, port: [(0, 0, 0, "", ("127.0.0.1", port))]
+    push_targets._resolve_by_system = lambda host, port: [(0, 0, 0, "", ("127.0.0.1", port))]
     card = AgentCard(
         name="mirror",
         description="shows what it is sent",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from a2a.types import a2a_pb2 as pb
 from google.protobuf import json_format
 
-from protolink_grpc.a2a.json_reader import Source, array, as_object, flag, mapping, nested, snake, text, texts
+from protolink_grpc.a2a.json_reader import Source, array, as_object, flag, mapping, nested, snake_case, text, texts
 from protolink_grpc.a2a.values import V03, V1, Binding, PublicCard
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
@@ -64,7 +64,7 @@ def card_json(public: PublicCard) -> Json:
         found["documentationUrl"] = public.documentation_url
     if public.icon_url:
         found["iconUrl"] = public.icon_url
-    schemes = _wrapped_schemes(card.security_schemes or {})
+    schemes = _wrap_schemes(card.security_schemes or {})
     if schemes:
         found["securitySchemes"] = schemes
         found["securityRequirements"] = [
@@ -126,29 +126,29 @@ def dual_card_json(public: PublicCard) -> Json:
         found["supportsAuthenticatedExtendedCard"] = True
     if "securitySchemes" in found:
         for wrapped in found["securitySchemes"].values():
-            wrapped.update(_flat_scheme(wrapped))  # a scheme that v0.3 does not define stays in the v1.0 form only
+            wrapped.update(_flatten_scheme(wrapped))  # a scheme that v0.3 does not define stays in the v1.0 form only
         found["security"] = [{name: []} for name, wrapped in found["securitySchemes"].items() if "type" in wrapped]
     return found
 
 
-def _wrapped_schemes(schemes: dict[str, Json]) -> Json:
+def _wrap_schemes(schemes: dict[str, Json]) -> Json:
     """Return the schemes, by name, each in its v1.0 wrapper."""
     found: Json = {}
     for name, scheme in schemes.items():
         content = _scheme_content(scheme)
         if content is not None:
-            found[name] = {_WRAPPERS[scheme["type"]]: (_texts_of(scheme, "description") or {}) | content}
+            found[name] = {_WRAPPERS[scheme["type"]]: (_text_fields(scheme, "description") or {}) | content}
     return found
 
 
-def _said(source: Json, name: str) -> Any:
+def _field(source: Json, name: str) -> Any:
     found = source.get(name)
-    return source.get(snake(name)) if found is None else found
+    return source.get(snake_case(name)) if found is None else found
 
 
-def _texts_of(source: Json, *names: str) -> Json | None:
+def _text_fields(source: Json, *names: str) -> Json | None:
     """Return these fields if all of them are non-empty texts, otherwise None."""
-    found = {name: _said(source, name) for name in names}
+    found = {name: _field(source, name) for name in names}
     return found if all(isinstance(each, str) and each for each in found.values()) else None
 
 
@@ -156,20 +156,20 @@ def _scheme_content(scheme: Json) -> Json | None:
     """Return the content of the v1.0 wrapper without the description; None for a scheme that v1.0 cannot express."""
     match scheme.get("type"):
         case "apiKey":
-            content = _texts_of(scheme, "in", "name")
+            content = _text_fields(scheme, "in", "name")
             if content is None or content["in"] not in ("header", "query", "cookie"):
                 return None
             return {"location": content["in"], "name": content["name"]}
         case "http":
-            content = _texts_of(scheme, "scheme")
-            return None if content is None else content | (_texts_of(scheme, "bearerFormat") or {})
+            content = _text_fields(scheme, "scheme")
+            return None if content is None else content | (_text_fields(scheme, "bearerFormat") or {})
         case "oauth2":
-            flows = _flows_json(_said(scheme, "flows"))
-            return None if flows is None else {"flows": flows} | (_texts_of(scheme, "oauth2MetadataUrl") or {})
+            flows = _flows_json(_field(scheme, "flows"))
+            return None if flows is None else {"flows": flows} | (_text_fields(scheme, "oauth2MetadataUrl") or {})
         case "openIdConnect":
-            return _texts_of(scheme, "openIdConnectUrl")
+            return _text_fields(scheme, "openIdConnectUrl")
         case "mutualTLS":
-            return _texts_of(scheme, "description") or {"description": "Client certificate"}
+            return _text_fields(scheme, "description") or {"description": "Client certificate"}
         case _:
             return None
 
@@ -179,15 +179,15 @@ def _flows_json(flows: Any) -> Json | None:
     if not isinstance(flows, dict):
         return None
     for name, urls in _FLOWS.items():
-        flow = _said(flows, name)
-        found = _texts_of(flow, *urls) if isinstance(flow, dict) else None
+        flow = _field(flows, name)
+        found = _text_fields(flow, *urls) if isinstance(flow, dict) else None
         if found is None:
             continue
         scopes = flow.get("scopes")
         found["scopes"] = {str(key): str(each) for key, each in scopes.items()} if isinstance(scopes, dict) else {}
-        if _said(flow, "pkceRequired") is True and name == "authorizationCode":
+        if _field(flow, "pkceRequired") is True and name == "authorizationCode":
             found["pkceRequired"] = True
-        return {name: found | (_texts_of(flow, "refreshUrl") or {})}
+        return {name: found | (_text_fields(flow, "refreshUrl") or {})}
     return None
 
 
@@ -210,7 +210,7 @@ def card_from_a2a(found: object) -> AgentCard:
         InvalidArgumentError: No name, no interface, or a field of the wrong type; names the field.
     """
     source = as_object(found)
-    interfaces = _interfaces(source)
+    interfaces = _read_interfaces(source)
     if not interfaces:
         raise InvalidArgumentError("must name at least one interface", field="supportedInterfaces")
     best = next((each for each in interfaces if each.protocol_version.startswith("1.")), interfaces[0])
@@ -222,17 +222,17 @@ def card_from_a2a(found: object) -> AgentCard:
         transport=best.transport,
         version=text(source, "version") or "1.0.0",
         protocol_version=best.protocol_version,
-        capabilities=nested(source, "capabilities", _capabilities) or AgentCapabilities(),
-        skills=_each(source, "skills", _skill),
+        capabilities=nested(source, "capabilities", _read_capabilities) or AgentCapabilities(),
+        skills=_read_each(source, "skills", _read_skill),
         input_formats=list(texts(source, "defaultInputModes")) or ["text/plain"],
         output_formats=list(texts(source, "defaultOutputModes")) or ["text/plain"],
-        security_schemes=_flat_schemes(source),
+        security_schemes=_flatten_schemes(source),
         interfaces=[each for each in interfaces if each is not best],
-        signatures=_signatures(source),
+        signatures=_read_signatures(source),
     )
 
 
-def _each(source: Source, name: str, read: Any) -> list[Any]:
+def _read_each(source: Source, name: str, read: Any) -> list[Any]:
     found: list[Any] = []
     try:
         for item in array(source, name):
@@ -242,13 +242,13 @@ def _each(source: Source, name: str, read: Any) -> list[Any]:
     return found
 
 
-def _interfaces(source: Source) -> list[AgentInterface]:
-    new: list[AgentInterface] = _each(source, "supportedInterfaces", _interface)
+def _read_interfaces(source: Source) -> list[AgentInterface]:
+    new: list[AgentInterface] = _read_each(source, "supportedInterfaces", _read_interface)
     if new:
         return new
     old = [
-        AgentInterface(text(source, "url"), _transport(text(source, "preferredTransport") or "JSONRPC"), V03),
-        *_each(source, "additionalInterfaces", _old_interface),
+        AgentInterface(text(source, "url"), _transport_of(text(source, "preferredTransport") or "JSONRPC"), V03),
+        *_read_each(source, "additionalInterfaces", _read_v03_interface),
     ]
     found: dict[tuple[str, str], AgentInterface] = {}  # the main interface may be repeated in additionalInterfaces
     for each in old:
@@ -257,27 +257,27 @@ def _interfaces(source: Source) -> list[AgentInterface]:
     return list(found.values())
 
 
-def _interface(source: Source) -> AgentInterface:
+def _read_interface(source: Source) -> AgentInterface:
     binding, version = text(source, "protocolBinding"), text(source, "protocolVersion")
-    return AgentInterface(text(source, "url"), _transport(binding), version or V1)
+    return AgentInterface(text(source, "url"), _transport_of(binding), version or V1)
 
 
-def _old_interface(source: Source) -> AgentInterface:
-    return AgentInterface(text(source, "url"), _transport(text(source, "transport")), V03)
+def _read_v03_interface(source: Source) -> AgentInterface:
+    return AgentInterface(text(source, "url"), _transport_of(text(source, "transport")), V03)
 
 
-def _transport(binding: str) -> str:
+def _transport_of(binding: str) -> str:
     """Return our name of a binding; an unrecognized binding keeps its name."""
     return _TRANSPORTS.get(binding, binding)
 
 
-def _capabilities(source: Source) -> AgentCapabilities:
+def _read_capabilities(source: Source) -> AgentCapabilities:
     return AgentCapabilities(
         streaming=flag(source, "streaming"), push_notifications=flag(source, "pushNotifications"), delegation=False
     )
 
 
-def _skill(source: Source) -> AgentSkill:
+def _read_skill(source: Source) -> AgentSkill:
     skill_id = text(source, "id") or text(source, "name")
     if not skill_id:
         raise InvalidArgumentError("must be a non-empty string", field="id")
@@ -285,7 +285,7 @@ def _skill(source: Source) -> AgentSkill:
     return AgentSkill(skill_id, description, tags=list(texts(source, "tags")), examples=list(texts(source, "examples")))
 
 
-def _signatures(source: Source) -> list[AgentCardSignature]:
+def _read_signatures(source: Source) -> list[AgentCardSignature]:
     """Return the signatures, unverified. Malformed ones are omitted: this package does not rely on them here."""
     found = []
     for each in array(source, "signatures"):
@@ -294,23 +294,23 @@ def _signatures(source: Source) -> list[AgentCardSignature]:
     return found
 
 
-def _flat_schemes(source: Source) -> dict[str, Json]:
+def _flatten_schemes(source: Source) -> dict[str, Json]:
     """Return the schemes in the form with a `type`, as in our cards; schemes of an unrecognized type are omitted."""
     found: dict[str, Json] = {}
     for name, scheme in (mapping(source, "securitySchemes") or {}).items():
         if not isinstance(scheme, dict):
             raise InvalidArgumentError("must be an object", field=f"securitySchemes.{name}")
         kind = scheme.get("type")
-        flat = scheme if isinstance(kind, str) and kind in _WRAPPERS else _flat_scheme(scheme)
+        flat = scheme if isinstance(kind, str) and kind in _WRAPPERS else _flatten_scheme(scheme)
         if flat:
             found[name] = {key: plain(each) for key, each in flat.items() if key not in _WRAPPERS.values()}
     return found
 
 
-def _flat_scheme(wrapped: Json) -> Json:
+def _flatten_scheme(wrapped: Json) -> Json:
     """Return a v1.0 scheme in the form of v0.3 and our cards; empty if it is unrecognized or uses a flow that is new in v1.0."""
     for kind, wrapper in _WRAPPERS.items():
-        content = _said(wrapped, wrapper)
+        content = _field(wrapped, wrapper)
         if not isinstance(content, dict):
             continue
         flat = {"type": kind} | {("in" if key == "location" else key): plain(each) for key, each in content.items()}

@@ -35,7 +35,7 @@ PART_MEDIA_TYPE: Final = "application/vnd.plgrpc.part+json"
 
 OCTETS: Final = "application/octet-stream"
 
-_SPOKEN = frozenset({PartType.TEXT, PartType.INFER_OUTPUT})
+_TEXT_TYPES = frozenset({PartType.TEXT, PartType.INFER_OUTPUT})
 _FILES = frozenset({PartType.FILE, PartType.IMAGE, PartType.AUDIO, PartType.VIDEO, PartType.BYTES, PartType.URI})
 _CALL_KEYS = frozenset({"tool_name", "args", "call_id"})
 _TYPED = (ToolCall, ToolOutput, RouteDecision, FileContent)
@@ -83,40 +83,42 @@ def part_of(shape: Shape) -> Part:
 # -- parts ---------------------------------------------------------------------------------------------------------------
 
 
-def _body(kind: str, content: Any, media_type: str | None, *, as_data: bool = False) -> tuple[Shape, Metadata]:
+def _encode_content(
+    kind: str, content: Any, media_type: str | None, *, as_data: bool = False
+) -> tuple[Shape, Metadata]:
     """Return the A2A form of a content, and the facts that this form has no field for."""
     if not as_data:
-        if kind in _SPOKEN and isinstance(content, str):
+        if kind in _TEXT_TYPES and isinstance(content, str):
             facts = {} if kind == PartType.TEXT else {"type": kind}
             return Shape("text", plain(content), media_type=media_type or ""), facts
         if kind == PartType.JSON and not isinstance(content, Payload):
             value = plain(content)
             facts = {"type": kind} if media_type == PART_MEDIA_TYPE and _holds_part(value) else {}
             return Shape("data", value, media_type=media_type or ""), facts
-        file = _file(kind, content)
+        file = _find_file(kind, content)
         if file is not None:
-            return _file_body(kind, file, media_type)
-        if kind not in _FILES and isinstance(content, Payload) and _is_there(content):
-            return _payload_body(kind, content, media_type)
+            return _encode_file(kind, file, media_type)
+        if kind not in _FILES and isinstance(content, Payload) and _has_a2a_form(content):
+            return _encode_payload(kind, content, media_type)
     simple = content.to_dict() if isinstance(content, _TYPED) else plain(content)
     shape = Shape("data", {"type": kind, "content": simple}, media_type=PART_MEDIA_TYPE)
     return shape, {"media_type": media_type} if media_type else {}
 
 
-def _file_body(kind: str, file: FileContent, media_type: str | None) -> tuple[Shape, Metadata]:
+def _encode_file(kind: str, file: FileContent, media_type: str | None) -> tuple[Shape, Metadata]:
     facts: Metadata = {} if kind == PartType.FILE else {"type": kind}
     if media_type:
         facts["media_type"] = media_type
     if file.payload is not None:
-        facts["payload"] = _labels(file.payload)
+        facts["payload"] = _payload_labels(file.payload)
     shape = Shape("url", file.uri, filename=file.name or "", media_type=file.media_type or OCTETS)
     if file.data is not None:
         shape.kind, shape.value = "raw", bytes(file.data)
     return shape, facts
 
 
-def _payload_body(kind: str, payload: Payload, media_type: str | None) -> tuple[Shape, Metadata]:
-    facts: Metadata = {"type": kind, "payload": _labels(payload)}
+def _encode_payload(kind: str, payload: Payload, media_type: str | None) -> tuple[Shape, Metadata]:
+    facts: Metadata = {"type": kind, "payload": _payload_labels(payload)}
     if media_type:
         facts["media_type"] = media_type
     value = payload.value
@@ -125,20 +127,20 @@ def _payload_body(kind: str, payload: Payload, media_type: str | None) -> tuple[
     return Shape("raw", value, media_type=payload.media_type), facts
 
 
-def _is_there(payload: Payload) -> bool:
+def _has_a2a_form(payload: Payload) -> bool:
     """Return whether A2A can express the payload: bytes or a URI, without an encoding."""
     value = payload.value
     return (isinstance(value, bytes) or (isinstance(value, PayloadRef) and value.uri != "")) and not payload.encoding
 
 
-def _labels(payload: Payload) -> Metadata:
+def _payload_labels(payload: Payload) -> Metadata:
     """Return the fields of a payload that A2A lacks, named as in `Payload.to_dict`."""
     found: Metadata = payload.to_dict()[PAYLOAD_MARK]
     return {key: found[key] for key in ("size_bytes", "sha256", "preview") if key in found}
 
 
-def _payload(shape: Shape, labels: Any) -> Payload | None:
-    """Return the payload of a shape and the labels of `_labels`; None if the labels are not valid for it."""
+def _read_payload(shape: Shape, labels: Any) -> Payload | None:
+    """Return the payload of a shape and the labels of `_payload_labels`; None if the labels are not valid for it."""
     value = {"data": base64.b64encode(shape.value).decode()} if shape.kind == "raw" else {"uri": shape.value}
     if type(labels) is not dict or labels.keys() - {"size_bytes", "sha256", "preview"}:
         return None
@@ -146,17 +148,17 @@ def _payload(shape: Shape, labels: Any) -> Payload | None:
         payload = Payload.from_dict({PAYLOAD_MARK: {**value, **labels, "media_type": shape.media_type}})
     except InvalidArgumentError:
         return None
-    return payload if _labels(payload) == labels else None
+    return payload if _payload_labels(payload) == labels else None
 
 
-def _file(kind: str, content: Any) -> FileContent | None:
+def _find_file(kind: str, content: Any) -> FileContent | None:
     """Return the file in the content of a file-like part; None unless it has either data or a URI, and not both."""
     if kind not in _FILES:
         return None
-    file = _typed(kind, content)
+    file = _to_typed(kind, content)
     if not isinstance(file, FileContent) or (file.data is None) == (file.uri is None):
         return None
-    if file.payload is None or (_is_there(file.payload) and file == FileContent.of(file.payload, file.name)):
+    if file.payload is None or (_has_a2a_form(file.payload) and file == FileContent.of(file.payload, file.name)):
         return file
     return None
 
@@ -170,7 +172,7 @@ def _holds_part(value: Any) -> bool:
     )
 
 
-def _typed(kind: str, content: Any) -> Any:
+def _to_typed(kind: str, content: Any) -> Any:
     """Convert a JSON object to the class of its kind, if that loses nothing of it."""
     cls = _CLASSES.get(kind)
     if cls is None or type(content) is not dict:
@@ -188,15 +190,15 @@ def _typed(kind: str, content: Any) -> Any:
     return typed if typed.to_dict() == content else content
 
 
-def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
+def _decode_content(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
     """Return the part of an A2A form, without its metadata, and the A2A values that the part has no field for.
 
-    The inverse of `_body`.
+    The inverse of `_encode_content`.
     """
     kind, media_type = facts.get("type"), facts.get("media_type")
     labels = facts.get("payload")
     if shape.kind in ("raw", "url") and labels is not None:
-        payload = _payload(shape, labels)
+        payload = _read_payload(shape, labels)
         if payload is None:
             raise ValueError("checked before")
         if kind is None or kind in _FILES:
@@ -216,7 +218,7 @@ def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
         return Part(kind or PartType.TEXT, shape.value, None, shape.media_type or None), extras
     if kind is None and shape.media_type == PART_MEDIA_TYPE and _holds_part(shape.value):
         inner = shape.value["type"]
-        part = Part(inner, _typed(inner, shape.value["content"]), None, media_type)
+        part = Part(inner, _to_typed(inner, shape.value["content"]), None, media_type)
         if _has_own_shape(part):
             extras["shape"] = "data"  # the sender used a data part although this content has an A2A form of its own
         return part, extras
@@ -226,26 +228,26 @@ def _read_body(shape: Shape, facts: Metadata) -> tuple[Part, Metadata]:
 def _has_own_shape(part: Part) -> bool:
     content = part.content
     if isinstance(content, Payload):
-        return part.type not in _FILES and _is_there(content)
+        return part.type not in _FILES and _has_a2a_form(content)
     return (
         part.type == PartType.JSON
-        or (part.type in _SPOKEN and type(content) is str)
-        or _file(part.type, content) is not None
+        or (part.type in _TEXT_TYPES and type(content) is str)
+        or _find_file(part.type, content) is not None
     )
 
 
 def _show(part: Part) -> Shape:
-    shape, facts = _body(part.type, part.content, part.media_type)
-    shape.metadata = _metadata_shown(part.metadata, facts)
+    shape, facts = _encode_content(part.type, part.content, part.media_type)
+    shape.metadata = _show_metadata(part.metadata, facts)
     return shape
 
 
-def _metadata_shown(metadata: Metadata | None, facts: Metadata) -> Metadata | None:
+def _show_metadata(metadata: Metadata | None, facts: Metadata) -> Metadata | None:
     if metadata is None:
         return {MARK: facts} if facts else None
     if facts and not metadata:
         facts["has_metadata"] = True
-    return marks.shown(plain(metadata), facts)
+    return marks.show(plain(metadata), facts)
 
 
 def _restore(part: Part) -> Shape | None:
@@ -253,8 +255,8 @@ def _restore(part: Part) -> Shape | None:
     extras = rest.pop(A2A_KEY)
     if type(extras) is not dict or not extras:
         return None
-    shape, facts = _body(part.type, part.content, part.media_type, as_data=extras.get("shape") == "data")
-    metadata = marks.restored(rest, facts, extras)
+    shape, facts = _encode_content(part.type, part.content, part.media_type, as_data=extras.get("shape") == "data")
+    metadata = marks.restore(rest, facts, extras)
     if metadata is None:
         return None
     shape.metadata = metadata if metadata or extras.get("has_metadata") is True else None
@@ -267,13 +269,13 @@ def _restore(part: Part) -> Shape | None:
 
 
 def _keep(shape: Shape) -> Part:
-    part, extras = _read_body(shape, {})
+    part, extras = _decode_content(shape, {})
     if shape.metadata is None:
         part.metadata = {A2A_KEY: extras} if extras else None
         return part
     if extras and not shape.metadata:
         extras["has_metadata"] = True
-    part.metadata = marks.kept(shape.metadata, extras)
+    part.metadata = marks.keep(shape.metadata, extras)
     return part
 
 
@@ -287,8 +289,8 @@ def _unmark(shape: Shape) -> Part | None:
         or ("payload" in facts and not _fits_payload(shape, facts))
     ):
         return None
-    part, extras = _read_body(shape, facts)
-    metadata = marks.unmarked(rest, extras, facts)
+    part, extras = _decode_content(shape, facts)
+    metadata = marks.unmark(rest, extras, facts)
     if metadata is None:
         return None
     part.metadata = metadata if metadata or facts.get("has_metadata") is True else None
@@ -296,7 +298,7 @@ def _unmark(shape: Shape) -> Part | None:
 
 
 def _fits_payload(shape: Shape, facts: Metadata) -> bool:
-    return shape.kind in ("raw", "url") and _payload(shape, facts["payload"]) is not None
+    return shape.kind in ("raw", "url") and _read_payload(shape, facts["payload"]) is not None
 
 
 _PARTS: Final[Pairing[Part, Shape]] = Pairing(
@@ -339,44 +341,44 @@ Head = tuple[Metadata, Metadata]
 """Metadata, and the fields that the other form lacks."""
 
 
-def _head_restore(extras_fit: Fields, ours: Head) -> Head | None:
+def _restore_head(extras_fit: Fields, ours: Head) -> Head | None:
     rest = dict(ours[0])
     extras = rest.pop(A2A_KEY)
     if not _fits(extras, extras_fit):
         return None
-    metadata = marks.restored(rest, ours[1], extras)
+    metadata = marks.restore(rest, ours[1], extras)
     return (
         None if metadata is None else (metadata, {key: value for key, value in extras.items() if key not in _FOREIGN})
     )
 
 
-def _head_unmark(facts_fit: Fields, theirs: Head) -> Head | None:
+def _unmark_head(facts_fit: Fields, theirs: Head) -> Head | None:
     rest = dict(theirs[0])
     facts = rest.pop(MARK)
     if not _fits(facts, facts_fit):
         return None
-    metadata = marks.unmarked(rest, theirs[1], facts)
+    metadata = marks.unmark(rest, theirs[1], facts)
     return None if metadata is None else (metadata, {key: value for key, value in facts.items() if key not in _OURS})
 
 
-def _heads(facts: Fields, extras: Fields) -> Pairing[Head, Head]:
+def _head_pairing(facts: Fields, extras: Fields) -> Pairing[Head, Head]:
     return Pairing(
         has_extras=lambda ours: A2A_KEY in ours[0],
         has_mark=lambda theirs: MARK in theirs[0],
-        show=lambda ours: (marks.shown(*ours), {}),
-        restore=partial(_head_restore, extras | _FOREIGN),
-        keep=lambda theirs: (marks.kept(*theirs), {}),
-        unmark=partial(_head_unmark, facts | _OURS),
+        show=lambda ours: (marks.show(*ours), {}),
+        restore=partial(_restore_head, extras | _FOREIGN),
+        keep=lambda theirs: (marks.keep(*theirs), {}),
+        unmark=partial(_unmark_head, facts | _OURS),
     )
 
 
 _MESSAGE_EXTRAS: Fields = {"extensions": _is_texts, "reference_task_ids": _is_texts}
 # A user message has no role in its facts: a caller's metadata must not turn its message into one of the agent.
 _MESSAGES: Final = {
-    "user": _heads({}, _MESSAGE_EXTRAS),
-    "agent": _heads({"role": lambda role: role in ("assistant", "system", "tool")}, _MESSAGE_EXTRAS),
+    "user": _head_pairing({}, _MESSAGE_EXTRAS),
+    "agent": _head_pairing({"role": lambda role: role in ("assistant", "system", "tool")}, _MESSAGE_EXTRAS),
 }
-_ARTIFACTS: Final = _heads(
+_ARTIFACTS: Final = _head_pairing(
     {
         "kind": lambda kind: _is_text(kind) and kind != "result",
         "uri": _is_text,
@@ -409,12 +411,12 @@ def message_head(message: Message) -> MessageHead:
     if not message.metadata and not facts:
         return MessageHead(role)
     ours = plain(message.metadata or {})
-    message_id = _taken_id(ours)
+    message_id = _take_id(ours)
     metadata, extras = _MESSAGES[role].write((ours, facts))
     return MessageHead(role, metadata, extras.get("extensions", []), extras.get("reference_task_ids", []), message_id)
 
 
-def _taken_id(metadata: Metadata) -> str:
+def _take_id(metadata: Metadata) -> str:
     """Remove the sender's id from the metadata and return it; empty if there is none.
 
     A message gets a new id if its task already has a message with the sender's id, which is then kept in the metadata.

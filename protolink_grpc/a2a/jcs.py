@@ -26,20 +26,20 @@ def _write(value: Any, pieces: list[str]) -> None:
     if value is None or isinstance(value, bool | str):
         pieces.append(json.dumps(value, ensure_ascii=False))
     elif isinstance(value, int | float):
-        pieces.append(_number(value))
+        pieces.append(_format_number(value))
     elif isinstance(value, dict):
-        _write_all("{}", sorted(value.items(), key=_code_units), pieces, named=True)
+        _write_items("{}", sorted(value.items(), key=_code_units), pieces, named=True)
     elif isinstance(value, list):
-        _write_all("[]", [("", item) for item in value], pieces, named=False)
+        _write_items("[]", [("", item) for item in value], pieces, named=False)
     else:
-        raise InvalidArgumentError(f"{type(value).__name__} is no JSON value")
+        raise InvalidArgumentError(f"{type(value).__name__} is not a JSON value")
 
 
 def _code_units(item: tuple[str, Any]) -> bytes:
     return item[0].encode("utf-16-be", "surrogatepass")
 
 
-def _write_all(brackets: str, items: list[tuple[str, Any]], pieces: list[str], *, named: bool) -> None:
+def _write_items(brackets: str, items: list[tuple[str, Any]], pieces: list[str], *, named: bool) -> None:
     pieces.append(brackets[0])
     for index, (name, item) in enumerate(items):
         if index:
@@ -50,7 +50,7 @@ def _write_all(brackets: str, items: list[tuple[str, Any]], pieces: list[str], *
     pieces.append(brackets[1])
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     """Return a number in ECMAScript's format. Source: ECMA-262, Number::toString.
 
     Python's repr has the same shortest digits, but places the decimal point differently.
@@ -67,11 +67,11 @@ def _number(value: float) -> str:
     everything = "".join(map(str, found))
     digits = everything.rstrip("0")
     point = len(everything) + int(exponent)  # the value is `0.digits` times 10 to this power
-    text = _placed(digits, point)
+    text = _place_point(digits, point)
     return f"-{text}" if double < 0 else text
 
 
-def _placed(digits: str, point: int) -> str:
+def _place_point(digits: str, point: int) -> str:
     count = len(digits)
     if count <= point <= 21:
         return digits + "0" * (point - count)

@@ -23,20 +23,20 @@ from protolink_grpc.a2a.json_reader import (
     Source,
     array,
     as_object,
+    base64_bytes,
+    field_error,
     flag,
+    flag_or_text,
     integer,
     mapping,
     micros,
     nested,
-    octets,
+    require_text,
     required,
-    required_text,
-    spelled,
-    spoken_flag,
+    spelling_of,
     text,
     texts,
     value,
-    wrong,
 )
 from protolink_grpc.a2a.values import (
     MAX_PAGE_SIZE,
@@ -47,8 +47,8 @@ from protolink_grpc.a2a.values import (
     SendParams,
     Status,
     StatusUpdate,
-    TaskPage,
     TaskView,
+    TaskViewPage,
     TextArtifact,
     Update,
 )
@@ -224,7 +224,7 @@ def _status_update_json(update: StatusUpdate) -> Json:
     return found
 
 
-def _shown_artifact(artifact: Artifact | TextArtifact) -> Json:
+def _update_artifact_json(artifact: Artifact | TextArtifact) -> Json:
     if not isinstance(artifact, TextArtifact):
         return artifact_json(artifact)
     found: Json = {"artifactId": artifact.id, "parts": [{"text": text} for text in artifact.texts]}
@@ -237,7 +237,7 @@ def _artifact_update_json(update: ArtifactUpdate) -> Json:
     found: Json = {
         "taskId": update.task_id,
         "contextId": update.context_id,
-        "artifact": _shown_artifact(update.artifact),
+        "artifact": _update_artifact_json(update.artifact),
     }
     if update.append:
         found["append"] = True
@@ -248,7 +248,7 @@ def _artifact_update_json(update: ArtifactUpdate) -> Json:
     return found
 
 
-def page_json(page: TaskPage) -> Json:
+def page_json(page: TaskViewPage) -> Json:
     return {
         "tasks": [task_json(view) for view in page.tasks],
         "nextPageToken": page.next_page_token,
@@ -300,7 +300,7 @@ def part_from_json(found: object) -> Part:
         case "text":
             return part_of(Shape("text", text(source, "text"), *named))
         case "raw":
-            return part_of(Shape("raw", octets(source, "raw"), *named))
+            return part_of(Shape("raw", base64_bytes(source, "raw"), *named))
         case "url":
             return part_of(Shape("url", text(source, "url"), *named))
         case _:
@@ -330,44 +330,50 @@ def message_from_json(source: Source) -> tuple[Message, str, str]:
         InvalidArgumentError: Names the field.
         MessageTooLargeError: More parts than `MAX_PARTS`.
     """
-    message_id = required_text(source, "messageId")
-    check_id(message_id, spelled(source, "messageId"))
+    message_id = require_text(source, "messageId")
+    check_id(message_id, spelling_of(source, "messageId"))
     name = source.get("role")
     role = _ROLES_BY_NAME.get(name) if type(name) is str else None
     if role is None:
         raise InvalidArgumentError("must be ROLE_USER or ROLE_AGENT", field="role")
     parts = parts_from_json(source)
     if source.keys() <= _BARE:
-        return Message(message_id, role, parts), _id(source, "contextId"), _id(source, "taskId")
+        return Message(message_id, role, parts), _read_id(source, "contextId"), _read_id(source, "taskId")
     head = MessageHead(
         role,  # type: ignore[arg-type]  # a key of _ROLES
         mapping(source, "metadata") or {},
-        _few(source, "extensions"),
-        [check_required_id(each, spelled(source, "referenceTaskIds")) for each in _few(source, "referenceTaskIds")],
+        _read_texts(source, "extensions"),
+        [
+            check_required_id(each, spelling_of(source, "referenceTaskIds"))
+            for each in _read_texts(source, "referenceTaskIds")
+        ],
     )
-    return message_of(message_id, parts, head), _id(source, "contextId"), _id(source, "taskId")
+    return message_of(message_id, parts, head), _read_id(source, "contextId"), _read_id(source, "taskId")
 
 
 def artifact_from_json(source: Source) -> Artifact:
     """Return the artifact of a JSON object. Raises as `message_from_json`."""
     head = ArtifactHead(
-        text(source, "name"), text(source, "description"), mapping(source, "metadata") or {}, _few(source, "extensions")
+        text(source, "name"),
+        text(source, "description"),
+        mapping(source, "metadata") or {},
+        _read_texts(source, "extensions"),
     )
-    return artifact_of(required_text(source, "artifactId"), parts_from_json(source), head)
+    return artifact_of(require_text(source, "artifactId"), parts_from_json(source), head)
 
 
-def _few(source: Source, name: str) -> list[str]:
+def _read_texts(source: Source, name: str) -> list[str]:
     found = texts(source, name)
     if len(found) > MAX_ITEMS:
         raise MessageTooLargeError(
-            f"has {len(found)} items, at most {MAX_ITEMS} are allowed", field=spelled(source, name)
+            f"has {len(found)} items, at most {MAX_ITEMS} are allowed", field=spelling_of(source, name)
         )
     return found
 
 
-def _id(source: Source, name: str) -> str:
+def _read_id(source: Source, name: str) -> str:
     found = text(source, name)
-    return check_id(found, spelled(source, name)) if found else ""
+    return check_id(found, spelling_of(source, name)) if found else ""
 
 
 def send_params(found: object) -> SendParams:
@@ -379,15 +385,17 @@ def send_params(found: object) -> SendParams:
     """
     source = as_object(found)
     message, context_id, task_id = required(source, "message", message_from_json)
-    params = SendParams(message, task_id, context_id, _id(source, "tenant"), metadata=mapping(source, "metadata") or {})
+    params = SendParams(
+        message, task_id, context_id, _read_id(source, "tenant"), metadata=mapping(source, "metadata") or {}
+    )
     configuration = mapping(source, "configuration")
     if configuration:
-        nested(source, "configuration", lambda inner: _configure(params, inner))
+        nested(source, "configuration", lambda inner: _read_configuration(params, inner))
     return params
 
 
-def _configure(params: SendParams, source: Source) -> None:
-    params.accepted_output_modes = tuple(_few(source, "acceptedOutputModes"))
+def _read_configuration(params: SendParams, source: Source) -> None:
+    params.accepted_output_modes = tuple(_read_texts(source, "acceptedOutputModes"))
     params.history_length = integer(source, "historyLength", 0)
     params.return_immediately = flag(source, "returnImmediately")
     params.push = nested(source, "taskPushNotificationConfig", push_config)
@@ -397,20 +405,20 @@ def push_config(found: object) -> PushConfig:
     """Return the config of CreateTaskPushNotificationConfig or of a SendMessage. Raises as `send_params`."""
     source = as_object(found)
     config = PushConfig(
-        required_text(source, "url"),
-        _id(source, "id"),
-        _id(source, "taskId"),
+        require_text(source, "url"),
+        _read_id(source, "id"),
+        _read_id(source, "taskId"),
         text(source, "token"),
-        tenant=_id(source, "tenant"),
+        tenant=_read_id(source, "tenant"),
     )
-    authentication = nested(source, "authentication", _authentication)
+    authentication = nested(source, "authentication", _read_authentication)
     if authentication is not None:
         config.scheme, config.credentials = authentication
     return config
 
 
-def _authentication(source: Source) -> tuple[str, str]:
-    return required_text(source, "scheme"), text(source, "credentials")
+def _read_authentication(source: Source) -> tuple[str, str]:
+    return require_text(source, "scheme"), text(source, "credentials")
 
 
 def list_params(found: object) -> ListParams:
@@ -419,16 +427,16 @@ def list_params(found: object) -> ListParams:
     name = value(source, "status")
     state = _STATES_BY_NAME.get(name) if type(name) is str else None
     if name is not None and state is None:
-        raise wrong(source, "status", f"must be one of {', '.join(_STATES_BY_NAME)}")
+        raise field_error(source, "status", f"must be one of {', '.join(_STATES_BY_NAME)}")
     return ListParams(
-        _id(source, "tenant"),
-        _id(source, "contextId"),
+        _read_id(source, "tenant"),
+        _read_id(source, "contextId"),
         state,
         integer(source, "pageSize", 1, MAX_PAGE_SIZE),
         text(source, "pageToken"),
         integer(source, "historyLength", 0),
         max(micros(source, "statusTimestampAfter"), 0),
-        spoken_flag(source, "includeArtifacts"),
+        flag_or_text(source, "includeArtifacts"),
     )
 
 

@@ -25,12 +25,12 @@ _STANDARD_BASE64 = str.maketrans("-_", "+/")
 
 
 @cache
-def snake(name: str) -> str:
+def snake_case(name: str) -> str:
     return _HUMP.sub(lambda found: "_" + found[0].lower(), name)
 
 
 SNAKE: Final = {
-    name: snake(name)
+    name: snake_case(name)
     for name in (
         "messageId",
         "contextId",
@@ -58,7 +58,7 @@ SNAKE: Final = {
 """The snake_case spelling of each field whose name has several words."""
 
 
-def spelled(source: Source, name: str) -> str:
+def spelling_of(source: Source, name: str) -> str:
     """Return the field's name as `source` spells it."""
     other = SNAKE.get(name, name)
     return other if source.get(name) is None and source.get(other) is not None else name
@@ -69,8 +69,8 @@ def value(source: Source, name: str) -> Any:
     return source.get(SNAKE.get(name, name)) if found is None else found
 
 
-def wrong(source: Source, name: str, problem: str) -> InvalidArgumentError:
-    return InvalidArgumentError(problem, field=spelled(source, name))
+def field_error(source: Source, name: str, problem: str) -> InvalidArgumentError:
+    return InvalidArgumentError(problem, field=spelling_of(source, name))
 
 
 def as_object(found: object) -> Source:
@@ -84,14 +84,14 @@ def text(source: Source, name: str) -> str:
     if found is None:
         return ""
     if type(found) is not str:
-        raise wrong(source, name, "must be a string")
+        raise field_error(source, name, "must be a string")
     return found
 
 
-def required_text(source: Source, name: str) -> str:
+def require_text(source: Source, name: str) -> str:
     found = text(source, name)
     if not found:
-        raise wrong(source, name, "must be a non-empty string")
+        raise field_error(source, name, "must be a non-empty string")
     return found
 
 
@@ -100,11 +100,11 @@ def flag(source: Source, name: str) -> bool:
     if found is None:
         return False
     if type(found) is not bool:
-        raise wrong(source, name, "must be true or false")
+        raise field_error(source, name, "must be true or false")
     return found
 
 
-def spoken_flag(source: Source, name: str) -> bool:
+def flag_or_text(source: Source, name: str) -> bool:
     """Return a flag that may be text, as in a query."""
     found = value(source, name)
     return flag({name: {"true": True, "false": False}.get(found, found)} if type(found) is str else source, name)
@@ -118,14 +118,14 @@ def integer(source: Source, name: str, least: int, most: int = INT32_MAX) -> int
     if (type(found) is str and _INTEGER.fullmatch(found)) or (type(found) is float and found.is_integer()):
         found = int(found)
     if type(found) is not int or not least <= found <= most:
-        raise wrong(source, name, f"must be an integer from {least} to {most}")
+        raise field_error(source, name, f"must be an integer from {least} to {most}")
     return found
 
 
 def mapping(source: Source, name: str) -> Source | None:
     found = value(source, name)
     if found is not None and type(found) is not dict:
-        raise wrong(source, name, "must be an object")
+        raise field_error(source, name, "must be an object")
     return found
 
 
@@ -134,7 +134,7 @@ def array(source: Source, name: str) -> list[Any]:
     if found is None:
         return []
     if type(found) is not list:
-        raise wrong(source, name, "must be an array")
+        raise field_error(source, name, "must be an array")
     return found
 
 
@@ -142,18 +142,18 @@ def texts(source: Source, name: str) -> list[str]:
     found = array(source, name)
     for index, each in enumerate(found):
         if type(each) is not str:
-            raise InvalidArgumentError("must be a string", field=f"{spelled(source, name)}[{index}]")
+            raise InvalidArgumentError("must be a string", field=f"{spelling_of(source, name)}[{index}]")
     return found
 
 
-def octets(source: Source, name: str) -> bytes:
+def base64_bytes(source: Source, name: str) -> bytes:
     """Return the bytes of base64 text, in the standard or URL-safe alphabet, padded or not."""
     found = text(source, name)
     try:
         plain = found.translate(_STANDARD_BASE64).rstrip("=")
         return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
     except ValueError:
-        raise wrong(source, name, "must be base64 text") from None
+        raise field_error(source, name, "must be base64 text") from None
 
 
 def micros(source: Source, name: str) -> int:
@@ -162,8 +162,8 @@ def micros(source: Source, name: str) -> int:
     if not found:
         return 0
     if not _RFC3339.fullmatch(found):
-        raise wrong(source, name, "must be an RFC 3339 time")
-    return micros_from_iso(found.upper(), field=spelled(source, name))
+        raise field_error(source, name, "must be an RFC 3339 time")
+    return micros_from_iso(found.upper(), field=spelling_of(source, name))
 
 
 def nested(source: Source, name: str, read: Callable[[Source], T]) -> T | None:
@@ -174,11 +174,11 @@ def nested(source: Source, name: str, read: Callable[[Source], T]) -> T | None:
     try:
         return read(found)
     except InvalidArgumentError as error:
-        raise error.within(spelled(source, name)) from None
+        raise error.within(spelling_of(source, name)) from None
 
 
 def required(source: Source, name: str, read: Callable[[Source], T]) -> T:
     found = nested(source, name, read)
     if found is None:
-        raise wrong(source, name, "must be an object")
+        raise field_error(source, name, "must be an object")
     return found

@@ -7,7 +7,7 @@ list by one of these states reads the pending approvals, too.
 import asyncio
 from dataclasses import replace
 
-from protolink_grpc.a2a.values import MAX_PAGE_SIZE, PAGE_SIZE, ListParams, TaskPage
+from protolink_grpc.a2a.values import MAX_PAGE_SIZE, PAGE_SIZE, ListParams, TaskViewPage
 from protolink_grpc.a2a.views import MayAnswer, head_view, view_of
 from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
 from protolink_grpc.models.action import ApprovalState
@@ -32,7 +32,7 @@ Found = tuple[list[TaskHead], tuple[int, str] | None, int]
 
 async def page_of(
     service: TaskService, owner: str, params: ListParams, may_answer: MayAnswer, *, asks: bool
-) -> TaskPage:
+) -> TaskViewPage:
     """Return one page of an owner's tasks, last changed first.
 
     Args:
@@ -72,7 +72,7 @@ async def page_of(
         except TaskNotFoundError:
             continue  # deleted in the meantime
         views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
-    return TaskPage(views, token_from_cursor(following), size, total)
+    return TaskViewPage(views, token_from_cursor(following), size, total)
 
 
 async def _find_by_shown_state(

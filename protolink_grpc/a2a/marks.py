@@ -77,7 +77,7 @@ class Pairing(Generic[Ours, Theirs]):
         return self.show(ours) == theirs
 
 
-def shown(metadata: Metadata, facts: Metadata) -> Metadata:
+def show(metadata: Metadata, facts: Metadata) -> Metadata:
     """Return our metadata for A2A, with `facts` under `MARK`. Existing values of either key are moved into the facts."""
     found = dict(metadata)
     facts = dict(facts)
@@ -90,7 +90,7 @@ def shown(metadata: Metadata, facts: Metadata) -> Metadata:
     return found
 
 
-def kept(metadata: Metadata, extras: Metadata) -> Metadata:
+def keep(metadata: Metadata, extras: Metadata) -> Metadata:
     """Return A2A metadata for us, with `extras` under `A2A_KEY`. Existing values of either key are moved into the extras."""
     found = dict(metadata)
     extras = dict(extras)
@@ -103,12 +103,12 @@ def kept(metadata: Metadata, extras: Metadata) -> Metadata:
     return found
 
 
-def restored(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | None:
+def restore(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | None:
     """Return A2A's metadata from our metadata without `A2A_KEY` (`rest`) and from `extras`; None if they contradict each other.
 
-    The inverse of `kept`.
+    The inverse of `keep`.
     """
-    found = shown(rest, facts)
+    found = show(rest, facts)
     if "own" in extras:
         found[A2A_KEY] = extras["own"]
     if "plgrpc" in extras:
@@ -118,12 +118,12 @@ def restored(rest: Metadata, facts: Metadata, extras: Metadata) -> Metadata | No
     return found
 
 
-def unmarked(rest: Metadata, extras: Metadata, facts: Metadata) -> Metadata | None:
+def unmark(rest: Metadata, extras: Metadata, facts: Metadata) -> Metadata | None:
     """Return our metadata from A2A's metadata without `MARK` (`rest`) and from `facts`; None if they contradict each other.
 
-    The inverse of `shown`.
+    The inverse of `show`.
     """
-    found = kept(rest, extras)
+    found = keep(rest, extras)
     if "own" in facts:
         found[MARK] = facts["own"]
     if "a2a" in facts:

@@ -48,9 +48,9 @@ def check_version(caller: CallerInfo, wanted: str, served: Sequence[str] = (V1, 
     given = (caller.version or V03)[:100]  # bounded, because the error message repeats it
     if given != wanted and ".".join(given.split(".")[:2]) != wanted:
         raise VersionNotSupportedError(
-            f"this method belongs to A2A {wanted}, and the request says {given}"
-            + ("" if caller.version else " by having no A2A-Version")
-            + f"; send A2A-Version: {wanted}",
+            f"this method belongs to A2A {wanted}, but the request has the version {given}"
+            + ("" if caller.version else ", because A2A-Version is missing")
+            + f": send A2A-Version: {wanted}",
             version=given,
             supported=", ".join(served),
         )
@@ -61,7 +61,7 @@ def check_extensions(caller: CallerInfo, extensions: Iterable[Extension]) -> Non
     for extension in extensions:
         if extension.required and extension.uri not in caller.extensions:
             raise ExtensionRequiredError(
-                f"this agent requires the extension {extension.uri}; name it in A2A-Extensions", extension=extension.uri
+                f"this agent requires the extension {extension.uri}: add it to A2A-Extensions", extension=extension.uri
             )
 
 
@@ -75,9 +75,9 @@ def check_media_types(parts: Sequence[Part], accepted: Sequence[str]) -> None:
         return
     for index, part in enumerate(parts):
         given = media_type_of(part)
-        if given and given not in accepted and not _matches(given, accepted):
+        if given and given not in accepted and not _is_accepted(given, accepted):
             raise ContentTypeNotSupportedError(
-                f"message.parts[{index}] is {given}, and this agent takes {', '.join(accepted)}",
+                f"message.parts[{index}] has the media type {given}, but this agent accepts {', '.join(accepted)}",
                 field=f"message.parts[{index}]",
                 media_type=given,
                 accepted=", ".join(accepted),
@@ -100,7 +100,7 @@ def media_type_of(part: Part) -> str:
     return given.partition(";")[0].strip().lower()
 
 
-def _matches(given: str, accepted: Sequence[str]) -> bool:
+def _is_accepted(given: str, accepted: Sequence[str]) -> bool:
     kind = given.partition("/")[0]
     plain = [each.partition(";")[0].strip().lower() for each in accepted]
     return given == PART_MEDIA_TYPE or given in plain or "*/*" in plain or f"{kind}/*" in plain

@@ -28,8 +28,8 @@ from protolink_grpc.a2a.values import (
     MessageReply,
     SendParams,
     StatusUpdate,
-    TaskPage,
     TaskView,
+    TaskViewPage,
     Update,
 )
 from protolink_grpc.a2a.views import ANSWERS, MayAnswer, Updates, reply_of, view_of
@@ -337,7 +337,7 @@ class Operations:
         fold = await self._service.get(require_id(task_id), owner)
         return view_of(fold, answer_check(self._approvals, owner), history=check_history_length(history_length))
 
-    async def list_tasks(self, caller: CallerInfo, params: ListParams) -> TaskPage:
+    async def list_tasks(self, caller: CallerInfo, params: ListParams) -> TaskViewPage:
         """Return one page of the caller's tasks, last changed first. Raises like `listing.page_of`."""
         owner = owner_of_request(caller, params.tenant, self.options)
         asks = self._approvals is not None

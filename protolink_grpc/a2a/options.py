@@ -21,7 +21,7 @@ class Signer(Protocol):
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class PushOptions:
-    """How an agent sends push notifications.
+    """The settings of an agent's push notifications.
 
     Args:
         allow: Non-public networks that may be posted to, such as "10.1.0.0/16", or "private" for all networks that are private
@@ -47,7 +47,7 @@ ExtendedCard = AgentCard | Callable[[Principal], AgentCard | None]
 @checks_arguments
 @dataclass(frozen=True, slots=True)
 class A2AOptions:
-    """How an agent behaves as an A2A agent.
+    """The settings of an agent's A2A interface.
 
     Args:
         v03: Serve A2A v0.3 besides v1.0, on the same ports.
@@ -87,7 +87,7 @@ class A2AOptions:
 
     def __post_init__(self) -> None:
         if bool(self.provider_organization) != bool(self.provider_url):
-            raise InvalidArgumentError("names an organization and a url, or neither", field="provider_url")
+            raise InvalidArgumentError("must be given together with provider_organization", field="provider_url")
         given = self.interfaces
         if given is not None and (not given or len(set(given)) < len(given) or not set(given) <= set(BINDINGS)):
             raise InvalidArgumentError(f"must name some of {', '.join(BINDINGS)}, each once", field="interfaces")

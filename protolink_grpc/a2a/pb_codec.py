@@ -42,8 +42,8 @@ from protolink_grpc.a2a.values import (
     SendParams,
     Status,
     StatusUpdate,
-    TaskPage,
     TaskView,
+    TaskViewPage,
     Update,
 )
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
@@ -96,12 +96,12 @@ def _put_content(target: pb.Part, kind: str, value: Any, metadata: Metadata | No
     if metadata is not None:
         target.metadata.SetInParent()
         exact = put_fields(target.metadata, metadata) and exact
-    if not exact or _believed(target, kind, metadata) is not None:
+    if not exact or _read_exact(target, kind, metadata) is not None:
         whole = {"data": value} if kind == "data" else {}
         put_exact(target.metadata, whole if metadata is None else whole | {"metadata": metadata})
 
 
-def _believed(found: pb.Part, kind: str, metadata: Metadata | None) -> dict[str, Any] | None:
+def _read_exact(found: pb.Part, kind: str, metadata: Metadata | None) -> dict[str, Any] | None:
     """Return the exact data and metadata sent with `found`.
 
     None if there are none, or if encoding them again does not give `found`.
@@ -239,7 +239,7 @@ def _put_artifact_update(target: pb.TaskArtifactUpdateEvent, update: ArtifactUpd
         put_metadata(target.metadata, update.metadata)
 
 
-def page_pb(page: TaskPage) -> pb.ListTasksResponse:
+def page_pb(page: TaskViewPage) -> pb.ListTasksResponse:
     found = pb.ListTasksResponse(
         next_page_token=page.next_page_token, page_size=page.page_size, total_size=page.total_size
     )
@@ -284,15 +284,15 @@ def part_from_pb(found: pb.Part) -> Part:
     kind = found.WhichOneof("content")
     if kind is None:
         raise InvalidArgumentError("must have exactly one of text, raw, url and data")
-    value = _within("data", value_of, found.data) if kind == "data" else getattr(found, kind)
-    metadata = _within("metadata", fields_of, found.metadata) if found.HasField("metadata") else None
-    whole = _believed(found, kind, metadata)
+    value = _read_within("data", value_of, found.data) if kind == "data" else getattr(found, kind)
+    metadata = _read_within("metadata", fields_of, found.metadata) if found.HasField("metadata") else None
+    whole = _read_exact(found, kind, metadata)
     if whole is not None:
         value, metadata = whole.get("data", value), whole.get("metadata")
     return part_of(Shape(kind, value, metadata, found.filename, found.media_type))
 
 
-def _within(field: str, read: Any, found: Any) -> Any:
+def _read_within(field: str, read: Any, found: Any) -> Any:
     try:
         return read(found)
     except InvalidArgumentError as error:
@@ -329,7 +329,7 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
         InvalidArgumentError: Names the field.
         MessageTooLargeError: More parts than `MAX_PARTS`.
     """
-    message_id = _filled(found.message_id, "message_id") if strict else found.message_id or new_message_id()
+    message_id = _require_text(found.message_id, "message_id") if strict else found.message_id or new_message_id()
     if strict and found.role not in (pb.ROLE_USER, pb.ROLE_AGENT):
         raise InvalidArgumentError("must be ROLE_USER or ROLE_AGENT", field="role")
     role: Literal["user", "agent"] = "user" if found.role == pb.ROLE_USER else "agent"
@@ -341,10 +341,10 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
     head = MessageHead(
         role,
         object_from_struct(found.metadata),
-        _few(found.extensions, "extensions"),
+        _check_count(found.extensions, "extensions"),
         [
             check_required_id(each, "reference_task_ids")
-            for each in _few(found.reference_task_ids, "reference_task_ids")
+            for each in _check_count(found.reference_task_ids, "reference_task_ids")
         ],
     )
     return message_of(message_id, parts, head), context_id, task_id
@@ -353,24 +353,24 @@ def message_from_pb(found: pb.Message, *, strict: bool = True) -> tuple[Message,
 def artifact_from_pb(found: pb.Artifact) -> Artifact:
     """Return an artifact of a response, which may have no parts. Raises as `message_from_pb`."""
     head = ArtifactHead(
-        found.name, found.description, object_from_struct(found.metadata), _few(found.extensions, "extensions")
+        found.name, found.description, object_from_struct(found.metadata), _check_count(found.extensions, "extensions")
     )
     return artifact_of(found.artifact_id or new_artifact_id(), _parts_from_pb(found.parts, strict=False), head)
 
 
-def _filled(text: str, field: str) -> str:
+def _require_text(text: str, field: str) -> str:
     if not text:
         raise InvalidArgumentError("must be a non-empty string", field=field)
     return text
 
 
-def _few(items: Any, field: str) -> list[str]:
+def _check_count(items: Any, field: str) -> list[str]:
     if len(items) > MAX_ITEMS:
         raise MessageTooLargeError(f"has {len(items)} items, at most {MAX_ITEMS} are allowed", field=field)
     return list(items)
 
 
-def _length(request: Any) -> int | None:
+def _read_history_length(request: Any) -> int | None:
     """Return the `history_length` of a request, or None if it is not set."""
     if not request.HasField("history_length"):
         return None
@@ -397,30 +397,30 @@ def send_params_from_pb(request: pb.SendMessageRequest) -> SendParams:
     if request.HasField("metadata"):
         params.metadata = object_from_struct(request.metadata)
     if request.HasField("configuration"):
-        _within("configuration", lambda found: _configure(params, found), request.configuration)
+        _read_within("configuration", lambda found: _read_configuration(params, found), request.configuration)
     return params
 
 
-def _configure(params: SendParams, found: pb.SendMessageConfiguration) -> None:
-    params.accepted_output_modes = tuple(_few(found.accepted_output_modes, "accepted_output_modes"))
-    params.history_length = _length(found)
+def _read_configuration(params: SendParams, found: pb.SendMessageConfiguration) -> None:
+    params.accepted_output_modes = tuple(_check_count(found.accepted_output_modes, "accepted_output_modes"))
+    params.history_length = _read_history_length(found)
     params.return_immediately = found.return_immediately
     if found.HasField("task_push_notification_config"):
         name = "task_push_notification_config"
-        params.push = _within(name, push_config_from_pb, found.task_push_notification_config)
+        params.push = _read_within(name, push_config_from_pb, found.task_push_notification_config)
 
 
 def push_config_from_pb(found: pb.TaskPushNotificationConfig) -> PushConfig:
     """Return the config of CreateTaskPushNotificationConfig or of a SendMessage. Raises as `send_params_from_pb`."""
     config = PushConfig(
-        _filled(found.url, "url"),
+        _require_text(found.url, "url"),
         check_id(found.id, "id"),
         check_id(found.task_id, "task_id"),
         found.token,
         tenant=check_id(found.tenant, "tenant"),
     )
     if found.HasField("authentication"):
-        config.scheme = _filled(found.authentication.scheme, "authentication.scheme")
+        config.scheme = _require_text(found.authentication.scheme, "authentication.scheme")
         config.credentials = found.authentication.credentials
     return config
 
@@ -444,7 +444,7 @@ def list_params_from_pb(request: pb.ListTasksRequest) -> ListParams:
         state,
         size,
         request.page_token,
-        _length(request),
+        _read_history_length(request),
         after,
         request.include_artifacts,
     )

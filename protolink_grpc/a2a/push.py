@@ -10,9 +10,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from protolink_grpc.a2a.options import PushOptions
-from protolink_grpc.a2a.push_delivery import Delivery, Means, Patience, Render, Slots, body_of, config_of
-from protolink_grpc.a2a.push_post import Answer, Post, Poster, check_headers
-from protolink_grpc.a2a.push_targets import Targets
+from protolink_grpc.a2a.push_delivery import (
+    AttemptSlots,
+    Delivery,
+    DeliveryContext,
+    Render,
+    RetryPolicy,
+    config_of,
+    encode_body,
+)
+from protolink_grpc.a2a.push_post import Notification, Poster, PostResult, check_header_values
+from protolink_grpc.a2a.push_targets import PushTargets
 from protolink_grpc.a2a.values import V03, V1, NotificationBatch
 from protolink_grpc.errors import ResourceExhaustedError, StoreError, UnavailableError
 from protolink_grpc.logs import get_logger
@@ -33,7 +41,7 @@ class Webhooks:
 
     Args:
         render: Converts a piece of a log to notifications, by version of the protocol.
-        patience, resolve, post: Retries, name resolution and HTTP requests; tests replace them.
+        retry_policy, resolve, post: Retries, name resolution and HTTP requests; tests replace them.
 
     Raises:
         ValueError: `options.allow` has an entry that is not a network.
@@ -45,23 +53,23 @@ class Webhooks:
         options: PushOptions,
         render: Render,
         *,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         resolve: Resolve | None = None,
-        post: Callable[[Post], Awaitable[Answer]] | None = None,
+        post: Callable[[Notification], Awaitable[PostResult]] | None = None,
     ) -> None:
         self._service = service
         self._rows = service.webhooks
         self._options = options
-        self._targets = Targets(options.allow, resolve)
+        self._targets = PushTargets(options.allow, resolve)
         self._poster = Poster(
             self._targets, timeout_s=options.timeout_s, connections=options.connections, tls=options.tls
         )
-        self._means = Means(
+        self._context = DeliveryContext(
             self._rows,
             render,
             post or self._poster.post,
-            patience or Patience(give_up_s=options.give_up_s),
-            Slots(options.connections),
+            retry_policy or RetryPolicy(give_up_s=options.give_up_s),
+            AttemptSlots(options.connections),
         )
         self._deliveries: dict[str, dict[str, Delivery]] = {}
         self._changing = asyncio.Lock()
@@ -81,7 +89,7 @@ class Webhooks:
             return
         await self._rows.open()
         # After a stop, the next start may be on another loop.
-        self._changing, self._means.slots = asyncio.Lock(), Slots(self._options.connections)
+        self._changing, self._context.slots = asyncio.Lock(), AttemptSlots(self._options.connections)
         try:
             self._running = True
             await self._claim()
@@ -89,7 +97,7 @@ class Webhooks:
             await self.stop(0.0)
             raise
         if self._rows.is_shared:
-            self._keeper = asyncio.get_running_loop().create_task(self._keep())
+            self._keeper = asyncio.get_running_loop().create_task(self._claim_periodically())
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Deliver due notifications, for `grace_s` seconds at most, and leave the others to the next start.
@@ -107,26 +115,30 @@ class Webhooks:
             await asyncio.wait(self._puts)
         if grace_s > 0:
             await asyncio.gather(*(self.flush(task_id, grace_s) for task_id in list(self._deliveries)))
-        await self._end([each for of_task in self._deliveries.values() for each in of_task.values()])
+        await self._end_deliveries([each for of_task in self._deliveries.values() for each in of_task.values()])
         try:
             await self._rows.release()
         except StoreError as error:
-            log.warning("the push configs of %s wait for the end of this process: %s", self._service.agent_name, error)
+            log.warning(
+                "the push configs of %s cannot be released before this process ends: %s",
+                self._service.agent_name,
+                error,
+            )
         await self._poster.close()
         await self._rows.close()
 
-    async def _keep(self) -> None:
+    async def _claim_periodically(self) -> None:
         """Take over the webhooks of dead processes, at intervals, until canceled."""
         while True:
             await asyncio.sleep(self._service.limits.lease_ttl_s / 3)
             try:
                 await self._claim()
             except Exception:  # the store may be available again at the next attempt
-                log.warning("cannot look for push configs without a process, will try again", exc_info=True)
+                log.warning("cannot take over the push configs of ended processes, will retry", exc_info=True)
 
     async def _claim(self) -> None:
         for row in await self._rows.claim():
-            self._begin(row)
+            self._begin_delivery(row)
 
     # -- webhooks --------------------------------------------------------------------------------------------------------
 
@@ -138,7 +150,7 @@ class Webhooks:
         """
         if config.id:
             check_id(config.id, "id")
-        check_headers(config)
+        check_header_values(config)
         await self._targets.check(config.url)
 
     async def add(self, owner: str, config: PushConfig, after: int, version: str) -> PushConfig:
@@ -166,7 +178,7 @@ class Webhooks:
             owner,
             config.task_id,
             config.id,
-            body_of(config, V03 if version.startswith("0.") else V1),
+            encode_body(config, V03 if version.startswith("0.") else V1),
             after,
             time.time_ns() // 1000,
             self._rows.worker,
@@ -174,7 +186,7 @@ class Webhooks:
         # In a task of its own: a cancellation between the row and its delivery would leave a row without a delivery.
         putting = asyncio.get_running_loop().create_task(self._put(row))
         self._puts.add(putting)
-        putting.add_done_callback(self._settled)
+        putting.add_done_callback(self._forget_put)
         await asyncio.shield(putting)
         return config
 
@@ -184,9 +196,9 @@ class Webhooks:
             known = await self._rows.of_task(row.task_id, limit=most)
             if len(known) >= most and all(each.config_id != row.config_id for each in known):
                 raise ResourceExhaustedError(f"a task has at most {most} push configs", task_id=row.task_id)
-            self._begin(await self._rows.put(row))
+            self._begin_delivery(await self._rows.put(row))
 
-    def _settled(self, putting: asyncio.Task[None]) -> None:
+    def _forget_put(self, putting: asyncio.Task[None]) -> None:
         self._puts.discard(putting)
         if not putting.cancelled():
             putting.exception()  # the caller may be gone, and asyncio logs an exception that was never retrieved
@@ -213,7 +225,7 @@ class Webhooks:
                 return False
             removed = await self._rows.delete(task_id, config_id)
             known = self._deliveries.get(task_id, {}).get(config_id)
-            await self._end([] if known is None else [known])
+            await self._end_deliveries([] if known is None else [known])
             return removed
 
     async def flush(self, task_id: str, within_s: float) -> None:
@@ -227,15 +239,15 @@ class Webhooks:
         try:
             async with asyncio.timeout(within_s):
                 last = await self._service.last_sequence(task_id)
-                await asyncio.gather(*(each.reached(last) for each in list(deliveries.values())))
+                await asyncio.gather(*(each.wait_until(last) for each in list(deliveries.values())))
         except TimeoutError:
-            log.debug("task %s: notifications are still under way", task_id)
+            log.debug("task %s: notifications are still being sent", task_id)
         except StoreError as error:
-            log.warning("task %s: cannot see whether notifications are due: %s", task_id, error)
+            log.warning("task %s: cannot read whether notifications are due: %s", task_id, error)
 
     # -- deliveries ------------------------------------------------------------------------------------------------------
 
-    def _begin(self, row: PushRow) -> None:
+    def _begin_delivery(self, row: PushRow) -> None:
         """Start the delivery of a row, and cancel the previous delivery of the same webhook."""
         of_task = self._deliveries.setdefault(row.task_id, {})
         before = of_task.pop(row.config_id, None)
@@ -246,10 +258,10 @@ class Webhooks:
             if not of_task:
                 del self._deliveries[row.task_id]
             return
-        of_task[row.config_id] = delivery = Delivery(row, self._means)
-        delivery.start(self._ended)
+        of_task[row.config_id] = delivery = Delivery(row, self._context)
+        delivery.start(self._forget_delivery)
 
-    def _ended(self, delivery: Delivery) -> None:
+    def _forget_delivery(self, delivery: Delivery) -> None:
         task_id, config_id = delivery.key
         of_task = self._deliveries.get(task_id, {})
         if of_task.get(config_id) is delivery:
@@ -257,7 +269,7 @@ class Webhooks:
             if not of_task:
                 del self._deliveries[task_id]
 
-    async def _end(self, deliveries: list[Delivery]) -> None:
+    async def _end_deliveries(self, deliveries: list[Delivery]) -> None:
         tasks = [each.task for each in deliveries if each.task is not None]
         for task in tasks:
             task.cancel()

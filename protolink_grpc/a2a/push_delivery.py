@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 from weakref import WeakValueDictionary
 
-from protolink_grpc.a2a.push_post import Answer, Post
+from protolink_grpc.a2a.push_post import Notification, PostResult
 from protolink_grpc.a2a.push_targets import parse_target
 from protolink_grpc.a2a.values import NotificationBatch
 from protolink_grpc.auth.principal import TENANT_MARK
@@ -33,7 +33,7 @@ Render = Callable[[str, str, str, int], Awaitable[NotificationBatch]]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """Retry policy with exponential backoff and jitter.
 
     Args:
@@ -54,7 +54,7 @@ class Patience:
         return ExponentialDelay(self.first_s, self.longest_s, chance=self.chance)
 
 
-class Slots:
+class AttemptSlots:
     """Limits concurrent attempts: all together to `most`, and those of one principal to a quarter of it.
 
     So receivers that never respond delay only the principals that registered them.
@@ -67,7 +67,7 @@ class Slots:
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def taken(self, owner: str) -> AsyncIterator[None]:
+    async def hold(self, owner: str) -> AsyncIterator[None]:
         """Hold a slot for one attempt of that owner. All tenants of a principal share its slots."""
         principal = owner.partition(TENANT_MARK)[0]
         share = self._shares.setdefault(principal, asyncio.Semaphore(self._share))
@@ -76,14 +76,14 @@ class Slots:
 
 
 @dataclass(slots=True)
-class Means:
+class DeliveryContext:
     """The dependencies that the deliveries of an agent share."""
 
     rows: WebhookRows
     render: Render
-    post: Callable[[Post], Awaitable[Answer]]
-    patience: Patience
-    slots: Slots
+    post: Callable[[Notification], Awaitable[PostResult]]
+    retry_policy: RetryPolicy
+    slots: AttemptSlots
 
 
 class Delivery:
@@ -95,11 +95,11 @@ class Delivery:
         has_ended: The delivery is finished, or another worker has taken it over.
     """
 
-    __slots__ = ("_means", "_moved", "_row", "has_ended", "is_failing", "position", "task")
+    __slots__ = ("_context", "_moved", "_row", "has_ended", "is_failing", "position", "task")
 
-    def __init__(self, row: PushRow, means: Means) -> None:
+    def __init__(self, row: PushRow, context: DeliveryContext) -> None:
         self._row = row
-        self._means = means
+        self._context = context
         self._moved: asyncio.Event | None = None
         self.position = row.cursor
         self.is_failing = False
@@ -115,14 +115,14 @@ class Delivery:
         """Task and config id."""
         return self._row.task_id, self._row.config_id
 
-    async def reached(self, sequence: int) -> None:
+    async def wait_until(self, sequence: int) -> None:
         """Return when all events up to `sequence` are processed, or when the delivery is failing or has ended."""
         while self.position < sequence and not self.is_failing and not self.has_ended:
             if self._moved is None:
                 self._moved = asyncio.Event()
             await self._moved.wait()
 
-    def _move(self) -> None:
+    def _notify(self) -> None:
         moved, self._moved = self._moved, None
         if moved is not None:
             moved.set()
@@ -130,25 +130,25 @@ class Delivery:
     async def _run(self) -> None:
         try:
             while not await self._catch_up():
-                await self._steadily(lambda: self._means.rows.wait_event(self._row.task_id, self.position))
+                await self._retry(lambda: self._context.rows.wait_event(self._row.task_id, self.position))
         except _LostError:
-            log.debug("push config %r of task %s is not ours any more", self._row.config_id, self._row.task_id)
+            log.debug("push config %r of task %s: deleted or taken over", self._row.config_id, self._row.task_id)
         except Exception:  # this task is never awaited, so the error would be lost
             log.exception("push config %r of task %s: delivery ended", self._row.config_id, self._row.task_id)
         finally:
             self.has_ended = True
-            self._move()
+            self._notify()
 
     async def _catch_up(self) -> bool:
         """Process all events in the log and return whether the webhook is done, so that no more can follow."""
         while True:
-            piece = await self._steadily(self._read)
+            piece = await self._retry(self._read)
             if piece.sequence <= self.position:
                 return False
-            due, told = self._means.patience.now(), piece.notifications
+            due, notifications = self._context.retry_policy.now(), piece.notifications
             # After a notification, the cursor moves to the event just before that of the next notification.
-            ends = [*(sequence - 1 for sequence, _ in told[1:]), piece.sequence]
-            for (_, body), end in zip(told, ends, strict=False):
+            ends = [*(sequence - 1 for sequence, _ in notifications[1:]), piece.sequence]
+            for (_, body), end in zip(notifications, ends, strict=False):
                 await self._deliver(body, due)
                 await self._advance(end)
             await self._advance(piece.sequence)
@@ -157,53 +157,53 @@ class Delivery:
 
     async def _read(self) -> NotificationBatch:
         row = self._row
-        return await self._means.render(_body(row)["version"], row.principal, row.task_id, self.position)
+        return await self._context.render(_decode_body(row)["version"], row.principal, row.task_id, self.position)
 
     async def _advance(self, sequence: int) -> None:
         if sequence <= self.position:
             return
-        self._row = self._checked(await self._steadily(lambda: self._means.rows.advance(self._row, sequence)))
+        self._row = self._require_own(await self._retry(lambda: self._context.rows.advance(self._row, sequence)))
         self.position = sequence
-        self._move()
+        self._notify()
 
     async def _deliver(self, body: bytes, due: float) -> None:
         """Post a notification until it is accepted or given up."""
-        patience, failures = self._means.patience, 0
-        delay = patience.delay()
+        retry_policy, failures = self._context.retry_policy, 0
+        delay = retry_policy.delay()
         while True:
-            answer = await self._attempt(body)
-            if answer.delivered:
+            result = await self._attempt(body)
+            if result.delivered:
                 self.is_failing = False
                 return
             failures += 1
-            left_s = due + patience.give_up_s - patience.now()
-            if answer.gone or left_s <= 0:
-                self._give_up(failures, answer.why)
+            left_s = due + retry_policy.give_up_s - retry_policy.now()
+            if result.gone or left_s <= 0:
+                self._give_up(failures, result.why)
                 return
             if failures == 1:
-                log.info("push config %r of task %s: %s", self._row.config_id, self._row.task_id, answer.why)
+                log.info("push config %r of task %s: %s", self._row.config_id, self._row.task_id, result.why)
             self.is_failing = True
-            self._move()
-            await patience.sleep(min(max(delay.next_s(), answer.retry_after_s), left_s))
+            self._notify()
+            await retry_policy.sleep(min(max(delay.next_s(), result.retry_after_s), left_s))
 
-    async def _attempt(self, body: bytes) -> Answer:
-        means = self._means
-        async with means.slots.taken(self._row.principal):
+    async def _attempt(self, body: bytes) -> PostResult:
+        context = self._context
+        async with context.slots.hold(self._row.principal):
             # The row is read each time: it may have been deleted, replaced or taken over during the wait.
             row = self._row
-            found = await self._steadily(lambda: means.rows.get(row.task_id, row.config_id))
-            self._row = self._checked(found)
-            config, version = config_of(self._row), _body(self._row)["version"]
+            found = await self._retry(lambda: context.rows.get(row.task_id, row.config_id))
+            self._row = self._require_own(found)
+            config, version = config_of(self._row), _decode_body(self._row)["version"]
             try:
-                return await means.post(Post(config, version, body))
+                return await context.post(Notification(config, version, body))
             except Exception as error:  # an unexpected error of one attempt must not end the delivery
                 log.exception("push config %r of task %s: attempt failed", row.config_id, row.task_id)
-                return Answer(False, type(error).__name__)
+                return PostResult(False, type(error).__name__)
 
     def _give_up(self, failures: int, why: str) -> None:
         row = self._row
         log.warning(
-            "push config %r of task %s: a notification to %s is left out after %d attempts: %s",
+            "push config %r of task %s: a notification to %s is dropped after %d attempts: %s",
             row.config_id,
             row.task_id,
             parse_target(config_of(row).url),
@@ -211,19 +211,19 @@ class Delivery:
             why,
         )
 
-    def _checked(self, row: PushRow | None) -> PushRow:
-        if row is None or row.worker != self._means.rows.worker:
+    def _require_own(self, row: PushRow | None) -> PushRow:
+        if row is None or row.worker != self._context.rows.worker:
             raise _LostError
         return row
 
-    async def _steadily(self, verb: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, verb: Callable[[], Awaitable[T]]) -> T:
         """Call `verb` and return its result; on an error, retry after a pause.
 
         Raises:
             _LostError: The task does not exist any more.
         """
-        patience = self._means.patience
-        delay = patience.delay()
+        retry_policy = self._context.retry_policy
+        delay = retry_policy.delay()
         while True:
             try:
                 return await verb()
@@ -231,25 +231,25 @@ class Delivery:
                 raise _LostError from None  # a memory store drops its oldest tasks
             except Exception as error:  # a temporary fault must not lose due notifications
                 known = isinstance(error, ProtolinkError)
-                log.warning("push of task %s: will try again: %r", self._row.task_id, error, exc_info=not known)
-            await patience.sleep(delay.next_s())
+                log.warning("push of task %s: will retry: %r", self._row.task_id, error, exc_info=not known)
+            await retry_policy.sleep(delay.next_s())
 
 
 class _LostError(Exception):
     """The row is deleted or belongs to another worker."""
 
 
-def body_of(config: PushConfig, version: str) -> bytes:
+def encode_body(config: PushConfig, version: str) -> bytes:
     """Return the stored form of a config, without the fields that the row has as columns."""
     kept = {"url": config.url, "token": config.token, "scheme": config.scheme, "credentials": config.credentials}
     return to_json({**kept, "tenant": config.tenant, "version": version}).encode()
 
 
-def _body(row: PushRow) -> dict[str, str]:
-    return cast(dict[str, str], from_json(row.body))  # written by `body_of`
+def _decode_body(row: PushRow) -> dict[str, str]:
+    return cast(dict[str, str], from_json(row.body))  # written by `encode_body`
 
 
 def config_of(row: PushRow) -> PushConfig:
-    body = _body(row)
+    body = _decode_body(row)
     del body["version"]
     return PushConfig(id=row.config_id, task_id=row.task_id, **body)

@@ -14,7 +14,7 @@ from typing import Final
 
 import httpcore
 
-from protolink_grpc.a2a.push_targets import Target, Targets, parse_target
+from protolink_grpc.a2a.push_targets import PushTarget, PushTargets, parse_target
 from protolink_grpc.a2a.values import V03
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 from protolink_grpc.logs import get_logger
@@ -23,7 +23,7 @@ from protolink_grpc.net.pinned_connections import PinnedBackend
 
 log = get_logger(__name__)
 
-MAX_ANSWER_BYTES = 1 << 16
+MAX_BODY_BYTES = 1 << 16
 """Maximum bytes of a response body that are read. The body is ignored, but a connection is reused only if all of it is read."""
 
 DRAIN_S = 1.0
@@ -42,7 +42,7 @@ _WAIT, _GONE = frozenset({429, 503}), 410
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PostResult:
     """The result of an attempt.
 
     Args:
@@ -59,7 +59,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class Notification:
     """A notification for one receiver. Fields that may be secret are not in its repr.
 
     Args:
@@ -86,7 +86,7 @@ class Post:
         return headers
 
 
-def check_headers(config: PushConfig) -> None:
+def check_header_values(config: PushConfig) -> None:
     """Check that the token, the scheme and the credentials are valid header values, also against header injection.
 
     Raises:
@@ -99,7 +99,7 @@ def check_headers(config: PushConfig) -> None:
     )
     for name, value, form in fields:
         if value and not form.fullmatch(value):
-            raise InvalidArgumentError("is not text that a header can carry", field=name)
+            raise InvalidArgumentError("is not a valid header value", field=name)
 
 
 class Poster:
@@ -111,39 +111,39 @@ class Poster:
     """
 
     def __init__(
-        self, targets: Targets, *, timeout_s: float, connections: int, tls: ssl.SSLContext | None = None
+        self, targets: PushTargets, *, timeout_s: float, connections: int, tls: ssl.SSLContext | None = None
     ) -> None:
         self._targets = targets
         self._timeout_s = timeout_s
         self._connections = connections
         self._tls = tls
         self._pools: dict[str, httpcore.AsyncConnectionPool] = {}
-        self._trusting = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    async def post(self, post: Post) -> Answer:
+    async def post(self, notification: Notification) -> PostResult:
         """Make one attempt and return its result; connection errors and refused addresses are results, too."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                target = parse_target(post.config.url)
+                target = parse_target(notification.config.url)
                 pool = await self._pool(target.scheme)
-                response = await pool.handle_async_request(_request(post, target))
+                response = await pool.handle_async_request(_build_request(notification, target))
         except TimeoutError:
-            return Answer(False, f"no answer within {self._timeout_s:g} s")
+            return PostResult(False, f"no response within {self._timeout_s:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
-            return Answer(False, type(error).__name__ + (": certificate" if _is_about_trust(error) else ""))
+            return PostResult(False, type(error).__name__ + (": certificate" if _is_certificate_error(error) else ""))
         except ProtolinkError as error:  # the host has a refused address, or none
-            return Answer(False, str(error))
+            return PostResult(False, str(error))
         try:
             await _drain(response)
         finally:
             await response.aclose()
-        return _answer(response)
+        return _read_result(response)
 
     async def _pool(self, scheme: str) -> httpcore.AsyncConnectionPool:
-        async with self._trusting:
+        async with self._lock:
             if scheme not in self._pools:
                 if scheme == "https" and self._tls is None:
-                    self._tls = await asyncio.to_thread(_trust)
+                    self._tls = await asyncio.to_thread(_default_tls_context)
                 self._pools[scheme] = httpcore.AsyncConnectionPool(
                     ssl_context=self._tls,
                     max_connections=self._connections,
@@ -156,17 +156,18 @@ class Poster:
     async def close(self) -> None:
         """Close all connections; the poster can be used again."""
         pools, self._pools = self._pools, {}
-        self._trusting = asyncio.Lock()  # the next use may be on another loop
+        self._lock = asyncio.Lock()  # the next use may be on another loop
         for pool in pools.values():
             await pool.aclose()
         self._targets.close()
 
 
-def _request(post: Post, target: Target) -> httpcore.Request:
+def _build_request(notification: Notification, target: PushTarget) -> httpcore.Request:
     url = httpcore.URL(
         scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.target.encode()
     )
-    return httpcore.Request("POST", url, headers=[("Host", target.authority), *post.headers()], content=post.body)
+    headers = [("Host", target.authority), *notification.headers()]
+    return httpcore.Request("POST", url, headers=headers, content=notification.body)
 
 
 async def _drain(response: httpcore.Response) -> None:
@@ -176,33 +177,33 @@ async def _drain(response: httpcore.Response) -> None:
         async with asyncio.timeout(DRAIN_S):
             async for chunk in response.aiter_stream():
                 read += len(chunk)
-                if read > MAX_ANSWER_BYTES:
+                if read > MAX_BODY_BYTES:
                     return
     except (TimeoutError, httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
-        log.debug("the body of an answer has no end: %r", error)
+        log.debug("the body of a response did not end in time: %r", error)
 
 
-def _trust() -> ssl.SSLContext:
+def _default_tls_context() -> ssl.SSLContext:
     """Return a TLS context with httpx's certificate authorities. It reads some hundred kB, so it must not run on the loop."""
     import httpx  # slow to import, and needed only here
 
     return httpx.create_ssl_context()
 
 
-def _is_about_trust(error: BaseException | None) -> bool:
+def _is_certificate_error(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
-def _answer(response: httpcore.Response) -> Answer:
+def _read_result(response: httpcore.Response) -> PostResult:
     status = response.status
     wait_s = 0.0
     if status in _WAIT:
         found = [value for name, value in response.headers if name.lower() == b"retry-after"]
         wait_s = retry_after_s(found[0].decode("latin-1")) if found else 0.0
     # A redirect counts as a failure: its target is not checked.
-    return Answer(200 <= status < 300, f"HTTP {status}", status == _GONE, wait_s)
+    return PostResult(200 <= status < 300, f"HTTP {status}", status == _GONE, wait_s)
 
 
 def retry_after_s(value: str) -> float:

@@ -30,7 +30,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9._~-]+|[0-9A-Fa-f:.]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class PushTarget:
     """The parsed parts of a URL; only these are used. Path and query may hold a secret and are not in the repr.
 
     Args:
@@ -53,45 +53,45 @@ class Target:
         return f"{self.scheme}://{self.authority}"
 
 
-def parse_target(url: str) -> Target:
+def parse_target(url: str) -> PushTarget:
     """Parse the URL of a webhook.
 
     Raises:
-        InvalidArgumentError: Not a URL that can be posted to; names the field `url`, without its value.
+        InvalidArgumentError: The URL is invalid or not usable for webhooks. Names the field `url`, without its value.
     """
     # Characters that URL parsers interpret differently are refused, not repaired: spaces, controls, backslashes.
     if not url or len(url) > MAX_URL or not _VISIBLE.fullmatch(url) or "\\" in url:
-        raise _refused(f"must be a URL of at most {MAX_URL} characters without spaces")
+        raise _url_error(f"must be a URL of at most {MAX_URL} characters without spaces")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise _refused("is not a URL") from None
+        raise _url_error("is not a URL") from None
     if parts.scheme not in _PORTS:
-        raise _refused("must begin with http:// or https://")
+        raise _url_error("must begin with http:// or https://")
     if "@" in parts.netloc:
-        raise _refused("must not hold credentials; authentication has fields of its own")
+        raise _url_error("must not contain credentials: use the field authentication")
     if port == 0:
-        raise _refused("has a port that nobody can listen on")
-    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{_query(parts)}" if parts.query else "")
-    return Target(parts.scheme, _host(parts), port or _PORTS[parts.scheme], target)
+        raise _url_error("must not have the port 0")
+    target = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (f"?{_quote_query(parts)}" if parts.query else "")
+    return PushTarget(parts.scheme, _encode_host(parts), port or _PORTS[parts.scheme], target)
 
 
-def _query(parts: SplitResult) -> str:
+def _quote_query(parts: SplitResult) -> str:
     return quote(parts.query, safe="/?%:@!$&'()*+,;=~-._")
 
 
-def _host(parts: SplitResult) -> str:
+def _encode_host(parts: SplitResult) -> str:
     try:
         host = (parts.hostname or "").encode("idna").decode()
     except UnicodeError:
         host = ""
     if not host or not _HOST.fullmatch(host):
-        raise _refused("has no host that can be looked up")
+        raise _url_error("has no valid host")
     return host
 
 
-class Targets:
+class PushTargets:
     """Checks the targets of webhooks.
 
     Args:
@@ -101,16 +101,16 @@ class Targets:
 
     def __init__(self, allow: Iterable[str] = (), resolve: Resolve | None = None) -> None:
         self._allowed = parse_networks(allow)
-        self._resolve = resolve or self._ask_system
+        self._resolve = resolve or self._resolve_in_thread
         self._threads: ThreadPoolExecutor | None = None
 
-    async def check(self, url: str) -> Target:
+    async def check(self, url: str) -> PushTarget:
         """Parse a URL and check that notifications may be sent to it.
 
         A name that has no address now is accepted: each connection is checked again.
 
         Raises:
-            InvalidArgumentError: It is not permitted; names `url`.
+            InvalidArgumentError: The URL is invalid or not permitted. Names `url`.
         """
         target = parse_target(url)
         try:
@@ -123,34 +123,34 @@ class Targets:
         """Return the numeric addresses of a host, after all of them passed the check.
 
         Raises:
-            InvalidArgumentError: One of them must not be connected to; names `url`.
+            InvalidArgumentError: One of them is not permitted. Names `url`.
             UnavailableError: The name has no address now.
         """
         try:
             found = await resolve_permitted(self._resolve, host, port, self._allowed)
         except ForbiddenAddressError:
-            raise _refused("leads to an address that notifications must not be sent to") from None
+            raise _url_error("resolves to an address to which notifications are not allowed") from None
         if not found:
-            raise UnavailableError("the receiver's host has no address")
+            raise UnavailableError("the host of the receiver has no address")
         return found
 
-    async def _ask_system(self, host: str, port: int) -> Sequence[str]:
+    async def _resolve_in_thread(self, host: str, port: int) -> Sequence[str]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="plgrpc-push-resolve")
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up, host, port)
+        found = await loop.run_in_executor(self._threads, _resolve_by_system, host, port)
         return list(dict.fromkeys(str(each[4][0]) for each in found))
 
     def close(self) -> None:
-        """Stop the resolver threads; `Targets` can be used again."""
+        """Stop the resolver threads; `PushTargets` can be used again."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
             self._threads = None
 
 
-def _look_up(host: str, port: int) -> Sequence[tuple[object, object, object, object, tuple[object, ...]]]:
+def _resolve_by_system(host: str, port: int) -> Sequence[tuple[object, object, object, object, tuple[object, ...]]]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-def _refused(why: str) -> InvalidArgumentError:
+def _url_error(why: str) -> InvalidArgumentError:
     return InvalidArgumentError(why, field="url")

@@ -52,18 +52,18 @@ class CardSigner:
         self._key = private_key
         self._algorithm = algorithm
         self._header = {"kid": key_id, "typ": "JOSE"} | ({"jku": jku} if jku else {})
-        self._signed(b"{}")  # a wrong key fails here, not at the first request
+        self._sign_payload(b"{}")  # an invalid key fails here, not at the first request
 
     def sign(self, card: Json) -> Json:
         """Return a copy of the card with one signature, or with two if the payload of a2a-sdk differs from the specification's."""
-        return card | {"signatures": [self._signed(payload) for payload in _payloads(card)]}
+        return card | {"signatures": [self._sign_payload(payload) for payload in _payloads(card)]}
 
-    def _signed(self, payload: bytes) -> Json:
+    def _sign_payload(self, payload: bytes) -> Json:
         try:
             token = _JWS.encode(payload, self._key, self._algorithm, headers=dict(self._header))
         except (jwt.PyJWTError, ValueError, TypeError, AttributeError):
             # Without the original text, which may quote the key.
-            raise InvalidArgumentError(f"is no private key for {self._algorithm}", field="private_key") from None
+            raise InvalidArgumentError(f"is not a private key for {self._algorithm}", field="private_key") from None
         protected, _, signature = token.split(".")
         return {"protected": protected, "signature": signature}
 
@@ -85,13 +85,13 @@ def verify_card(card: object, keys: Mapping[str, Key]) -> str:
         raise InvalidAgentResponseError(f"the card has no canonical form: {error}") from None
     signatures = source.get("signatures")
     for signature in signatures if isinstance(signatures, list) else ():
-        key_id = _signer(signature, payloads, keys)
+        key_id = _find_signer(signature, payloads, keys)
         if key_id is not None:
             return key_id
     raise InvalidAgentResponseError("no trusted key has signed the card")
 
 
-def _signer(signature: Any, payloads: list[bytes], keys: Mapping[str, Key]) -> str | None:
+def _find_signer(signature: Any, payloads: list[bytes], keys: Mapping[str, Key]) -> str | None:
     """Return the id of the key if the signature is valid and the key is trusted, otherwise None."""
     try:
         protected, value = signature["protected"], signature["signature"]
@@ -117,12 +117,12 @@ def canonical_card(card: Json) -> bytes:
     Raises:
         InvalidArgumentError: A field of the wrong type, or a value without a canonical form.
     """
-    return canonical_bytes(_present(card, pb.AgentCard.DESCRIPTOR))
+    return canonical_bytes(_present_fields(card, pb.AgentCard.DESCRIPTOR))
 
 
 def _payloads(card: Json) -> list[bytes]:
     """Return the payload of the specification and, if it differs, that of a2a-sdk, which omits empty REQUIRED fields as well."""
-    present = _present(card, pb.AgentCard.DESCRIPTOR)
+    present = _present_fields(card, pb.AgentCard.DESCRIPTOR)
     exact, shortened = canonical_bytes(present), canonical_bytes(_without_empty(present))
     return [exact] if exact == shortened else [exact, shortened]
 
@@ -136,7 +136,7 @@ def _without_empty(value: Any) -> Any:
     return value
 
 
-def _present(source: Json, descriptor: Descriptor) -> Json:
+def _present_fields(source: Json, descriptor: Descriptor) -> Json:
     """Return the fields that are present, by protobuf's rules and A2A's annotations."""
     found: Json = {}
     for each in descriptor.fields:
@@ -146,24 +146,24 @@ def _present(source: Json, descriptor: Descriptor) -> Json:
         required = field_behavior_pb2.REQUIRED in each.GetOptions().Extensions[field_behavior_pb2.field_behavior]
         if value is None:
             if required:
-                found[each.json_name] = _nothing(each)
+                found[each.json_name] = _default_value(each)
             continue
-        value = _value(value, each)
+        value = _field_value(value, each)
         if required or each.has_presence or value not in ("", 0, False, [], {}):
             found[each.json_name] = value
     return found
 
 
-def _nothing(each: Field) -> Any:
+def _default_value(each: Field) -> Any:
     if _is_map(each):
         return {}
     if each.message_type is None:
         return list(each.default_value) if isinstance(each.default_value, list) else each.default_value
-    return _present({}, each.message_type) if each.has_presence else []
+    return _present_fields({}, each.message_type) if each.has_presence else []
 
 
-def _value(value: Any, each: Field) -> Any:
-    """Return the value of a field; `_present` is applied to its nested messages."""
+def _field_value(value: Any, each: Field) -> Any:
+    """Return the value of a field; `_present_fields` is applied to its nested messages."""
     inner = each.message_type
     if inner is None or inner.full_name == "google.protobuf.Struct":
         return value
@@ -172,13 +172,13 @@ def _value(value: Any, each: Field) -> Any:
         return (
             value
             if inner is None
-            else {key: _present(as_object(item), inner) for key, item in as_object(value).items()}
+            else {key: _present_fields(as_object(item), inner) for key, item in as_object(value).items()}
         )
     if each.has_presence:  # a single message; repeated messages have no presence
-        return _present(as_object(value), inner)
+        return _present_fields(as_object(value), inner)
     if not isinstance(value, list):
         raise InvalidArgumentError("must be an array", field=each.json_name)
-    return [_present(as_object(item), inner) for item in value]
+    return [_present_fields(as_object(item), inner) for item in value]
 
 
 def _is_map(each: Field) -> bool:

@@ -89,7 +89,7 @@ def value_of(found: struct_pb2.Value) -> Any:
         case "string_value":
             return found.string_value
         case "number_value":
-            return _number(found.number_value)
+            return _to_number(found.number_value)
         case "bool_value":
             return found.bool_value
         case "null_value":
@@ -102,7 +102,7 @@ def value_of(found: struct_pb2.Value) -> Any:
             raise InvalidArgumentError("must be a JSON value")
 
 
-def _number(found: float) -> int | float:
+def _to_number(found: float) -> int | float:
     if not isfinite(found):
         raise InvalidArgumentError("must be a finite number")
     if not found.is_integer() or not -_LARGEST <= found <= _LARGEST:
@@ -135,18 +135,18 @@ def exact_of(metadata: Metadata | None) -> dict[str, Any] | None:
 
 def put_metadata(target: struct_pb2.Struct, metadata: Metadata) -> None:
     """Set the metadata of a task, a message or an artifact, with the exact text if it is needed."""
-    if not put_fields(target, metadata) or _believed(target, metadata) is not None:
+    if not put_fields(target, metadata) or _read_exact(target, metadata) is not None:
         put_exact(target, {"metadata": metadata})
 
 
 def metadata_of(found: struct_pb2.Struct) -> Metadata:
     """Return the metadata of a task, a message or an artifact. The inverse of `put_metadata`. Raises as `value_of`."""
     metadata = fields_of(found)
-    believed = _believed(found, metadata)
-    return metadata if believed is None else believed
+    verified = _read_exact(found, metadata)
+    return metadata if verified is None else verified
 
 
-def _believed(found: struct_pb2.Struct, metadata: Metadata) -> Metadata | None:
+def _read_exact(found: struct_pb2.Struct, metadata: Metadata) -> Metadata | None:
     """Return the exact metadata sent with `found`, whose approximate value is `metadata`.
 
     None if there are none, or if encoding them again does not give `found`.

@@ -150,7 +150,7 @@ class TextArtifact:
     texts: list[str]
     name: str | None = None
 
-    def whole(self) -> Artifact:
+    def to_artifact(self) -> Artifact:
         return Artifact(self.id, [Part("text", text) for text in self.texts], name=self.name)
 
 
@@ -169,7 +169,7 @@ class ArtifactUpdate:
     @property
     def whole_artifact(self) -> Artifact:
         artifact = self.artifact
-        return artifact.whole() if isinstance(artifact, TextArtifact) else artifact
+        return artifact.to_artifact() if isinstance(artifact, TextArtifact) else artifact
 
 
 Update = TaskView | MessageReply | StatusUpdate | ArtifactUpdate
@@ -177,7 +177,7 @@ Update = TaskView | MessageReply | StatusUpdate | ArtifactUpdate
 
 
 @dataclass(slots=True)
-class TaskPage:
+class TaskViewPage:
     """A page of tasks, last changed first; the token is empty on the last page."""
 
     tasks: list[TaskView]
@@ -190,9 +190,9 @@ LARGE_VALUES = 5_000
 """Number of JSON values that take about 5 ms to convert to protobuf messages."""
 
 
-def is_large(shown: Update | TaskPage) -> bool:
+def is_large(shown: Update | TaskViewPage) -> bool:
     """Return whether a response has too many JSON values, in data parts and metadata, to convert them to protobuf on the loop."""
-    pending = _values_in(shown)
+    pending = _find_values(shown)
     count = 0
     while pending:
         value = pending.pop()
@@ -203,10 +203,10 @@ def is_large(shown: Update | TaskPage) -> bool:
     return False
 
 
-def _values_in(shown: Update | TaskPage) -> list[Any]:
+def _find_values(shown: Update | TaskViewPage) -> list[Any]:
     """Return the JSON objects and arrays in the data parts and metadata of a response."""
-    if isinstance(shown, TaskPage):
-        return [value for view in shown.tasks for value in _values_in(view)]
+    if isinstance(shown, TaskViewPage):
+        return [value for view in shown.tasks for value in _find_values(view)]
     holders: list[Message | Artifact] = []
     match shown:
         case TaskView():
@@ -260,7 +260,7 @@ OWN_SERVICES = "https://protolink-grpc.github.io/a2a/extensions/services/v1"
 card, and that a request with an idempotency key can be repeated. It is not required, so clients of other systems ignore it."""
 
 
-def own_services(names: Sequence[str]) -> Extension:
+def services_extension(names: Sequence[str]) -> Extension:
     """Return the extension of an agent that serves these services, given by their full names."""
     return Extension(
         OWN_SERVICES,

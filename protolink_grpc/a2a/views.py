@@ -50,7 +50,7 @@ REPLY_KEY, AS_MESSAGE = "reply", "message"
 APPROVAL_TYPE = "approval"
 """Type of the data part that requests an approval."""
 
-_SPEAKS = frozenset({"agent", "assistant"})
+_AGENT_ROLES = frozenset({"agent", "assistant"})
 _SETTLED = TERMINAL | INTERRUPTED
 
 MayAnswer = Callable[[ApprovalRequest], bool]
@@ -63,7 +63,7 @@ def view_of(fold: TaskFold, may_answer: MayAnswer, *, history: int | None, artif
     Args:
         history: Maximum number of messages to show, the newest ones; None means all, 0 omits the field.
     """
-    status, shown = _status(fold, may_answer)
+    status, shown = _status_of(fold, may_answer)
     return TaskView(
         fold.task_id,
         fold.session_id,
@@ -93,7 +93,7 @@ def head_view(head: TaskHead) -> TaskView:
     """Return the view of a task in a list, from its head only, without reading its log."""
     message = None
     if head.reason:
-        message = _spoken(f"{head.task_id}/{head.sequence}", head.reason, head.update_micros)
+        message = _agent_message(f"{head.task_id}/{head.sequence}", head.reason, head.update_micros)
     return TaskView(
         head.task_id, head.session_id, Status(head.state, head.update_micros, message), sequence=head.sequence
     )
@@ -105,28 +105,28 @@ def reply_of(fold: TaskFold) -> MessageReply | None:
     if fold.state is not TaskState.COMPLETED or not isinstance(wish, dict) or wish.get(REPLY_KEY) != AS_MESSAGE:
         return None
     for message in reversed(fold.messages[fold.turn_message :]):
-        if message.role in _SPEAKS:
+        if message.role in _AGENT_ROLES:
             return MessageReply(message, fold.session_id, fold.sequence)
     return None
 
 
-def _status(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
+def _status_of(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
     """Return the status, and the number of last messages that move from the history into the status."""
     if fold.pending_approvals and not fold.is_settled:
         request = next(iter(fold.pending_approvals.values()))
         sequence, micros = fold.asked[request.request_id]
-        return _asking(fold.task_id, request, sequence, micros, may_answer), 0
+        return _approval_status(fold.task_id, request, sequence, micros, may_answer), 0
     micros = fold.update_micros
     if fold.state in _SETTLED:
         last = fold.messages[-1] if len(fold.messages) > fold.turn_message else None
-        if last is not None and last.role in _SPEAKS:
-            return Status(fold.state, micros, _explained(last, fold.state, fold.reason)), 1
+        if last is not None and last.role in _AGENT_ROLES:
+            return Status(fold.state, micros, _add_reason(last, fold.state, fold.reason)), 1
         if fold.reason:
-            return Status(fold.state, micros, _spoken(f"{fold.task_id}/{fold.sequence}", fold.reason, micros)), 0
+            return Status(fold.state, micros, _agent_message(f"{fold.task_id}/{fold.sequence}", fold.reason, micros)), 0
     return Status(fold.state, micros), 0
 
 
-def _explained(message: Message, state: TaskState, reason: str) -> Message:
+def _add_reason(message: Message, state: TaskState, reason: str) -> Message:
     """Add the reason as text to the message of a failure that has no text part: it may hold a machine-readable error only."""
     if state is not TaskState.FAILED or not reason or any(part.type == "text" for part in message.parts):
         return message
@@ -135,16 +135,18 @@ def _explained(message: Message, state: TaskState, reason: str) -> Message:
     )
 
 
-def _spoken(message_id: str, text: str, micros: int) -> Message:
+def _agent_message(message_id: str, text: str, micros: int) -> Message:
     return Message(message_id, "agent", [Part("text", text)], iso_from_micros(micros))
 
 
-def _asking(task_id: str, request: ApprovalRequest, sequence: int, micros: int, may_answer: MayAnswer) -> Status:
+def _approval_status(
+    task_id: str, request: ApprovalRequest, sequence: int, micros: int, may_answer: MayAnswer
+) -> Status:
     """Return the status of a pending approval: INPUT_REQUIRED if the caller may answer it, otherwise AUTH_REQUIRED."""
     action = request.action
     what = action.description or f"{action.kind} {action.name}"
     own, why = may_answer(request), request.policy_decision.reason
-    how = f"answer {' or '.join(ANSWERS)}" if own else "somebody else has to approve it"
+    how = f"answer {' or '.join(ANSWERS)}" if own else "another person must approve it"
     content = {
         "request_id": request.request_id,
         "action_id": action.action_id,
@@ -153,7 +155,7 @@ def _asking(task_id: str, request: ApprovalRequest, sequence: int, micros: int, 
         "reason": why,
         "answerable": own,
     }
-    message = _spoken(f"{task_id}/{sequence}", f"Approval needed: {what}. {why} ({how})", micros)
+    message = _agent_message(f"{task_id}/{sequence}", f"Approval needed: {what}. {why} ({how})", micros)
     message.parts.append(Part(APPROVAL_TYPE, content))
     return Status(TaskState.INPUT_REQUIRED if own else TaskState.AUTH_REQUIRED, micros, message)
 
@@ -220,7 +222,7 @@ class Updates:
             first = len(found)
             read(self, event, found)
             if self._patch:
-                self._show_patch(found[first:])
+                self._add_patch(found[first:])
             if self._held is not None:
                 for update in found[first:]:
                     update.sequence = self._seen
@@ -237,13 +239,13 @@ class Updates:
         if held is not None:
             self._seen = held[2]
             self._release_held(found)
-            self._show_patch(found)
+            self._add_patch(found)
         return found
 
-    def _artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_artifact(self, event: pb.RunEvent, found: list[Update]) -> None:
         self._release_held(found)
         made = event.task_artifact
-        artifact: Artifact | TextArtifact | None = _texts_of(made.artifact)
+        artifact: Artifact | TextArtifact | None = _text_artifact(made.artifact)
         if artifact is None:
             payload = payload_from_pb(event)
             if not isinstance(payload, TaskArtifactUpdated):
@@ -260,12 +262,12 @@ class Updates:
             )
         )
 
-    def _messages(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_messages(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskMessagesAdded):
             return
         for message in payload.messages:
-            if message.role in _SPEAKS:
+            if message.role in _AGENT_ROLES:
                 self._release_held(found)
                 # This message may belong to the status in the next event.
                 self._held = message, _micros(event), event.sequence
@@ -274,80 +276,82 @@ class Updates:
         held, self._held = self._held, None
         if held is not None:
             message, micros, sequence = held
-            found.append(self._working(message, micros, sequence))
+            found.append(self._working_update(message, micros, sequence))
 
-    def _working(
+    def _working_update(
         self, message: Message | None, micros: int, sequence: int, metadata: dict[str, Any] | None = None
     ) -> StatusUpdate:
         status = Status(TaskState.WORKING, micros, message)
         return StatusUpdate(self._task_id, self._context_id, status, metadata or {}, sequence=sequence)
 
-    def _status(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_status(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskStatusChanged):
             return
         state, message, micros = payload.new_state, None, _micros(event)
         self.waits_for_approval = False
         if state in _SETTLED and self._held is not None:
-            message, self._held = _explained(self._held[0], state, payload.reason), None
+            message, self._held = _add_reason(self._held[0], state, payload.reason), None
         elif state in _SETTLED and payload.reason:
-            message = _spoken(f"{self._task_id}/{event.sequence}", payload.reason, micros)
+            message = _agent_message(f"{self._task_id}/{event.sequence}", payload.reason, micros)
         self._release_held(found)
         status = Status(state, micros, message)
         found.append(
             StatusUpdate(self._task_id, self._context_id, status, final=state in TERMINAL, sequence=event.sequence)
         )
 
-    def _patched(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_patch(self, event: pb.RunEvent, found: list[Update]) -> None:
         """Store a change of the task's metadata for the next update; A2A has no update of its own for it."""
         payload = payload_from_pb(event)
         if isinstance(payload, TaskPatched):
             self._patch |= visible(payload.metadata)
 
-    def _show_patch(self, updates: list[Update]) -> None:
+    def _add_patch(self, updates: list[Update]) -> None:
         update = updates[-1] if updates else None
         if self._patch and isinstance(update, StatusUpdate | ArtifactUpdate):
             own = update.metadata.get(OWN_KEY, {})
             update.metadata = {**update.metadata, OWN_KEY: {**own, TASK_METADATA: self._patch}}
             self._patch = {}
 
-    def _progress(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_progress(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskProgress):
             return
         self._release_held(found)
         micros = _micros(event)
-        said = _spoken(f"{self._task_id}/{event.sequence}", payload.message, micros) if payload.message else None
+        message = (
+            _agent_message(f"{self._task_id}/{event.sequence}", payload.message, micros) if payload.message else None
+        )
         metadata = {} if payload.progress is None else {OWN_KEY: {"progress": payload.progress}}
-        found.append(self._working(said, micros, event.sequence, metadata))
+        found.append(self._working_update(message, micros, event.sequence, metadata))
 
-    def _error(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_error(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, TaskErrorReported):
             return
         self._release_held(found)
         micros = _micros(event)
         error = Part.error(payload.error_code, payload.error_message, payload.recoverable)
-        said = Message(f"{self._task_id}/{event.sequence}", "agent", [error], iso_from_micros(micros))
-        found.append(self._working(said, micros, event.sequence))
+        message = Message(f"{self._task_id}/{event.sequence}", "agent", [error], iso_from_micros(micros))
+        found.append(self._working_update(message, micros, event.sequence))
 
-    def _asked(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_approval_request(self, event: pb.RunEvent, found: list[Update]) -> None:
         payload = payload_from_pb(event)
         if not isinstance(payload, ApprovalRequired):
             return
         self._release_held(found)
         request = self.approval_requests.pop(payload.request.request_id, payload.request)
-        status = _asking(self._task_id, request, event.sequence, _micros(event), self._may_answer)
+        status = _approval_status(self._task_id, request, event.sequence, _micros(event), self._may_answer)
         found.append(StatusUpdate(self._task_id, self._context_id, status, sequence=event.sequence))
         self.waits_for_approval = True
 
-    def _answered(self, event: pb.RunEvent, found: list[Update]) -> None:
+    def _read_approval_answer(self, event: pb.RunEvent, found: list[Update]) -> None:
         self._release_held(found)
-        found.append(self._working(None, _micros(event), event.sequence))
+        found.append(self._working_update(None, _micros(event), event.sequence))
         self.waits_for_approval = False
 
 
-def _texts_of(artifact: task_pb2.Artifact) -> TextArtifact | None:
+def _text_artifact(artifact: task_pb2.Artifact) -> TextArtifact | None:
     """Return an artifact that has only plain text parts, without building the models (faster); None for any other artifact."""
     if (
         artifact.metadata_json
@@ -371,13 +375,13 @@ def _micros(event: pb.RunEvent) -> int:
 
 
 _READERS: dict[str | None, Callable[[Updates, pb.RunEvent, list[Update]], None]] = {
-    "task_artifact": Updates._artifact,
-    "task_messages": Updates._messages,
-    "task_patched": Updates._patched,
-    "task_status": Updates._status,
-    "task_progress": Updates._progress,
-    "task_error": Updates._error,
-    "approval_required": Updates._asked,
-    "approval_decided": Updates._answered,
+    "task_artifact": Updates._read_artifact,
+    "task_messages": Updates._read_messages,
+    "task_patched": Updates._read_patch,
+    "task_status": Updates._read_status,
+    "task_progress": Updates._read_progress,
+    "task_error": Updates._read_error,
+    "approval_required": Updates._read_approval_request,
+    "approval_decided": Updates._read_approval_answer,
 }
 """Readers by kind of event. Events of other kinds have no A2A update."""

@@ -11,7 +11,7 @@ from a2a.types import a2a_pb2
 from protolink_grpc.a2a.edge.grpc_servicer import A2AServicer
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.options import A2AOptions
-from protolink_grpc.a2a.values import Binding, own_services
+from protolink_grpc.a2a.values import Binding, services_extension
 from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.agent.grpc_port import ServedAgent, Service, agent_services
 
@@ -22,7 +22,7 @@ def a2a_operations(
     """Create A2A's operations for one agent. Its card lists `bindings`, and this package's services on the HTTP port."""
     if settings.http is not None:
         names = [service.full_name for service, _ in agent_services(served)]
-        options = replace(options, extensions=(*options.extensions, own_services(names)))
+        options = replace(options, extensions=(*options.extensions, services_extension(names)))
     card = served.card
     return Operations(
         served.service, lambda: card, bindings, options, approvals=served.approvals, access=settings.access

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from protolink_grpc.a2a import push_post
 from protolink_grpc.a2a.push import NotificationBatch, PushOptions, Webhooks
-from protolink_grpc.a2a.push_delivery import Patience
-from protolink_grpc.a2a.push_post import MAX_ANSWER_BYTES, Post, Poster
-from protolink_grpc.a2a.push_targets import Targets
+from protolink_grpc.a2a.push_delivery import RetryPolicy
+from protolink_grpc.a2a.push_post import MAX_BODY_BYTES, Notification, Poster
+from protolink_grpc.a2a.push_targets import PushTargets
 from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.lifecycle import TaskState
@@ -153,14 +153,14 @@ async def posting(
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses or ()
 
-    targets = Targets(allow, None if addresses is None else resolve)
+    targets = PushTargets(allow, None if addresses is None else resolve)
     poster = Poster(targets, timeout_s=timeout_s, connections=4, tls=tls)
     yield poster
     await poster.close()
 
 
-def note(url: str, version: str = V1, body: bytes = b"{}", **known: Any) -> Post:
-    return Post(replace(PushConfig(url), **known), version, body)
+def note(url: str, version: str = V1, body: bytes = b"{}", **known: Any) -> Notification:
+    return Notification(replace(PushConfig(url), **known), version, body)
 
 
 # -- the request ---------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ async def test_a_receiver_that_is_silent_costs_so_much_time_and_no_more() -> Non
     async with receiving() as receiver, posting(timeout_s=0.05) as poster:
         receiver.gate.clear()
         said = await poster.post(note(receiver.url))
-        assert (said.delivered, said.why) == (False, "no answer within 0.05 s")
+        assert (said.delivered, said.why) == (False, "no response within 0.05 s")
 
 
 async def test_nobody_listens_is_a_failed_attempt() -> None:
@@ -259,7 +259,7 @@ async def test_nobody_listens_is_a_failed_attempt() -> None:
 
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:
-    endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * (4 * MAX_ANSWER_BYTES)
+    endless = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + b"x" * (4 * MAX_BODY_BYTES)
     async with receiving(endless) as receiver, posting() as poster:
         assert (await poster.post(note(receiver.url))).delivered
         assert (await poster.post(note(receiver.url))).delivered
@@ -285,7 +285,7 @@ async def test_a_receiver_on_this_machine_is_not_called_unless_allowed() -> None
             async with posting(()) as poster:
                 said = await poster.post(note(f"http://{host}:{receiver.port}/"))
                 assert not said.delivered
-                assert "must not be sent" in said.why
+                assert "are not allowed" in said.why
         assert receiver.connections == 0
 
 
@@ -296,7 +296,7 @@ async def test_a_name_that_was_public_when_it_was_registered_is_judged_again_whe
         return answers.pop(0)
 
     async with receiving() as receiver:
-        targets = Targets((), rebinding)
+        targets = PushTargets((), rebinding)
         poster = Poster(targets, timeout_s=PATIENCE_S, connections=1)
         url = f"http://rebinding.test:{receiver.port}/"
         await targets.check(url)
@@ -315,7 +315,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged_and_the_name_i
 
     async with receiving() as receiver:
         # No resolver of this system knows the name: only the judged address can lead there.
-        poster = Poster(Targets(("127.0.0.0/8",), once), timeout_s=PATIENCE_S, connections=1)
+        poster = Poster(PushTargets(("127.0.0.0/8",), once), timeout_s=PATIENCE_S, connections=1)
         assert (await poster.post(note(f"http://judged.test:{receiver.port}/"))).delivered
         await poster.close()
     assert lookups == ["judged.test"]
@@ -419,8 +419,8 @@ async def living(store: TaskStore, grace_s: float = PATIENCE_S, **options: Any) 
         return NotificationBatch(told, after + len(frames))
 
     service = TaskService("agent", store, Steps())
-    patience = Patience(first_s=0.001, longest_s=0.002)
-    webhooks = Webhooks(service, PushOptions(allow=("private",), **options), render, patience=patience)
+    patience = RetryPolicy(first_s=0.001, longest_s=0.002)
+    webhooks = Webhooks(service, PushOptions(allow=("private",), **options), render, retry_policy=patience)
     await service.start()
     await webhooks.start()
     try:

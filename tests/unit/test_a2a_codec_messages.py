@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from protolink_grpc import Artifact, Message, Part, TaskState
 from protolink_grpc.a2a import json_codec, pb_codec
-from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, PushPage, Status, StatusUpdate, TaskPage, TaskView
+from protolink_grpc.a2a.values import (
+    ArtifactUpdate,
+    MessageReply,
+    PushPage,
+    Status,
+    StatusUpdate,
+    TaskView,
+    TaskViewPage,
+)
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.push_config import PushConfig
 
@@ -242,14 +250,14 @@ def test_updates_are_wrapped_by_their_kind():
 
 
 def test_a_page_says_everything_even_when_it_is_the_last():
-    assert json_codec.page_json(TaskPage([], "", 50, 0)) == {
+    assert json_codec.page_json(TaskViewPage([], "", 50, 0)) == {
         "tasks": [],
         "nextPageToken": "",
         "pageSize": 50,
         "totalSize": 0,
     }
     view = TaskView("t", "c", Status(TaskState.WORKING, MICROS))
-    page = TaskPage([view], "next", 1, 2)
+    page = TaskViewPage([view], "next", 1, 2)
     assert json_format.MessageToDict(pb_codec.page_pb(page)) == json_codec.page_json(page)
     assert json_codec.push_page_json(PushPage([])) == {"configs": [], "nextPageToken": ""}
 

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc.a2a.push_targets import MAX_URL, Target, Targets, parse_target
+from protolink_grpc.a2a.push_targets import MAX_URL, PushTarget, PushTargets, parse_target
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.net.allowed_addresses import is_permitted, parse_networks
 
 
-def answering(*addresses: str) -> Targets:
-    """Targets for which every name has these addresses."""
+def answering(*addresses: str) -> PushTargets:
+    """PushTargets for which every name has these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return addresses
 
-    return Targets((), resolve)
+    return PushTargets((), resolve)
 
 
 # -- URLs ----------------------------------------------------------------------------------------------------------------
@@ -27,16 +27,20 @@ def answering(*addresses: str) -> Targets:
 @pytest.mark.parametrize(
     ("url", "target", "authority"),
     [
-        ("http://a.test", Target("http", "a.test", 80, "/"), "a.test"),
-        ("HTTPS://A.Test/Hook?q=1&r=%20#part", Target("https", "a.test", 443, "/Hook?q=1&r=%20"), "a.test"),
-        ("https://a.test:8443/x/../y", Target("https", "a.test", 8443, "/x/../y"), "a.test:8443"),
-        ("http://a.test:443/", Target("http", "a.test", 443, "/"), "a.test:443"),
-        ("http://[2606:4700::1]:81/", Target("http", "2606:4700::1", 81, "/"), "[2606:4700::1]:81"),
-        ("https://bücher.test/ü?ß", Target("https", "xn--bcher-kva.test", 443, "/%C3%BC?%C3%9F"), "xn--bcher-kva.test"),
-        ('http://a.test/"<x>', Target("http", "a.test", 80, "/%22%3Cx%3E"), "a.test"),
+        ("http://a.test", PushTarget("http", "a.test", 80, "/"), "a.test"),
+        ("HTTPS://A.Test/Hook?q=1&r=%20#part", PushTarget("https", "a.test", 443, "/Hook?q=1&r=%20"), "a.test"),
+        ("https://a.test:8443/x/../y", PushTarget("https", "a.test", 8443, "/x/../y"), "a.test:8443"),
+        ("http://a.test:443/", PushTarget("http", "a.test", 443, "/"), "a.test:443"),
+        ("http://[2606:4700::1]:81/", PushTarget("http", "2606:4700::1", 81, "/"), "[2606:4700::1]:81"),
+        (
+            "https://bücher.test/ü?ß",
+            PushTarget("https", "xn--bcher-kva.test", 443, "/%C3%BC?%C3%9F"),
+            "xn--bcher-kva.test",
+        ),
+        ('http://a.test/"<x>', PushTarget("http", "a.test", 80, "/%22%3Cx%3E"), "a.test"),
     ],
 )
-def test_a_url_has_one_reading(url: str, target: Target, authority: str) -> None:
+def test_a_url_has_one_reading(url: str, target: PushTarget, authority: str) -> None:
     assert parse_target(url) == target
     assert target.authority == authority
 
@@ -200,7 +204,7 @@ async def test_a_name_without_an_address_may_be_registered_and_not_connected_to(
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise OSError("no such host")
 
-    for targets in (Targets((), nobody), answering()):
+    for targets in (PushTargets((), nobody), answering()):
         assert (await targets.check("http://a.test/x")).host == "a.test"
         with pytest.raises(UnavailableError):
             await targets.addresses("a.test", 80)
@@ -222,14 +226,14 @@ async def test_a_name_without_an_address_may_be_registered_and_not_connected_to(
     ],
 )
 async def test_every_spelling_of_this_machine_is_refused(host: str) -> None:
-    targets = Targets()
+    targets = PushTargets()
     with pytest.raises(InvalidArgumentError):
         await targets.check(f"http://{host}:8080/hook")
     targets.close()
 
 
 async def test_a_literal_address_is_found_by_the_systems_resolver() -> None:
-    targets = Targets(["private"])
+    targets = PushTargets(["private"])
     assert await targets.addresses("127.1", 80) == ["127.0.0.1"]
     assert await targets.addresses("::1", 80) == ["::1"]
     targets.close()

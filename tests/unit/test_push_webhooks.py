@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.a2a.push import NotificationBatch, PushOptions, Webhooks
-from protolink_grpc.a2a.push_delivery import Patience
-from protolink_grpc.a2a.push_post import Answer, Post, retry_after_s
+from protolink_grpc.a2a.push_delivery import RetryPolicy
+from protolink_grpc.a2a.push_post import Notification, PostResult, retry_after_s
 from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.auth.principal import owner_of
 from protolink_grpc.errors import (
@@ -38,7 +38,7 @@ from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, webhooks_of
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
 
-YES, NO = Answer(True, "HTTP 200"), Answer(False, "HTTP 500")
+YES, NO = PostResult(True, "HTTP 200"), PostResult(False, "HTTP 500")
 URL = "https://receiver.test/hook"
 
 
@@ -53,16 +53,16 @@ class Receiver:
     """
 
     def __init__(self) -> None:
-        self.answers: dict[str, list[Answer | Exception]] = {}
+        self.answers: dict[str, list[PostResult | Exception]] = {}
         self.seen: dict[str, list[str]] = {}
         self.attempts: list[tuple[str, str]] = []
-        self.posts: list[Post] = []
+        self.posts: list[Notification] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.at_once = self.most_at_once = 0
         self._news = asyncio.Condition()
 
-    async def post(self, post: Post) -> Answer:
+    async def post(self, post: Notification) -> PostResult:
         url = post.config.url
         self.attempts.append((url, post.body.decode()))
         self.posts.append(post)
@@ -113,8 +113,8 @@ class Time:
         self.at += seconds
         await asyncio.sleep(0)
 
-    def patience(self, **known: Any) -> Patience:
-        return Patience(now=lambda: self.at, sleep=self.sleep, chance=lambda: 1.0, **known)
+    def patience(self, **known: Any) -> RetryPolicy:
+        return RetryPolicy(now=lambda: self.at, sleep=self.sleep, chance=lambda: 1.0, **known)
 
 
 async def idle(task: Task, run: Run) -> Task:
@@ -141,7 +141,7 @@ class Scene:
             TaskService("agent", self.store, idle, limits=Limits(lease_ttl_s=60.0)),
             options or PushOptions(),
             self.render,
-            patience=self.time.patience(**patience),
+            retry_policy=self.time.patience(**patience),
             resolve=public,
             post=self.receiver.post,
         )
@@ -431,7 +431,7 @@ async def test_pauses_double_up_to_the_longest(scene: Scene) -> None:
 
 
 async def test_a_receiver_that_asks_for_time_gets_it(scene: Scene) -> None:
-    scene.receiver.answers[URL] = [Answer(False, "HTTP 429", retry_after_s=90.0), NO]
+    scene.receiver.answers[URL] = [PostResult(False, "HTTP 429", retry_after_s=90.0), NO]
     await scene.happens("one")
     async with running(scene.webhooks(first_s=1.0)) as webhooks:
         await webhooks.add("ada", hook(), 0, V1)
@@ -465,7 +465,7 @@ async def test_what_nobody_accepts_in_time_is_left_out_with_a_warning_and_the_re
 
 
 async def test_a_receiver_that_is_gone_is_asked_once_for_each_notification(scene: Scene) -> None:
-    scene.receiver.answers[URL] = [Answer(False, "HTTP 410", gone=True)] * 2
+    scene.receiver.answers[URL] = [PostResult(False, "HTTP 410", gone=True)] * 2
     await scene.happens("one", "two", "three")
     async with running(scene.webhooks()) as webhooks:
         await webhooks.add("ada", hook(), 0, V1)
@@ -759,7 +759,7 @@ async def test_nothing_that_is_kept_or_sent_shows_its_credentials(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = hook(url=URL + "?key=sesame", token="sesame", scheme="Bearer", credentials="sesame")
-    scene.receiver.answers[secret.url] = [NO, RuntimeError("odd"), Answer(False, "x", gone=True)]
+    scene.receiver.answers[secret.url] = [NO, RuntimeError("odd"), PostResult(False, "x", gone=True)]
     await scene.happens("one")
     with caplog.at_level(logging.DEBUG):
         async with running(scene.webhooks()) as webhooks:

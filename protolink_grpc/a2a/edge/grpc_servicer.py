@@ -15,14 +15,14 @@ from protolink_grpc.a2a import pb_codec as codec
 from protolink_grpc.a2a.card import card_pb
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
-from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, CallerInfo, TaskPage, Update, is_large
+from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, CallerInfo, TaskViewPage, Update, is_large
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
 from protolink_grpc.wire.bounds import converted, run_in_thread
 
-S = TypeVar("S", bound=Update | TaskPage)
+S = TypeVar("S", bound=Update | TaskViewPage)
 T = TypeVar("T")
 
 
