@@ -139,8 +139,8 @@ class Agent(AgentLifecycle):
         if capabilities.supports_inference is None and self._is_default:
             capabilities.supports_inference = self.llm is not None
         for tool in tools:
-            known = self._toolbox.names
-            if (added := self.add_tool(tool)).name in known:
+            names = self._toolbox.names
+            if (added := self.add_tool(tool)).name in names:
                 raise InvalidArgumentError(f"two tools are named '{added.name}'", field="tools")
 
     def __repr__(self) -> str:

@@ -74,9 +74,9 @@ class EdgeSettings:
 
         The gRPC server reads the name in a client certificate itself if there is no authenticator.
         """
-        known = self.authenticator or self.grpc.authenticate
-        if known is not None:
-            return known
+        authenticator = self.authenticator or self.grpc.authenticate
+        if authenticator is not None:
+            return authenticator
         files = (self.grpc.tls, self.http.tls if self.http is not None else None)
         return MutualTLS() if any(tls is not None and tls.require_client_cert for tls in files) else None
 

@@ -94,16 +94,16 @@ def announce(url: str, endpoint: LocalEndpoint) -> None:
     Raises:
         AgentConflictError: Another running agent has that URL.
     """
-    known = _endpoints.get(url)
-    if known is not None and known.service is not endpoint.service:
-        raise AgentConflictError(f"another agent in this process is {url}", url=url)
+    running = _endpoints.get(url)
+    if running is not None and running.service is not endpoint.service:
+        raise AgentConflictError(f"another agent in this process has the URL {url}", url=url)
     _endpoints[url] = endpoint
 
 
 def withdraw(url: str, service: TaskService) -> None:
     """Remove the agent's announcement. An announcement of another agent is not affected."""
-    known = _endpoints.get(url)
-    if known is not None and known.service is service:
+    running = _endpoints.get(url)
+    if running is not None and running.service is service:
         del _endpoints[url]
 
 

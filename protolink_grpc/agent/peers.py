@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from protolink_grpc.agent.local_agent import PRINCIPAL
-from protolink_grpc.agent.trust import PeerClients, PeerTrust, Reached
+from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.registry_client import RegistryClient
@@ -73,10 +73,10 @@ class Peers:
         self._met: dict[str, dict[str, None]] = {}
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
-        self._patience_ends = 0.0
-        self._farewells: set[asyncio.Task[Any]] = set()
+        self._first_cards_deadline = 0.0
+        self._cancellations: set[asyncio.Task[Any]] = set()
 
-    async def find(self, target: str, task_id: str = "") -> Reached:
+    async def find(self, target: str, task_id: str = "") -> PeerConnection:
         """Find a peer by URL or name, and the client for it. If the registry is unavailable, the last known URL of a name is used.
 
         Args:
@@ -84,13 +84,13 @@ class Peers:
 
         Raises:
             UnavailableError: The registry is unavailable, and the name is unknown.
-            AgentNotFoundError: The registry has no such name, or there is no registry.
+            AgentNotFoundError: The name is not registered, or the agent has no registry.
         """
         if "://" in target:
             return self._clients.reach(target, trusted=self._clients.has_secrets and await self._trust.of_url(target))
         return self._reach_instance(target, await self._url_of(target, task_id))
 
-    async def connect(self, target: str, task_id: str) -> Reached:
+    async def connect(self, target: str, task_id: str) -> PeerConnection:
         """As `find`, and connect.
 
         A task is only sent to the instance that has started it, because another one would repeat its work.
@@ -100,22 +100,22 @@ class Peers:
         """
         found = await self.find(target, task_id)
         try:
-            await self._connected(found)
+            await self._connect(found)
         except UnavailableError:
             if found.client.has_begun(found.url, task_id):
                 raise
             for other in await self._other_instances(target, found.url):
                 with suppress(UnavailableError):
-                    return await self._connected(self._reach_instance(target, other))
+                    return await self._connect(self._reach_instance(target, other))
             raise
         return found
 
-    async def _connected(self, found: Reached) -> Reached:
-        with found.explained():
+    async def _connect(self, found: PeerConnection) -> PeerConnection:
+        with found.explain_refusals():
             await found.client.connect(found.url)
         return found
 
-    def _reach_instance(self, name: str, url: str) -> Reached:
+    def _reach_instance(self, name: str, url: str) -> PeerConnection:
         met = self._met.setdefault(name, {})
         met.pop(url, None)
         met[url] = None
@@ -123,8 +123,8 @@ class Peers:
             del met[next(iter(met))]
         return self._clients.reach(url, trusted=self._trust.of_name(name) or self._trust.of_server(url))
 
-    def _begun_at(self, name: str, task_id: str) -> str | None:
-        """The instance of a name that has started a task of this agent, or None."""
+    def _started_at(self, name: str, task_id: str) -> str | None:
+        """Return the instance of a name that has started a task of this agent, or None."""
         for url in reversed(self._met.get(name, {})) if task_id else ():
             trusted = self._trust.of_name(name) or self._trust.of_server(url)
             if self._clients.reach(url, trusted=trusted).client.has_begun(url, task_id):
@@ -137,7 +137,7 @@ class Peers:
             raise AgentNotFoundError(
                 f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
             )
-        met, begun = next(reversed(self._met.get(name, {})), None), self._begun_at(name, task_id)
+        met, begun = next(reversed(self._met.get(name, {})), None), self._started_at(name, task_id)
         if self._is_following:
             followed = [agent for agent in self._known.values() if agent.card.name == name]
             if followed:
@@ -151,8 +151,8 @@ class Peers:
             latest = (await self._registry.get(name)).card.url
             if met is None or met == latest:
                 return latest
-            known = await self._instance(met, name)
-            return latest if known is None or known.is_draining else met
+            last = await self._instance(met, name)
+            return latest if last is None or last.is_draining else met
         except (UnavailableError, DeadlineExceededError):
             if met is None:
                 raise
@@ -189,7 +189,7 @@ class Peers:
     # -- For the runtime -------------------------------------------------------------------------------------------------
 
     async def cards(self) -> Sequence[AgentCard]:
-        """The agents for delegation, sorted by name: read from the registry once, and updated by a watch.
+        """Return the agents for delegation, sorted by name: read from the registry once, and updated by a watch.
 
         If the registry is unavailable, the last known agents are returned.
         """
@@ -198,14 +198,14 @@ class Peers:
         if self._watch is None or self._watch.done():
             loop = asyncio.get_running_loop()
             self._complete = asyncio.Event()
-            self._patience_ends = loop.time() + FIRST_CARDS_S
+            self._first_cards_deadline = loop.time() + FIRST_CARDS_S
             self._watch = loop.create_task(self._follow(self._registry, self._complete))
         try:
             # After a timeout, later calls do not wait; the response is applied when it arrives.
-            async with asyncio.timeout_at(self._patience_ends):
+            async with asyncio.timeout_at(self._first_cards_deadline):
                 await self._complete.wait()
         except TimeoutError:
-            log.warning("the registry does not answer; %d peers are known", len(self._known))
+            log.warning("the registry does not answer; %d peers are cached", len(self._known))
         own = self._own() if self._own is not None else None
         # A registry may list the agent itself under the address of its HTTP port.
         urls = {own.url, *(each.url for each in own.interfaces)} if own is not None else set[str]()
@@ -241,8 +241,8 @@ class Peers:
         if watch is not None:
             watch.cancel()
             await asyncio.wait([watch])
-        if self._farewells:
-            await asyncio.wait(set(self._farewells), timeout=FAREWELL_S)
+        if self._cancellations:
+            await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
 
     async def run(
         self,
@@ -266,17 +266,17 @@ class Peers:
         if run is not None:
             task = self._in_session_of(run.principal, task, peer)
         try:
-            with peer.explained():
+            with peer.explain_refusals():
                 if relay is not None:
-                    return await self._relayed(peer, task, request, relay)
-                return await self._sent(peer, task, request)
+                    return await self._relay(peer, task, request, relay)
+                return await self._send(peer, task, request)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
                 self._spawn(self._cancel(peer, task.id, run.token.reason if run is not None else None))
             raise
 
-    def _in_session_of(self, owner: str, task: Task, peer: Reached) -> Task:
-        """The task with the owner's session id for a peer, for which all tasks belong to this agent.
+    def _in_session_of(self, owner: str, task: Task, peer: PeerConnection) -> Task:
+        """Return the task with a session id that is specific to the owner, because for the peer all tasks belong to this agent.
 
         The session id is unchanged if the peer sees the same principal as this agent.
         """
@@ -288,27 +288,27 @@ class Peers:
         context = None if task.context is None else replace(task.context, session_id=marked)
         return replace(task, session_id=marked, context=context)
 
-    async def _sent(self, peer: Reached, task: Task, request: str) -> Task:
+    async def _send(self, peer: PeerConnection, task: Task, request: str) -> Task:
         """Send the task in one call, and follow it if the call is interrupted."""
         try:
             return await peer.client.send_task(peer.url, task, request_id=request)
         except (DeadlineExceededError, UnavailableError) as error:
             # The task continues there: only the call has timed out or was interrupted.
             try:
-                return await self._ended(peer, task.id)
+                return await self._wait_ended(peer, task.id)
             except (TaskNotFoundError, UnimplementedError):
                 raise error from None  # an agent of another system may not support getting tasks
 
-    async def _relayed(self, peer: Reached, task: Task, request: str, relay: Relay) -> Task:
+    async def _relay(self, peer: PeerConnection, task: Task, request: str, relay: Relay) -> Task:
         task_id = task.id
         stream = peer.client.send_task_streaming(peer.url, task, request_id=request, deltas=relay.deltas)
         async with aclosing(stream) as events:
             async for event in events:
                 task_id = event.task_id or task_id
                 await relay.give(event)
-        return await self._ended(peer, task_id)
+        return await self._wait_ended(peer, task_id)
 
-    async def _ended(self, peer: Reached, task_id: str) -> Task:
+    async def _wait_ended(self, peer: PeerConnection, task_id: str) -> Task:
         """Wait for the end of a task across interruptions, without sending it again, which could start it again."""
         backoff = Backoff(OUTAGE_S)
         while True:
@@ -318,7 +318,7 @@ class Peers:
             except (DeadlineExceededError, UnavailableError) as error:
                 await backoff.wait_after(error)
 
-    async def _cancel(self, peer: Reached, task_id: str, reason: str | None) -> None:
+    async def _cancel(self, peer: PeerConnection, task_id: str, reason: str | None) -> None:
         why = reason or "the work that delegated this was canceled"
         for pause_s in (*ARRIVAL_PAUSES_S, 0.0):
             try:
@@ -333,9 +333,9 @@ class Peers:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine independently of the calling asyncio task."""
-        farewell = asyncio.get_running_loop().create_task(work)
-        self._farewells.add(farewell)
-        farewell.add_done_callback(self._farewells.discard)
+        cancellation = asyncio.get_running_loop().create_task(work)
+        self._cancellations.add(cancellation)
+        cancellation.add_done_callback(self._cancellations.discard)
 
 
 def marked_session(owner: str, session_id: str) -> str:
@@ -354,7 +354,7 @@ MET_INSTANCES = 16
 FIRST_CARDS_S = 2.0
 """Timeout for the registry's first response, in seconds."""
 
-FAREWELL_S = 2.0
+CANCEL_GRACE_S = 2.0
 """How long shutdown waits for cancellations that were sent to peers, in seconds."""
 
 OUTAGE_S = 15.0
@@ -382,7 +382,7 @@ async def stream_peer(
     """Like `call_peer`, but yield the task's events as they arrive. Closing the stream does not cancel the task."""
     if current_run() is None:
         peer = await peers.find(target)
-        with peer.explained():
+        with peer.explain_refusals():
             async with aclosing(peer.client.send_task_streaming(peer.url, task, deltas=deltas)) as stream:
                 async for each in stream:
                     yield each
@@ -422,7 +422,7 @@ class AgentPeer:
     async def card(self) -> AgentCard:
         """Return the peer's card, requested from the peer itself."""
         peer = await self._peers.find(self.target)
-        with peer.explained():
+        with peer.explain_refusals():
             return await peer.client.get_agent_card(peer.url)
 
     async def run_task(self, task: Task) -> Task:

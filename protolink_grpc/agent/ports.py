@@ -50,7 +50,7 @@ class AgentPorts:
 
     @property
     def listens(self) -> bool:
-        """Whether there is any port."""
+        """Whether the agent has a port."""
         return self._grpc is not None or self._http is not None
 
     @property
@@ -100,20 +100,20 @@ class AgentPorts:
                 self._http = None
                 raise
             if scheme in WEB:
-                card.url = taken_url(configured, url)
+                card.url = actual_url(configured, url)
             elif all(each.url != url for each in card.interfaces):
                 card.interfaces.append(AgentInterface(url, "http"))
-        unguarded = self._unguarded()
-        if unguarded and served.toolbox.skills():
+        ports = self._unauthenticated_ports()
+        if ports and served.toolbox.skills():
             log.warning(
                 "%s has tools and listens on %s without authentication, so every caller can use them; give the agent an "
                 "authenticator, or listen on 127.0.0.1",
                 card.name,
-                " and ".join(unguarded),
+                " and ".join(ports),
             )
 
-    def _unguarded(self) -> list[str]:
-        """The ports that other machines can reach without credentials."""
+    def _unauthenticated_ports(self) -> list[str]:
+        """Return the ports that other machines can reach without credentials."""
         if self._settings.authenticate is not None:
             return []
         found = []
@@ -131,11 +131,11 @@ class AgentPorts:
             return
         if not any(serves_grpc if each == GRPC else http is not None for each in options.interfaces):
             raise InvalidArgumentError(
-                f"names {', '.join(options.interfaces)}, and this agent has no port for that", field="a2a.interfaces"
+                f"lists {', '.join(options.interfaces)}, but this agent has no port for it", field="a2a.interfaces"
             )
 
     def _bindings(self) -> Sequence[Binding]:
-        """The interfaces of the A2A card: v1.0 first, for clients that use the first one of a kind."""
+        """Return the interfaces of the A2A card: v1.0 first, for clients that use the first one of a kind."""
         options = self._settings.a2a
         if options is None:
             return []
@@ -164,11 +164,11 @@ class AgentPorts:
                 await each.stop(grace_s)
 
 
-def taken_url(configured: str, url: str) -> str:
-    """The URL with the actual port instead of 0."""
+def actual_url(configured: str, url: str) -> str:
+    """Return the configured URL with the actual port instead of 0."""
     scheme = configured.partition("://")[0]
-    given = urlsplit(configured)
-    if given.port:
+    parts = urlsplit(configured)
+    if parts.port:
         return configured
-    host = f"[{given.hostname}]" if ":" in (given.hostname or "") else given.hostname
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{scheme}://{host}:{url.rpartition(':')[2]}"

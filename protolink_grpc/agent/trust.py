@@ -20,11 +20,11 @@ LOGGED_PEERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class PeerConnection:
     """A peer and the client for it.
 
     Args:
-        withheld: Whether the agent has credentials or metadata that this client does not send.
+        withheld: The agent has credentials or metadata that this client does not send.
     """
 
     url: str
@@ -32,7 +32,7 @@ class Reached:
     withheld: bool = False
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
+    def explain_refusals(self) -> Iterator[None]:
         """Add to an UnauthenticatedError of the peer that no credentials were sent, and how to send them."""
         try:
             yield
@@ -51,7 +51,7 @@ class PeerTrust:
 
     Args:
         peers: URLs, compared by scheme, host and port, and names in the registry.
-        whole_registry: Whether every agent in the registry is trusted.
+        whole_registry: Every agent in the registry is trusted.
         registry: The agent's setting.
 
     Raises:
@@ -66,34 +66,34 @@ class PeerTrust:
     ) -> None:
         if isinstance(peers, str):
             raise InvalidArgumentError("must be a list of URLs and names", field="trusted_peers")
-        given = [(index, each) for index, each in enumerate(peers)]
-        self._origins = {origin_of(each, field=f"trusted_peers[{index}]") for index, each in given if "://" in each}
-        self._names = {each for _, each in given if "://" not in each}
+        entries = list(enumerate(peers))
+        self._origins = {origin_of(each, field=f"trusted_peers[{index}]") for index, each in entries if "://" in each}
+        self._names = {each for _, each in entries if "://" not in each}
         self._whole_registry = whole_registry
         self._registry = registry.client if isinstance(registry, Registry) else registry
-        if registry is not None and self._asks_registry:
+        if registry is not None and self._needs_registry:
             _check_registry(registry, "trust_registry" if whole_registry else "trusted_peers")
 
     @property
-    def _asks_registry(self) -> bool:
+    def _needs_registry(self) -> bool:
         return self._whole_registry or bool(self._names)
 
     def of_name(self, name: str) -> bool:
-        """Whether the agent with that name in the registry is trusted."""
+        """Return whether the agent with that name in the registry is trusted."""
         return self._whole_registry or name in self._names
 
     def of_server(self, url: str) -> bool:
-        """Whether the configuration names the server behind a URL."""
+        """Return whether the configuration contains the server of a URL."""
         try:
             return bool(self._origins) and origin_of(url) in self._origins
         except InvalidArgumentError:
             return False
 
     async def of_url(self, url: str) -> bool:
-        """Whether a URL from any source is trusted: by its server, or because a trusted agent is registered there."""
+        """Return whether a URL from any source is trusted: by its server, or because a trusted agent is registered there."""
         if self.of_server(url):
             return True
-        if self._registry is None or not self._asks_registry:
+        if self._registry is None or not self._needs_registry:
             return False
         try:
             card = (await self._registry.get(url)).card
@@ -122,17 +122,19 @@ class PeerClients:
         """Whether the two clients differ."""
         return self._plain is not None
 
-    def reach(self, url: str, *, trusted: bool) -> Reached:
+    def reach(self, url: str, *, trusted: bool) -> PeerConnection:
         """Return the client for a peer. The first call to a peer without credentials is logged."""
         if self._plain is None or trusted or url.startswith(RUNTIME_SCHEME):
-            return Reached(url, self.own)
+            return PeerConnection(url, self.own)
         server = _server_of(url)
         if self._logged.get(server) is None:
             self._logged.put(server, True)
             log.warning(
-                "%s sends no credentials to %s: it is not among the agent's trusted_peers", self._agent_name, server
+                "%s sends no credentials to %s, because it is not in the agent's trusted_peers",
+                self._agent_name,
+                server,
             )
-        return Reached(url, self._plain, withheld=True)
+        return PeerConnection(url, self._plain, withheld=True)
 
 
 def _check_registry(registry: Registry | RegistryClient, field: str) -> None:
@@ -145,13 +147,13 @@ def _check_registry(registry: Registry | RegistryClient, field: str) -> None:
             )
     elif not is_confidential(registry.url):
         raise InvalidArgumentError(
-            f"the registry at {registry.url} is reached in the clear, so that its answers can be forged on the way: reach it "
-            "over TLS, or trust peers by their URLs",
+            f"the registry at {registry.url} is not reached over TLS, so its responses can be forged: use TLS, or trust "
+            "peers by their URLs",
             field=field,
         )
 
 
 def _server_of(url: str) -> str:
-    """The scheme, host and port of a peer's URL."""
+    """Return the scheme, host and port of a peer's URL."""
     scheme, separator, rest = comparable_url(url).partition("://")
     return f"{scheme}{separator}{rest.partition('/')[0]}"

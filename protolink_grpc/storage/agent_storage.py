@@ -69,7 +69,7 @@ class Storage(ABC):
         """
         namespace = self.namespace or ""
         # The length marks the end of the namespace, so that different pairs of texts never have the same result.
-        return self.within(f"{len(namespace)}:{namespace}:{checked_id(principal, 'principal')}")
+        return self.within(f"{len(namespace)}:{namespace}:{require_id(principal, 'principal')}")
 
     async def open(self) -> None:  # noqa: B027 -- memory has nothing to open
         """Raise the errors of the first use now. Calling this is optional."""
@@ -190,7 +190,7 @@ class StoredMessage:
     body: str
 
 
-def checked_id(text: str, field: str) -> str:
+def require_id(text: str, field: str) -> str:
     """Return the id if it is valid.
 
     Raises:
@@ -208,11 +208,11 @@ def check_bounds(count: int, size: int, bounds: ItemBounds) -> None:
     """Raise MessageTooLargeError if a session's items exceed the limits."""
     if count > bounds.max_items:
         raise MessageTooLargeError(
-            f"a session keeps at most {bounds.max_items} items", field="key", limit=str(bounds.max_items)
+            f"a session has at most {bounds.max_items} items", field="key", limit=str(bounds.max_items)
         )
     if size > bounds.max_bytes:
         raise MessageTooLargeError(
-            f"a session keeps at most {bounds.max_bytes} bytes, this would make {size}",
+            f"a session has at most {bounds.max_bytes} bytes; this change would make {size}",
             field="value",
             limit=str(bounds.max_bytes),
             size=str(size),
@@ -229,15 +229,15 @@ def turn_rows(messages: Sequence[LLMMessage]) -> list[StoredMessage]:
     return [StoredMessage(each.id, index == 0, _to_json(each)) for index, each in enumerate(messages)]
 
 
-def replaced_rows(messages: Sequence[LLMMessage], begins: Iterable[tuple[str, bool]]) -> list[StoredMessage]:
+def replacement_rows(messages: Sequence[LLMMessage], begins: Iterable[tuple[str, bool]]) -> list[StoredMessage]:
     """Convert replacing messages to rows. Remaining messages keep their turns; new ones begin one.
 
     Args:
         begins: The ids of the previous rows, and whether each one began a turn.
     """
-    known = dict(begins)
+    begins_turn = dict(begins)
     return [
-        StoredMessage(each.id, index == 0 or known.get(each.id, True), _to_json(each))
+        StoredMessage(each.id, index == 0 or begins_turn.get(each.id, True), _to_json(each))
         for index, each in enumerate(messages)
     ]
 
@@ -261,9 +261,9 @@ def messages_from_rows(bodies: Iterable[str]) -> list[LLMMessage]:
         raise StoreError("a stored message is damaged") from error
 
 
-def merged(text: str | None, changes: dict[str, Any]) -> str:
-    """Set keys in the JSON text of an object, or of None."""
+def merge_keys(text: str | None, changes: dict[str, Any]) -> str:
+    """Return the JSON text of an object with some keys changed. None is an empty object."""
     value = {} if text is None else from_json(text)
     if not isinstance(value, dict):
-        raise InvalidArgumentError("the stored value is no object; save another one first", field="changes")
+        raise InvalidArgumentError("the stored value is not an object; replace it first", field="changes")
     return to_json(value | changes)

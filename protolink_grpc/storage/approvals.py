@@ -32,12 +32,12 @@ class ApprovalRow:
     record: bytes = field(default=b"", repr=False)
 
 
-def _merge(known: ApprovalRow, new: ApprovalRow) -> ApprovalRow:
-    if known.task_id != new.task_id:
+def _merge(existing: ApprovalRow, new: ApprovalRow) -> ApprovalRow:
+    if existing.task_id != new.task_id:
         raise InvalidArgumentError(
             f"{new.request_id} is the id of another approval", field="request.request_id", request_id=new.request_id
         )
-    return replace(known, state=new.state, answer_sequence=new.answer_sequence)
+    return replace(existing, state=new.state, answer_sequence=new.answer_sequence)
 
 
 APPROVALS = Kind(

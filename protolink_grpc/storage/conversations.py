@@ -20,10 +20,10 @@ from protolink_grpc.storage.agent_storage import (
     Storage,
     StoredMessage,
     check_bounds,
-    checked_id,
-    merged,
+    merge_keys,
     messages_from_rows,
-    replaced_rows,
+    replacement_rows,
+    require_id,
     turn_rows,
 )
 from protolink_grpc.storage.records import Kind, Records
@@ -151,8 +151,8 @@ class RecordStorage(Storage):
         space = self._space
 
         def merge(records: Records) -> None:
-            known = records.get(VALUES, space)
-            records.put(VALUES, SingleValue(space, merged(None if known is None else known.value, changes)))
+            existing = records.get(VALUES, space)
+            records.put(VALUES, SingleValue(space, merge_keys(None if existing is None else existing.value, changes)))
 
         self._change_now(merge)
 
@@ -165,7 +165,7 @@ class RecordStorage(Storage):
     async def load_messages(self, session_id: str, limit: int | None = None) -> Conversation:
         if limit is not None and limit < 1:
             raise InvalidArgumentError("must be at least 1", field="limit")
-        key = (self._space, checked_id(session_id, "session_id"))
+        key = (self._space, require_id(session_id, "session_id"))
         messages, session = await self._view(lambda records: _load(records, key, limit))
         if session is None:
             return Conversation([])
@@ -173,13 +173,13 @@ class RecordStorage(Storage):
         return Conversation(messages_from_rows(bodies), session.version, session.following - session.first)
 
     async def append_messages(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
-        key = (self._space, checked_id(session_id, "session_id"))
-        checked_id(turn_id, "turn_id")
+        key = (self._space, require_id(session_id, "session_id"))
+        require_id(turn_id, "turn_id")
         rows = turn_rows(messages)
         return await self._change(lambda records: _append(records, key, turn_id, rows))
 
     async def replace_messages(self, session_id: str, expected_version: int, messages: Sequence[LLMMessage]) -> bool:
-        key = (self._space, checked_id(session_id, "session_id"))
+        key = (self._space, require_id(session_id, "session_id"))
         kept = list(messages)
         turn_rows(kept)  # before the transaction, so that invalid values are the caller's error
         return await self._change(lambda records: _replace(records, key, expected_version, kept))
@@ -192,36 +192,36 @@ class RecordStorage(Storage):
     def _sessions_of(self, session_id: str | None) -> dict[str, object]:
         if session_id is None:
             return {"space": self._space}
-        return {"space": self._space, "session_id": checked_id(session_id, "session_id")}
+        return {"space": self._space, "session_id": require_id(session_id, "session_id")}
 
     async def delete_session(self, session_id: str) -> bool:
-        key = (self._space, checked_id(session_id, "session_id"))
+        key = (self._space, require_id(session_id, "session_id"))
         return await self._change(lambda records: _delete(records, key))
 
     # -- Items of tools --------------------------------------------------------------------------------------------------
 
     def _items_of(self, session_id: str) -> str:
         # The length marks the end of the space, so that different pairs of texts never have the same result.
-        return f"{len(self._space)}:{self._space}:{checked_id(session_id, 'session_id')}"
+        return f"{len(self._space)}:{self._space}:{require_id(session_id, 'session_id')}"
 
     async def get_item(self, session_id: str, name: str) -> str | None:
-        key = (self._items_of(session_id), checked_id(name, "key"))
+        key = (self._items_of(session_id), require_id(name, "key"))
         found = await self._view(lambda records: records.get(ITEMS, *key))
         return None if found is None else found.value
 
     async def set_item(self, session_id: str, name: str, text: str, bounds: ItemBounds) -> None:
-        item, space = Item(self._items_of(session_id), checked_id(name, "key"), text), self._space
+        item, space = Item(self._items_of(session_id), require_id(name, "key"), text), self._space
         await self._change(lambda records: _set_item(records, space, session_id, item, bounds))
 
     async def delete_item(self, session_id: str, name: str) -> bool:
-        key, space = (self._items_of(session_id), checked_id(name, "key")), self._space
+        key, space = (self._items_of(session_id), require_id(name, "key")), self._space
 
         def delete(records: Records) -> bool:
-            known = records.get(ITEMS, *key)
-            if known is None:
+            existing = records.get(ITEMS, *key)
+            if existing is None:
                 return False
             records.delete(ITEMS, *key)
-            _count_items(records, space, session_id, -1, -_size(known))
+            _count_items(records, space, session_id, -1, -_size(existing))
             return True
 
         return await self._change(delete)
@@ -266,11 +266,11 @@ def _load(records: Records, key: tuple[str, str], limit: int | None) -> tuple[li
     return found[:whole][::-1], session
 
 
-def _begun(records: Records, key: tuple[str, str]) -> Session:
-    """Return the session, which is created if there is none."""
-    known = records.get(SESSIONS, *key)
-    if known is not None:
-        return known
+def _ensure_session(records: Records, key: tuple[str, str]) -> Session:
+    """Return the session. It is created if it does not exist."""
+    existing = records.get(SESSIONS, *key)
+    if existing is not None:
+        return existing
     last = records.get(NUMBERS, "session")
     number = 1 if last is None else last.value + 1
     records.put(NUMBERS, LastNumber("session", number))
@@ -278,7 +278,7 @@ def _begun(records: Records, key: tuple[str, str]) -> Session:
 
 
 def _append(records: Records, key: tuple[str, str], turn_id: str, rows: list[StoredMessage]) -> bool:
-    session = _begun(records, key)
+    session = _ensure_session(records, key)
     if records.get(TURNS, session.number, turn_id) is not None:
         return False
     records.put(TURNS, Turn(session.number, turn_id, session.version))
@@ -295,12 +295,12 @@ def _add(records: Records, session: Session, rows: list[StoredMessage]) -> None:
 
 
 def _replace(records: Records, key: tuple[str, str], expected: int, messages: list[LLMMessage]) -> bool:
-    known = records.get(SESSIONS, *key)
-    if (0 if known is None else known.version) != expected:
+    existing = records.get(SESSIONS, *key)
+    if (0 if existing is None else existing.version) != expected:
         return False
-    session = _begun(records, key)
+    session = _ensure_session(records, key)
     where = {"session": session.number}
-    rows = replaced_rows(messages, ((each.message_id, each.begins) for each in records.select(MESSAGES, where)))
+    rows = replacement_rows(messages, ((each.message_id, each.begins) for each in records.select(MESSAGES, where)))
     records.delete(MESSAGES, session.number)
     _add(records, replace(session, first=session.following), rows)
     for turn in records.select(TURNS, where, reverse=True)[TURNS_KEPT:]:
@@ -319,8 +319,8 @@ def _delete(records: Records, key: tuple[str, str]) -> bool:
 
 
 def _set_item(records: Records, space: str, session_id: str, item: Item, bounds: ItemBounds) -> None:
-    known = records.get(ITEMS, item.session, item.name)
-    items, size = (1, _size(item)) if known is None else (0, _size(item) - _size(known))
+    existing = records.get(ITEMS, item.session, item.name)
+    items, size = (1, _size(item)) if existing is None else (0, _size(item) - _size(existing))
     counted = records.get(ITEM_SESSIONS, space, session_id) or ItemSession(space, session_id, 0, 0)
     check_bounds(counted.items + items, counted.bytes + size, bounds)
     records.put(ITEMS, item)
@@ -328,8 +328,8 @@ def _set_item(records: Records, space: str, session_id: str, item: Item, bounds:
 
 
 def _count_items(records: Records, space: str, session_id: str, items: int, size: int) -> None:
-    known = records.get(ITEM_SESSIONS, space, session_id) or ItemSession(space, session_id, 0, 0)
-    counted = replace(known, items=known.items + items, bytes=known.bytes + size)
+    existing = records.get(ITEM_SESSIONS, space, session_id) or ItemSession(space, session_id, 0, 0)
+    counted = replace(existing, items=existing.items + items, bytes=existing.bytes + size)
     if counted.items:
         records.put(ITEM_SESSIONS, counted)
     else:

@@ -17,7 +17,7 @@ from protolink_grpc.storage.port import (
     TaskHead,
     TaskPage,
     TaskQuery,
-    bounded,
+    limit_bytes,
 )
 from protolink_grpc.storage.records import Kind, Records, put_all
 from protolink_grpc.storage.waiters import Waiters
@@ -36,8 +36,8 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Owned:
-    """The tasks of one principal, or of all.
+class _TaskGroup:
+    """The tasks of one principal, or all tasks.
 
     Attributes:
         size: Encoded bytes of their events.
@@ -82,8 +82,8 @@ class MemoryStore:
         self._max_bytes = max_bytes
         self._entries: dict[str, _Entry] = {}
         # Lists read one principal's tasks, which are almost in the right order.
-        self._owned: dict[str, _Owned] = {}
-        self._all = _Owned()
+        self._owned: dict[str, _TaskGroup] = {}
+        self._all = _TaskGroup()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
         self._records = MemoryRecords(self._is_finished)
         self._waiters = Waiters()
@@ -99,9 +99,9 @@ class MemoryStore:
     async def append(self, append: Append) -> RequestRecord | None:
         head = append.head
         if append.request_id:
-            known = self._requests.get((head.agent_name, head.principal, append.request_id))
-            if known is not None:
-                return known
+            existing = self._requests.get((head.agent_name, head.principal, append.request_id))
+            if existing is not None:
+                return existing
         entry = self._entries.get(head.task_id)
         self._check_fence(entry, append)
         if append.records:
@@ -118,7 +118,7 @@ class MemoryStore:
             entry.request_ids.append(append.request_id)
         owned = self._owned.get(head.principal)
         if owned is None:
-            owned = self._owned[head.principal] = _Owned()
+            owned = self._owned[head.principal] = _TaskGroup()
         owned.size += size
         self._all.size += size
         owned.by_change[head.task_id] = None
@@ -152,7 +152,7 @@ class MemoryStore:
         entry = self._entries.get(task_id)
         return None if entry is None else is_terminal(entry.head.state) and entry.head.sequence <= sequence
 
-    def _make_room(self, owned: _Owned) -> None:
+    def _make_room(self, owned: _TaskGroup) -> None:
         while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
             has_most = len(owned.by_change) > self._max_tasks / 2 or owned.size > self._max_bytes / 2
             oldest = (owned.oldest() if has_most else None) or self._all.oldest()
@@ -178,7 +178,7 @@ class MemoryStore:
         entry = self._entries.get(task_id)
         if entry is None:
             return []
-        return bounded(entry.events[after : after + limit])
+        return limit_bytes(entry.events[after : after + limit])
 
     async def wait(self, task_id: str, after: int) -> None:
         entry = self._entries.get(task_id)
@@ -246,7 +246,7 @@ class MemoryStore:
         """Do nothing: a worker in memory exists as long as its data."""
 
     async def release(self, task_ids: Sequence[str], *, to: str = "") -> None:
-        """Do nothing: there is no other worker."""
+        """Do nothing, because there are no other workers."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []

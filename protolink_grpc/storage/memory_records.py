@@ -58,8 +58,8 @@ class MemoryRecords:
             try:
                 return work(self)
             except BaseException:
-                for kind, key, known in reversed(self._undo):
-                    self._restore(kind, key, known)
+                for kind, key, existing in reversed(self._undo):
+                    self._restore(kind, key, existing)
                 self._revisions |= self._revisions_before
                 raise
             finally:
@@ -69,33 +69,33 @@ class MemoryRecords:
 
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
         scope = self._scopes.get((kind.name, key[0]))
-        known: R | None = None if scope is None else scope.by_key.get(key)
-        return known if known is None or whole else _light(kind, known)
+        existing: R | None = None if scope is None else scope.by_key.get(key)
+        return existing if existing is None or whole else _without_lazy_fields(kind, existing)
 
     def select(
         self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
     ) -> list[R]:
-        known = self._scopes.get((kind.name, where[kind.scope]))
-        if known is None:
+        existing = self._scopes.get((kind.name, where[kind.scope]))
+        if existing is None:
             return []
         position_of = kind.position_of
-        found: Iterable[R] = reversed(known.by_key.values()) if reverse else known.by_key.values()
+        found: Iterable[R] = reversed(existing.by_key.values()) if reverse else existing.by_key.values()
         found = (each for each in found if _matches(each, where))
-        if not known.is_sorted:
+        if not existing.is_sorted:
             found = sorted(found, key=position_of, reverse=reverse)
         if after is not None and reverse:
             found = (each for each in found if position_of(each) < after)
         elif after is not None:
             found = (each for each in found if position_of(each) > after)
-        return [_light(kind, each) for each in islice(found, limit)]
+        return [_without_lazy_fields(kind, each) for each in islice(found, limit)]
 
     def put(self, kind: Kind[R], record: R) -> R:
         key = kind.key_of(record)
         scope = self._scopes[kind.name, key[0]]
-        known = scope.by_key.get(key)
-        if known is not None:
-            record = record if kind.merge is None else kind.merge(known, record)
-            record = replace(record, **{name: getattr(known, name) for name in kind.lazy})  # type: ignore[type-var]
+        existing = scope.by_key.get(key)
+        if existing is not None:
+            record = record if kind.merge is None else kind.merge(existing, record)
+            record = replace(record, **{name: getattr(existing, name) for name in kind.lazy})  # type: ignore[type-var]
         if kind.watched:
             revisions = self._revisions[kind.name, key[0]]
             self._revisions_before.setdefault((kind.name, key[0]), revisions)
@@ -103,7 +103,7 @@ class MemoryRecords:
             self._changed.add((kind.name, key[0]))
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
         self._set(kind, key, record)
-        return _light(kind, record)
+        return _without_lazy_fields(kind, record)
 
     def delete(self, kind: Kind[Any], *key: object) -> int:
         scope = self._scopes.get((kind.name, key[0]))
@@ -119,11 +119,14 @@ class MemoryRecords:
         return self._revisions[kind.name, scope]
 
     def changes(self, kind: Kind[R], scope: str, after: int, limit: int, *, where: Where, until: int = 0) -> list[R]:
-        return [_light(kind, each) for each in list(self._changes(kind, scope, after, where, until))[::-1][:limit]]
+        return [
+            _without_lazy_fields(kind, each)
+            for each in list(self._changes(kind, scope, after, where, until))[::-1][:limit]
+        ]
 
     def _changes(self, kind: Kind[R], scope: str, after: int, where: Where, until: int) -> Iterator[R]:
-        known = self._scopes.get((kind.name, scope))
-        for record in reversed(known.by_key.values()) if known is not None else ():
+        existing = self._scopes.get((kind.name, scope))
+        for record in reversed(existing.by_key.values()) if existing is not None else ():
             if record.revision <= after:
                 return
             if record.revision > until or _matches(record, where):
@@ -136,40 +139,40 @@ class MemoryRecords:
 
     def _set(self, kind: Kind[Any], key: Key, record: Any) -> None:
         scope = self._scopes[kind.name, key[0]]
-        known = scope.by_key.get(key)
+        existing = scope.by_key.get(key)
         if self._undo is not None:
-            self._undo.append((kind, key, known))
+            self._undo.append((kind, key, existing))
         if record is not None:
             if kind.watched:
                 scope.by_key.pop(key, None)  # the most recently changed one is last
-            self._check_order(kind, scope, known, record)
+            self._check_order(kind, scope, existing, record)
             scope.by_key[key] = record
             if kind.task:
                 self._of_tasks.setdefault(getattr(record, kind.task), {})[kind.name, key] = kind
             return
         scope.by_key.pop(key, None)
-        if kind.task and known is not None:
-            of_task = self._of_tasks.get(getattr(known, kind.task), {})
+        if kind.task and existing is not None:
+            of_task = self._of_tasks.get(getattr(existing, kind.task), {})
             of_task.pop((kind.name, key), None)
             if not of_task:
-                self._of_tasks.pop(getattr(known, kind.task), None)
+                self._of_tasks.pop(getattr(existing, kind.task), None)
         if not scope.by_key:
             del self._scopes[kind.name, key[0]]
 
     @staticmethod
-    def _check_order(kind: Kind[Any], scope: _Scope, known: Any, record: Any) -> None:
+    def _check_order(kind: Kind[Any], scope: _Scope, existing: Any, record: Any) -> None:
         """Check whether the order of changes is still the order of the kind."""
         if not scope.is_sorted or not scope.by_key:
             return
         position = kind.position_of(record)
-        if known is not None and not kind.watched:
-            scope.is_sorted = position == kind.position_of(known)
+        if existing is not None and not kind.watched:
+            scope.is_sorted = position == kind.position_of(existing)
         else:
             scope.is_sorted = kind.position_of(scope.by_key[next(reversed(scope.by_key))]) < position
 
-    def _restore(self, kind: Kind[Any], key: Key, known: Any) -> None:
+    def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None
-        self._set(kind, key, known)
+        self._set(kind, key, existing)
         self._undo = undo
         scope = self._scopes.get((kind.name, key[0]))
         if scope is not None:
@@ -215,7 +218,7 @@ def _worker(record: Any) -> str:
     return worker
 
 
-def _light(kind: Kind[R], record: R) -> R:
+def _without_lazy_fields(kind: Kind[R], record: R) -> R:
     """Return the record without its lazy fields."""
     if not kind.lazy:
         return record

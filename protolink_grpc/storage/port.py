@@ -147,7 +147,7 @@ class LogStore(Protocol):
         Raises:
             SequenceConflictError: The log has another last sequence: another writer appended to it or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
-            TaskNotFoundError: There is no such task and `expected_sequence` is not 0.
+            TaskNotFoundError: The task does not exist, and `expected_sequence` is not 0.
             ProtolinkError: The merge of one of the records refused.
             StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
@@ -169,7 +169,7 @@ class LogStore(Protocol):
 
 
 class Leases(Protocol):
-    """Which process works on a task. A worker keeps its tasks if it renews its lease in time."""
+    """The assignment of tasks to processes. A worker keeps its tasks as long as it renews its lease."""
 
     async def heartbeat(self, ttl_s: float) -> None:
         """Renew this worker's lease for `ttl_s` seconds."""
@@ -193,7 +193,7 @@ READ_BYTES = 1 << 20
 """Limit of one `read` in bytes of events; a single larger event is returned alone."""
 
 
-def bounded(frames: list[bytes]) -> list[bytes]:
+def limit_bytes(frames: list[bytes]) -> list[bytes]:
     """Return the longest prefix of `frames` within `READ_BYTES`, at least one."""
     if sum(map(len, frames)) <= READ_BYTES:
         return frames

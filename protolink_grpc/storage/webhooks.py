@@ -47,10 +47,12 @@ def put_webhook(records: Records, row: PushRow) -> PushRow:
         The stored row.
 
     Raises:
-        TaskNotFoundError: There is no such task.
+        TaskNotFoundError: The task is not in the store.
     """
-    known = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
-    return _kept(records, row if known is None else replace(known, body=row.body, worker=known.worker or row.worker))
+    existing = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
+    return _put(
+        records, row if existing is None else replace(existing, body=row.body, worker=existing.worker or row.worker)
+    )
 
 
 def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) -> PushRow | None:
@@ -59,13 +61,13 @@ def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) ->
     Returns:
         The changed row, or None if it does not exist or belongs to another worker.
     """
-    known = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
-    if known is None or known.worker != worker:
+    existing = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
+    if existing is None or existing.worker != worker:
         return None
-    return _kept(records, replace(known, cursor=max(known.cursor, cursor)))
+    return _put(records, replace(existing, cursor=max(existing.cursor, cursor)))
 
 
-def _kept(records: Records, row: PushRow) -> PushRow:
+def _put(records: Records, row: PushRow) -> PushRow:
     is_finished = records.is_finished(row.task_id, row.cursor)
     if is_finished is None:
         raise TaskNotFoundError(f"task {row.task_id} is not in the store", task_id=row.task_id)

@@ -97,7 +97,9 @@ async def test_a_url_that_the_configuration_does_not_name_gets_no_credentials(
                 pass
         assert not peer.saw_a_secret
         lines = [each.getMessage() for each in caplog.records]
-        assert lines == [f"asker sends no credentials to {peer.card.url}: it is not among the agent's trusted_peers"]
+        assert lines == [
+            f"asker sends no credentials to {peer.card.url}, because it is not in the agent's trusted_peers"
+        ]
 
 
 async def test_metadata_is_withheld_like_credentials() -> None:
@@ -223,8 +225,8 @@ async def test_the_registry_and_the_peers_get_their_own_credentials_and_no_other
 @pytest.mark.parametrize(
     ("registry", "why"),
     [
-        ("grpc://registry.example:50051", "in the clear"),
-        (RegistryClient("grpc://registry.example:50051"), "in the clear"),
+        ("grpc://registry.example:50051", "not reached over TLS"),
+        (RegistryClient("grpc://registry.example:50051"), "not reached over TLS"),
         (Registry(), "does not authenticate"),
     ],
 )

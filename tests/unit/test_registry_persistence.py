@@ -80,9 +80,9 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
-        (1, "reads none before 5; remove the file; running agents register again"),
-        (3, "reads none before 5; remove the file; running agents register again"),
-        (6, "knows 5; upgrade the package"),
+        (1, "oldest version that this protolink_grpc reads is 5; remove the file; running agents register again"),
+        (3, "oldest version that this protolink_grpc reads is 5; remove the file; running agents register again"),
+        (6, "versions up to 5; upgrade the package"),
     ],
 )
 async def test_a_file_of_another_version_is_refused_and_left_alone(path, version, advice):
@@ -91,7 +91,7 @@ async def test_a_file_of_another_version_is_refused_and_left_alone(path, version
         connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreVersionError, match=f"has schema version {version}, .*{advice}"):
+    with pytest.raises(StoreVersionError, match=f"has schema version {version}; .*{advice}"):
         await reread(path)
     assert path.read_bytes() == before
 
@@ -101,7 +101,7 @@ async def test_a_file_from_before_there_was_one_kind_of_file_is_refused_and_left
         connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="of an earlier version; give the registry a file of its own"):
+    with pytest.raises(StoreError, match="of an earlier version; choose another file for the registry"):
         await reread(path)
     assert path.read_bytes() == before
 

@@ -236,7 +236,7 @@ async def test_a_write_canceled_while_it_waits_is_not_executed(storage: SQLiteSt
 async def test_a_missing_directory_is_named_and_the_storage_works_once_it_exists(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "state.db"
     storage = SQLiteStorage(path)
-    with pytest.raises(StoreError, match=r"cannot be opened: does its directory exist"):
+    with pytest.raises(StoreError, match=r"cannot be opened: check that its directory exists"):
         await storage.open()
     path.parent.mkdir()
     assert await storage.append_messages("s", "t", said("one"))
@@ -268,7 +268,7 @@ async def test_a_file_of_tasks_is_refused(path: Path) -> None:
     await tasks.open()
     await tasks.close()
     async with unopened(path) as storage:
-        with pytest.raises(StoreError, match="a database of something else"):
+        with pytest.raises(StoreError, match="is another kind of database"):
             await storage.open()
 
 

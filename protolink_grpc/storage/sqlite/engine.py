@@ -323,7 +323,7 @@ def _deliver(loop: asyncio.AbstractEventLoop | None, jobs: list[Job]) -> None:
         loop.call_soon_threadsafe(_answer, jobs)
     except RuntimeError:
         # The loop was closed with all its waiting callers; the thread continues for other loops.
-        log.debug("no caller is left to hear of %d writes", len(jobs))
+        log.debug("all callers of %d writes have been canceled", len(jobs))
 
 
 def _answer(jobs: list[Job]) -> None:

@@ -16,7 +16,7 @@ BUSY_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a kind of file contains.
+    """The contents of a kind of file.
 
     Args:
         migrations: Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means
@@ -25,9 +25,9 @@ class Schema:
             changed table needs a migration.
         application_id: Written to the file's header, so that a file of another kind is recognized. 0 means that the header is not
             used.
-        advice: For the error of an unsupported file: what to do with it.
-        owner: For the error of a file of another kind: what needs its own file.
-        busy_owner: For the error of a locked file: what has locked it.
+        advice: The advice in the error for an unsupported file.
+        owner: The owner of such a file, in the error for a file of another kind.
+        busy_owner: The owner of the lock, in the error for a locked file.
     """
 
     migrations: Sequence[str | None]
@@ -125,14 +125,14 @@ def _enter_wal(db: sqlite3.Connection) -> None:
 
 
 def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
-    known = len(schema.migrations)
-    if _require_readable(db, path, schema) == known and not _missing_tables(db, path, schema):
+    newest = len(schema.migrations)
+    if _require_readable(db, path, schema) == newest and not _missing_tables(db, path, schema):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock, because another process may have migrated the file meanwhile.
         found = _require_readable(db, path, schema)
-        for version in range(max(found, _oldest(schema)), known):
+        for version in range(max(found, _oldest(schema)), newest):
             for statement in (schema.migrations[version] or "").split(";"):
                 if statement.strip():
                     db.execute(statement)
@@ -151,7 +151,7 @@ def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
 
 
 def _missing_tables(db: sqlite3.Connection, path: Path, schema: Schema) -> list[str]:
-    """The declared tables that the file does not have.
+    """Return the declared tables that the file does not have.
 
     Raises:
         StoreVersionError: The file has a table with another declaration.
@@ -160,15 +160,15 @@ def _missing_tables(db: sqlite3.Connection, path: Path, schema: Schema) -> list[
         return []
     if db.in_transaction:
         db.execute(_DECLARED)
-    known: dict[str, str] = dict(db.execute("SELECT name, declaration FROM declared_tables").fetchall())
+    declared: dict[str, str] = dict(db.execute("SELECT name, declaration FROM declared_tables").fetchall())
     for name, declaration in schema.tables.items():
-        if known.get(name, declaration) != declaration:
+        if declared.get(name, declaration) != declaration:
             raise StoreVersionError(
-                f"{path} keeps its {name} in another form than this version of protolink_grpc; {schema.advice}",
-                found=known[name],
+                f"the table {name} of {path} has another declaration than in this version of protolink_grpc; {schema.advice}",
+                found=declared[name],
                 known=declaration,
             )
-    return [name for name in schema.tables if name not in known]
+    return [name for name in schema.tables if name not in declared]
 
 
 _DECLARED = (
@@ -195,22 +195,22 @@ def _require_readable(db: sqlite3.Connection, path: Path, schema: Schema) -> int
     application_id: int = db.execute("PRAGMA application_id").fetchone()[0]
     if not is_new and (not version or application_id != schema.application_id):
         raise StoreError(
-            f"{path} is a database of something else, or of an earlier version; give {schema.owner} a file of its own",
+            f"{path} is another kind of database, or of an earlier version; choose another file for {schema.owner}",
             path=str(path),
         )
-    known, oldest = len(schema.migrations), _oldest(schema)
-    if version > known:
+    newest, oldest = len(schema.migrations), _oldest(schema)
+    if version > newest:
         raise StoreVersionError(
-            f"{path} has schema version {version}, this version of protolink_grpc knows {known}; upgrade the package",
+            f"{path} has schema version {version}; this protolink_grpc reads versions up to {newest}; upgrade the package",
             found=str(version),
-            known=str(known),
+            known=str(newest),
         )
     if 0 < version <= oldest:
         raise StoreVersionError(
-            f"{path} has schema version {version}, and this version of protolink_grpc reads none before {oldest + 1}; "
+            f"{path} has schema version {version}; the oldest version that this protolink_grpc reads is {oldest + 1}; "
             + schema.advice,
             found=str(version),
-            known=str(known),
+            known=str(newest),
         )
     return version
 
@@ -226,7 +226,7 @@ def explain(error: sqlite3.Error, path: Path, schema: Schema | None = None) -> S
     ):
         return StoreReadOnlyError(f"{path} cannot be written", path=str(path))
     if code == sqlite3.SQLITE_CANTOPEN:
-        return StoreError(f"{path} cannot be opened: does its directory exist, and may this user write there?")
+        return StoreError(f"{path} cannot be opened: check that its directory exists and is writable")
     if code == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path} is not a SQLite database")
     if code == sqlite3.SQLITE_BUSY:

@@ -17,7 +17,7 @@ from protolink_grpc.storage.port import (
     RequestRecord,
     TaskHead,
     TaskQuery,
-    bounded,
+    limit_bytes,
 )
 from protolink_grpc.storage.records import put_all
 from protolink_grpc.storage.sqlite.file import Schema
@@ -89,7 +89,7 @@ def head_of(row: tuple[Any, ...]) -> TaskHead:
 
 def page(query: TaskQuery) -> tuple[Any, ...]:
     """Build the statement for a page of heads and its values. It returns one row more than the page if there is another page."""
-    matching, values = _matching(query)
+    matching, values = _where_clause(query)
     after: tuple[Any, ...] = ()
     if query.after is not None:
         matching, after = f"{matching} AND (update_micros, task_id) < (?, ?)", query.after
@@ -99,11 +99,11 @@ def page(query: TaskQuery) -> tuple[Any, ...]:
 
 def total(query: TaskQuery) -> tuple[Any, ...]:
     """Build the statement that counts all matches, and its values."""
-    matching, values = _matching(query)
+    matching, values = _where_clause(query)
     return f"SELECT count(*) FROM tasks WHERE {matching}", *values  # noqa: S608 -- fixed words only
 
 
-def _matching(query: TaskQuery) -> tuple[str, list[Any]]:
+def _where_clause(query: TaskQuery) -> tuple[str, list[Any]]:
     where, values = ["principal = ?", "agent_name = ?"], [query.principal, query.agent_name]
     if query.states:
         where.append(f"state IN ({','.join('?' * len(query.states))})")
@@ -132,7 +132,7 @@ def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list
         if len(found) >= limit:
             break
     rows.close()
-    return bounded(found[:limit])
+    return limit_bytes(found[:limit])
 
 
 def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkError | None:
@@ -220,7 +220,7 @@ def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:
     if append.expected_sequence and epoch != append.expected_epoch:
         return LeaseLostError("another worker runs this task", task_id=task_id)
     if append.expected_sequence and sequence == append.expected_sequence:
-        return LeaseLostError("the worker that runs this task lives", task_id=task_id)
+        return LeaseLostError("the worker of this task is alive", task_id=task_id)
     return SequenceConflictError("another writer appended to this task first", task_id=task_id)
 
 

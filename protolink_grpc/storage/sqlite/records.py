@@ -79,7 +79,7 @@ class _Statements:
         self.enums = list(kind.enums)
         self.record: Callable[..., Any] = kind.record
 
-    def made(self, row: tuple[Any, ...]) -> Any:
+    def build(self, row: tuple[Any, ...]) -> Any:
         if self.makers:
             values = list(row)
             for place, make in self.makers:
@@ -110,9 +110,9 @@ class SQLiteRecords:
         """The kinds and scopes whose readers must be woken after the commit."""
 
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
-        known = _statements(kind)
-        row = self._db.execute(known.get_whole if whole else known.get, key).fetchone()
-        return None if row is None else known.made(row)
+        statements = _statements(kind)
+        row = self._db.execute(statements.get_whole if whole else statements.get, key).fetchone()
+        return None if row is None else statements.build(row)
 
     def select(
         self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
@@ -126,24 +126,24 @@ class SQLiteRecords:
         return self._select(kind, f"{sql} ORDER BY {sorting} LIMIT ?", [*values, -1 if limit is None else limit])
 
     def _select(self, kind: Kind[R], rest: str, values: list[Any]) -> list[R]:
-        known = _statements(kind)
-        rows = self._db.execute(f"{known.select} WHERE {rest}", values)
-        if known.makers:
-            return [known.made(row) for row in rows]
-        return list(starmap(known.record, rows))
+        statements = _statements(kind)
+        rows = self._db.execute(f"{statements.select} WHERE {rest}", values)
+        if statements.makers:
+            return [statements.build(row) for row in rows]
+        return list(starmap(statements.record, rows))
 
     def put(self, kind: Kind[R], record: R) -> R:
-        known = _statements(kind)
+        statements = _statements(kind)
         key = kind.key_of(record)
         if kind.merge is not None:
             before = self.get(kind, *key)
             record = record if before is None else kind.merge(before, record)
-        values = known.values(record)
+        values = statements.values(record)
         if kind.watched:
             scope = (kind.name, key[0])
-            values[known.names.index("revision")] = self._db.execute(_NEXT_REVISION, scope).fetchone()[0]
+            values[statements.names.index("revision")] = self._db.execute(_NEXT_REVISION, scope).fetchone()[0]
             self.watched.add(scope)
-        self._db.execute(known.put, values)
+        self._db.execute(statements.put, values)
         kept = self.get(kind, *key) if kind.watched or kind.lazy else record
         return record if kept is None else kept
 

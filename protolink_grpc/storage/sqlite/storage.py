@@ -20,7 +20,7 @@ SCHEMA = Schema(
     (None, ""),
     tables=tables_of(*KINDS),
     application_id=0x504C5354,
-    advice="choose a new file, or go on with the version that wrote it",
+    advice="choose a new file, or use the version that wrote it",
     owner="the memory",
 )
 

@@ -27,7 +27,7 @@ from protolink_grpc.storage.port import (
     TaskHead,
     TaskPage,
     TaskQuery,
-    bounded,
+    limit_bytes,
 )
 from protolink_grpc.storage.records import Kind, Records
 from protolink_grpc.storage.sqlite import log as tables
@@ -130,9 +130,9 @@ class SQLiteStore:
             self._start_polling()
         return await self._engine.write(lambda db: tables.insert(db, append), partial(self._show, append))
 
-    def _show(self, append: Append, known: RequestRecord | None) -> None:
+    def _show(self, append: Append, earlier: RequestRecord | None) -> None:
         """Make the events visible to readers, after the commit and before the result."""
-        if known is not None:
+        if earlier is not None:
             return
         self._tails.add(append.head.task_id, append.expected_sequence, append.events)
         self._waiters.wake(append.head.task_id)
@@ -152,19 +152,19 @@ class SQLiteStore:
         frames = self._tails.read(task_id, after, limit)
         # The tail in memory does not contain what other processes wrote; a complete log ends with a terminal head.
         if frames:
-            return bounded(frames)
+            return limit_bytes(frames)
         return await self._engine.read(lambda db: tables.frames(db, task_id, after, limit))
 
     async def wait(self, task_id: str, after: int) -> None:
         if self._tails.end(task_id) > after:
             return
-        async with self._registered(self._waiters, task_id) as waiting:
+        async with self._register_waiter(self._waiters, task_id) as waiting:
             head = await self.head(task_id)
             if head is None or head.sequence <= after:
                 await waiting
 
     @asynccontextmanager
-    async def _registered(self, waiters: Waiters, key: Hashable) -> AsyncIterator["asyncio.Future[None]"]:
+    async def _register_waiter(self, waiters: Waiters, key: Hashable) -> AsyncIterator["asyncio.Future[None]"]:
         """Register a waiting reader. Reads within the block come after the registration, so a later append wakes the reader."""
         waiting = asyncio.ensure_future(waiters.wait(key))
         try:
@@ -184,14 +184,14 @@ class SQLiteStore:
         """Detect what other processes write after `baseline`, while there are waiting readers or running tasks."""
         try:
             version = await baseline
-            while self._waiters or self._change_waiters or self._wanted():
+            while self._waiters or self._change_waiters or self._watched_task_ids():
                 await asyncio.sleep(POLL_S)
                 latest = await self._engine.start_probe()
                 if latest != version:
                     version = latest
                     self._change_waiters.wake_all()
                     # Only now, because later readers find the new head themselves.
-                    await self._wake_grown(self._wanted())
+                    await self._wake_grown(self._watched_task_ids())
         except StoreError as error:
             # Readers then read again, at most as often as a poll; the next waiting reader starts another poll task.
             log.warning("cannot follow other processes' appends: %s", error)
@@ -200,7 +200,7 @@ class SQLiteStore:
         finally:
             self._poller = None
 
-    def _wanted(self) -> list[str]:
+    def _watched_task_ids(self) -> list[str]:
         running = [task_id for listener in self.listeners for task_id in listener.task_ids()]
         return list({*self._waiters.keys(), *running})
 
@@ -253,7 +253,7 @@ class SQLiteStore:
         return outcome
 
     async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
-        async with self._registered(self._change_waiters, (kind.name, scope)) as waiting:
+        async with self._register_waiter(self._change_waiters, (kind.name, scope)) as waiting:
             if (await self.view(lambda records: records.revisions(kind, scope))).latest <= after:
                 await waiting
 

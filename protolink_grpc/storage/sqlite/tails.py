@@ -15,13 +15,13 @@ class Tails:
 
     def add(self, task_id: str, expected_sequence: int, events: Sequence[bytes]) -> None:
         """Add events that were committed after `expected_sequence`. Earlier ones are dropped unless they end there."""
-        known = self._tails.get(task_id)
-        if known is None or known[0] + len(known[1]) - 1 != expected_sequence:
+        tail = self._tails.get(task_id)
+        if tail is None or tail[0] + len(tail[1]) - 1 != expected_sequence:
             self._tails[task_id] = (expected_sequence + 1, list(events))
             if len(self._tails) > TAIL_TASKS:
                 self._tails.popitem(last=False)
             return
-        first, frames = known
+        first, frames = tail
         frames.extend(events)
         if len(frames) > 2 * TAIL_EVENTS:
             cut = len(frames) - TAIL_EVENTS
@@ -30,16 +30,16 @@ class Tails:
 
     def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         """Return the events after a position, or none if the store must be read."""
-        known = self._tails.get(task_id)
-        if known is None or after + 1 < known[0]:
+        tail = self._tails.get(task_id)
+        if tail is None or after + 1 < tail[0]:
             return []
-        start = after + 1 - known[0]
-        return known[1][start : start + limit]
+        start = after + 1 - tail[0]
+        return tail[1][start : start + limit]
 
     def end(self, task_id: str) -> int:
         """The sequence of the latest event in memory, or 0."""
-        known = self._tails.get(task_id)
-        return 0 if known is None else known[0] + len(known[1]) - 1
+        tail = self._tails.get(task_id)
+        return 0 if tail is None else tail[0] + len(tail[1]) - 1
 
     def drop(self, task_id: str) -> None:
         self._tails.pop(task_id, None)
