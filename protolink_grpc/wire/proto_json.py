@@ -29,11 +29,15 @@ _SCALARS: Final = {
     **dict.fromkeys((_Type.TYPE_UINT64, _Type.TYPE_FIXED64), "an unsigned integer of 64 bits"),
 }
 _WELL_KNOWN: Final = {
-    "google.protobuf.Timestamp": 'a time like "2026-01-31T12:00:00Z"',
+    "google.protobuf.Any": "a message with its type in @type",
     "google.protobuf.Duration": 'a duration like "1.5s"',
     "google.protobuf.FieldMask": 'field names like "name,state"',
-    "google.protobuf.Any": "a message with its type in @type",
+    "google.protobuf.ListValue": "a JSON array",
+    "google.protobuf.Struct": "a JSON object",
+    "google.protobuf.Timestamp": 'a time like "2026-01-31T12:00:00Z"',
+    "google.protobuf.Value": "a JSON value",
 }
+"""Messages with a JSON form of their own; the wrappers of scalars are others."""
 
 
 def message_from_json(value: object, message: Message, *, path: str = "") -> None:
@@ -48,7 +52,11 @@ def message_from_json(value: object, message: Message, *, path: str = "") -> Non
     Raises:
         InvalidArgumentError: A value does not fit its field; names the field, or `body` for the whole message.
     """
-    fields = _fields_by_name(message.DESCRIPTOR)
+    kind: Any = message.DESCRIPTOR
+    if not _is_plain(kind):
+        _parse_well_known(value, message, kind, path or "body")
+        return
+    fields = _fields_by_name(kind)
     found: dict[str, str] = {}
     scalars: dict[str, Any] = {}
     for name, item in _require_object(value, path or "body").items():
@@ -59,7 +67,7 @@ def message_from_json(value: object, message: Message, *, path: str = "") -> Non
         _check_alone(field, at, found)
         if field.type == _Type.TYPE_STRING and isinstance(item, str) and not field.is_repeated:
             setattr(message, field.name, item)  # the most frequent case; json_format takes ten times as long
-        elif not _is_plain(field):
+        elif not _has_plain_values(field):
             scalars[name] = item
         elif field.is_repeated:
             _read_messages(item, message, field, at)
@@ -71,10 +79,12 @@ def message_from_json(value: object, message: Message, *, path: str = "") -> Non
         _read_scalars(scalars, message, path)
 
 
-def message_to_json(message: Message) -> dict[str, Any]:
-    """Return the JSON object of a message. Fields with their default value are absent, and integers of 64 bits are strings."""
-    found: dict[str, Any] = MessageToDict(message, descriptor_pool=_pool(message))
-    return found
+def message_to_json(message: Message) -> Any:
+    """Return the JSON value of a message: an object, except for some well-known types.
+
+    Fields with their default value are absent, and integers of 64 bits are strings.
+    """
+    return MessageToDict(message, descriptor_pool=_pool(message))
 
 
 def _pool(message: Message) -> Any:
@@ -94,11 +104,20 @@ def _accepts_null(field: FieldDescriptor) -> bool:
     return kind is not None and kind.full_name in ("google.protobuf.Value", "google.protobuf.NullValue")
 
 
-def _is_plain(field: FieldDescriptor) -> bool:
+def _has_plain_values(field: FieldDescriptor) -> bool:
     """Return whether the values of the field are messages without a JSON form of their own."""
     entry = _map_entry(field)
     kind = field.message_type if entry is None else entry.fields_by_name["value"].message_type
-    return kind is not None and kind.file.package != "google.protobuf"
+    return kind is not None and _is_plain(kind)
+
+
+def _is_plain(kind: Descriptor) -> bool:
+    """Return whether the JSON form of a message is the object of its fields."""
+    return kind.full_name not in _WELL_KNOWN and not _is_wrapper(kind)
+
+
+def _is_wrapper(kind: Descriptor) -> bool:
+    return kind.file.name == "google/protobuf/wrappers.proto"
 
 
 def _check_alone(field: FieldDescriptor, at: str, found: dict[str, str]) -> None:
@@ -165,6 +184,13 @@ def _require_array(value: object, at: str) -> list[Any]:
     return value
 
 
+def _parse_well_known(value: object, message: Message, kind: Descriptor, at: str) -> None:
+    try:
+        _parse(value, message)
+    except _PARSE_ERRORS:
+        raise InvalidArgumentError(f"must be {_expected_message(kind)}", field=at) from None
+
+
 def _parse_one(field: FieldDescriptor, value: object, scratch: Message, at: str) -> None:
     try:
         _parse({field.name: value}, scratch)
@@ -172,8 +198,8 @@ def _parse_one(field: FieldDescriptor, value: object, scratch: Message, at: str)
         raise InvalidArgumentError(f"must be {_expected(field)}", field=at) from None
 
 
-def _parse(values: dict[str, Any], message: Message) -> None:
-    ParseDict(values, message, descriptor_pool=_pool(message))
+def _parse(value: Any, message: Message) -> None:
+    ParseDict(value, message, descriptor_pool=_pool(message))
 
 
 _PARSE_ERRORS: Final = (ParseError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
@@ -189,11 +215,13 @@ def _expected(field: FieldDescriptor) -> str:
     if field.enum_type is not None:
         names = [each.name for each in field.enum_type.values]
         return "one of " + ", ".join([*names[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
-    if field.message_type is None:
-        return _SCALARS[field.type]
-    if field.message_type.file.name == "google/protobuf/wrappers.proto":
-        return _SCALARS[field.message_type.fields_by_name["value"].type]
-    return _WELL_KNOWN.get(field.message_type.full_name, f"a value of {field.message_type.full_name}")
+    return _SCALARS[field.type] if field.message_type is None else _expected_message(field.message_type)
+
+
+def _expected_message(kind: Descriptor) -> str:
+    if _is_wrapper(kind):
+        return _SCALARS[kind.fields_by_name["value"].type]
+    return _WELL_KNOWN.get(kind.full_name, "a JSON object")
 
 
 def _map_entry(field: FieldDescriptor) -> Descriptor | None:

@@ -102,7 +102,7 @@ async def test_another_version_of_the_protocol_is_refused(version: str) -> None:
 
 @pytest.mark.parametrize("timeout", ["0", "1", "0005000", "9999999999"])
 async def test_a_timeout_is_a_number_of_milliseconds(timeout: str) -> None:
-    assert connect_deadline({"connect-timeout-ms": timeout})._timeout_s == int(timeout) / 1000
+    assert connect_deadline({"connect-timeout-ms": timeout}).timeout_s == int(timeout) / 1000
 
 
 @pytest.mark.parametrize("timeout", ["", "-1", "+1", "1.5", "1s", " 1", "10000000000", "\u0663", "\u00b2"])

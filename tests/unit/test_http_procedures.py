@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 from shop_world import SERVICE, Order, ShopServicer
+from starlette.routing import Router
 
 from protolink_grpc.edges.grpc.binding import RequestBounds, procedures
-from protolink_grpc.edges.http.app import _build_router
 from protolink_grpc.edges.http.middleware import with_middleware
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
@@ -25,7 +25,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
     options = HttpOptions(cors_origins=("https://app.example",))
     methods = procedures(SERVICE, ShopServicer(), interceptors=(), bounds=RequestBounds(1000, 100))
     app = with_middleware(
-        _build_router(procedure_routes(RequestGuard(bounds=options.bounds), OpenStreams(), methods)), options
+        Router(procedure_routes(RequestGuard(bounds=options.bounds), OpenStreams(), methods)), options
     )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield client

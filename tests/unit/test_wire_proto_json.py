@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from google.protobuf import json_format
+from google.protobuf import empty_pb2, json_format, struct_pb2, timestamp_pb2, wrappers_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2
@@ -99,6 +99,28 @@ def test_well_known_types_have_their_own_json() -> None:
     assert message_to_json(read(value)) == value | {"struct": {"a": [1.0, None]}}
 
 
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        (wrappers_pb2.StringValue(value="x"), "x"),
+        (wrappers_pb2.Int64Value(value=5), "5"),
+        (struct_pb2.ListValue(values=[{"bool_value": True}]), [True]),
+        (timestamp_pb2.Timestamp(seconds=1), "1970-01-01T00:00:01Z"),
+        (empty_pb2.Empty(), {}),
+    ],
+)
+def test_a_well_known_type_can_be_a_whole_message(message: Any, value: Any) -> None:
+    found = type(message)()
+    message_from_json(value, found)
+    assert (found, message_to_json(found)) == (message, value)
+
+
+def test_a_whole_message_of_a_well_known_type_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="body: must be an integer of 64 bits"):
+        message_from_json({}, wrappers_pb2.Int64Value())
+    message_from_json({"unknown": 1}, empty_pb2.Empty())
+
+
 def test_unknown_fields_are_ignored_at_every_depth() -> None:
     order = read({"new": 1, "innerOrder": {"new": []}, "orders": [{"new": {}}], "byNumber": {"5": {"new": 1}}})
     assert order == Order(inner_order={}, orders=[{}], by_number={5: Order()})
@@ -152,7 +174,8 @@ COLORS = "must be one of COLOR_UNSPECIFIED, COLOR_RED"
         ({"mask": 5}, 'mask: must be field names like "name,state"'),
         ({"any": "x"}, "any: must be a message with its type in @type"),
         ({"any": {"@type": "x/shop.v1.Nothing"}}, "any: must be a message with its type in @type"),
-        ({"struct": "x"}, "struct: must be a value of google.protobuf.Struct"),
+        ({"struct": "x"}, "struct: must be a JSON object"),
+        ({"list": {}}, "list: must be a JSON array"),
         ({"wrapped": "x"}, f"wrapped: {INTEGER}"),
         ({"innerOrder": {}, "inner_order": {}}, "inner_order: must not be set twice"),
         ({"card": "x", "gift": {}}, "gift: must not be set together with card"),

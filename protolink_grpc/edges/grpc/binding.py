@@ -82,14 +82,14 @@ class Procedure:
     Attributes:
         name: Full name, such as `/plgrpc.v1.AgentService/SendTask`.
         streams: Whether it returns a stream of messages.
-        request, response: The types of its messages.
+        request_type, response_type: The types of its messages.
         to_status: Converts an error to a status.
     """
 
     name: str
     streams: bool
-    request: type[Message]
-    response: type[Message]
+    request_type: type[Message]
+    response_type: type[Message]
     to_status: ToStatus
     _read: Read
     _behavior: Behavior
@@ -117,12 +117,12 @@ class Procedure:
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers, response_headers)
         async with AsyncExitStack() as stack:
             await _enter_call(call, self._interceptors, stack)
-            request = await self._read(await codec.to_binary(data, self.request))
+            request = await self._read(await codec.to_binary(data, self.request_type))
             if not self.streams:
-                yield await codec.encode(await self._behavior(request, None), self.response)
+                yield await codec.encode(await self._behavior(request, None), self.response_type)
                 return
             async for response in await stack.enter_async_context(aclosing(self._behavior(request, None))):
-                yield await codec.encode(response, self.response)
+                yield await codec.encode(response, self.response_type)
 
 
 def procedures(

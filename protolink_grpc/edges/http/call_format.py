@@ -22,7 +22,7 @@ class Deadline:
     """
 
     def __init__(self, timeout_s: float | None) -> None:
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._at = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
 
     async def before(self, result: Awaitable[T]) -> T:
@@ -34,7 +34,7 @@ class Deadline:
         except TimeoutError:
             if not bound.expired():
                 raise
-            late = f"the deadline of {self._timeout_s:g} s has passed; work that has started continues"
+            late = f"the deadline of {self.timeout_s:g} s has passed; work that has started continues"
             raise DeadlineExceededError(late) from None
 
 
