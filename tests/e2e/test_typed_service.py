@@ -225,6 +225,15 @@ async def test_the_http_port_takes_plain_json(agent: Agent) -> None:
         assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_argument")
 
 
+@pytest.mark.parametrize("name", ["x-task-id", "x-request-id", "x-session-id"])
+async def test_an_id_that_is_not_ascii_is_refused(agent: Agent, name: str) -> None:
+    async with httpx.AsyncClient() as client:
+        url, headers = f"{agent.http_url}/{SERVICE}/Add", {name: b"t\xe4"}
+        wrong = await client.post(url, json={"a": 20, "b": 22}, headers=headers)
+    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_argument")
+    assert wrong.json()["details"][1]["debug"]["fieldViolations"][0]["field"] == name
+
+
 async def test_an_agent_whose_tools_cannot_be_typed_does_not_start() -> None:
     agent = calculator()
 

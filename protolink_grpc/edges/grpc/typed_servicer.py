@@ -9,7 +9,7 @@ A call passes the same gate as any tool call (validation, policy, approvals, bud
 The response's metadata has the id of the task as `x-task-id`. A deadline limits the wait, not the work.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -51,9 +51,9 @@ class TypedServicer:
                 self._toolbox,
                 ToolCall(method.tool, method.read(request)),
                 caller(),
-                session_id=check_id(headers.get(SESSION_ID, ""), SESSION_ID),
-                request_id=check_id(headers.get(REQUEST_ID, ""), REQUEST_ID),
-                task_id=check_id(headers.get(TASK_ID, ""), TASK_ID),
+                session_id=_read_id(headers, SESSION_ID),
+                request_id=_read_id(headers, REQUEST_ID),
+                task_id=_read_id(headers, TASK_ID),
                 scopes=caller_scopes(),
             )
             response = _write(method, require_result(output, task_id), task_id)
@@ -61,6 +61,14 @@ class TypedServicer:
             return response
 
         return call
+
+
+def _read_id(headers: Mapping[str, str], name: str) -> str:
+    """Return the id in a header; empty without one. Raises InvalidArgumentError if it is not valid, or not ASCII as headers are."""
+    value = headers.get(name, "")
+    if not value.isascii():
+        raise InvalidArgumentError("must be ASCII", field=name)
+    return check_id(value, name)
 
 
 def _write(method: TypedMethod, result: Any, task_id: str) -> Message:
