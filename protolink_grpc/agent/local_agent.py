@@ -180,8 +180,11 @@ class LocalAgent:
         submission = submission_of_copy(task, request_id, target, expected)
 
         async def work(service: TaskService) -> Sent:
-            turn = await service.submit(submission, self._principal, waits=wait)
-            fold = await (service.settled(turn) if wait else service.get(turn.task_id, self._principal))
+            if wait:
+                fold = await service.send(submission, self._principal)
+            else:
+                turn = await service.submit(submission, self._principal)
+                fold = await service.get(turn.task_id, self._principal)
             return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
 
         return await self._on_its_loop(work, timeout_s, task.id)

@@ -32,8 +32,7 @@ def _second_of(text: str) -> int | None:
 
 def utc_now() -> str:
     """The current time, for instance `2026-06-12T08:30:00.123456+00:00`."""
-    micros = time_ns() // 1000
-    return f"{_second_text(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
+    return iso_from_micros(time_ns() // 1000)
 
 
 def parse_iso8601(text: str, *, field: str = "") -> datetime:
@@ -60,11 +59,29 @@ def micros_from_iso(text: str, *, field: str = "") -> int:
     Raises:
         InvalidArgumentError: Not ISO 8601; names `field`.
     """
+    micros = _recent.get(text) if isinstance(text, str) else None
+    return _parse_micros(text, field) if micros is None else micros
+
+
+_RECENT_TIMES = 1024
+_recent: dict[str, int] = {}
+"""Times that were written or read lately: nearly all times that are read were written by the same request."""
+
+
+def _remember(text: str, micros: int) -> None:
+    if len(_recent) >= _RECENT_TIMES:
+        _recent.clear()
+    _recent[text] = micros
+
+
+def _parse_micros(text: str, field: str) -> int:
     micros = _own_micros(text) if isinstance(text, str) else None
-    return micros if micros is not None else _micros(parse_iso8601(text, field=field))
+    if micros is None:
+        return _micros(parse_iso8601(text, field=field))
+    _remember(text, micros)
+    return micros
 
 
-@lru_cache(maxsize=1024)  # one request reads the same few times again and again
 def _own_micros(text: str) -> int | None:
     """Microseconds of a text in our own spelling; None where it has another one."""
     if len(text) != len(_OURS) or not text.endswith("+00:00") or text[19] != ".":
@@ -80,9 +97,11 @@ def iso_from_micros(micros: int) -> str:
         InvalidArgumentError: Outside the years 1 to 9999.
     """
     try:
-        return f"{_second_text(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
+        text = f"{_second_text(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
     except OverflowError:
         raise InvalidArgumentError("time is outside the years 1 to 9999") from None
+    _remember(text, micros)
+    return text
 
 
 def _micros(moment: datetime) -> int:

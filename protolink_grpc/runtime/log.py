@@ -404,9 +404,7 @@ class LiveTask:
     def _encoder_of(self, run_id: str) -> EventEncoder:
         if self._encoder is None or self._encoder_run != run_id:
             fold = self.fold
-            self._encoder = EventEncoder(
-                task_id=fold.task_id, run_id=run_id, session_id=fold.session_id, agent_name=self.agent_name
-            )
+            self._encoder = EventEncoder(fold.task_id, run_id, fold.session_id, self.agent_name)
             self._encoder_run = run_id
         return self._encoder
 

@@ -156,9 +156,20 @@ class EventEncoder:
 
     __slots__ = ("_constant", "_micros", "_time")
 
-    def __init__(self, *, task_id: str, run_id: str, session_id: str, agent_name: str) -> None:
-        fields = ((_TASK_TAG, task_id), (_RUN_TAG, run_id), (_SESSION_TAG, session_id), (_AGENT_TAG, agent_name))
-        self._constant = b"".join([tag + sized_id(text) for tag, text in fields if text]) + _SEQUENCE_TAG
+    def __init__(self, task_id: str, run_id: str, session_id: str, agent_name: str) -> None:
+        run = _RUN_TAG + sized_id(run_id) if run_id else b""
+        self._constant = b"".join(
+            (
+                _TASK_TAG,
+                sized_id(task_id),
+                run,
+                _SESSION_TAG,
+                sized_id(session_id),
+                _AGENT_TAG,
+                sized_id(agent_name),
+                _SEQUENCE_TAG,
+            )
+        )
         self._micros: int | None = None
         self._time = b""
 

@@ -470,7 +470,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
     first_artifact, end_artifact = window.artifacts(fold.turn_artifact if turn else 0, len(artifacts))
     results = _encode_newest(artifacts[first_artifact:end_artifact]) if end_artifact else []
     omitted: list[str] = []
-    if total_size(messages) + total_size(results) > BODY_BYTES:
+    if total_size(messages) + (total_size(results) if results else 0) > BODY_BYTES:
         messages, results, omitted = cut(messages, results, end, end_artifact)
     changes = fold.history[fold.turn_change :] if turn else fold.history
     if len(changes) > MAX_CHANGES:
