@@ -339,7 +339,7 @@ class Agent(AgentLifecycle):
         """Return a task of a caller in this process.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The task does not exist.
         """
         return await (await self._local()).get(task_id, None)
 
@@ -381,7 +381,7 @@ class Agent(AgentLifecycle):
         stores: Sequence[str] | None = None,
         include_data: bool | None = None,
     ) -> StateOperationResult:
-        """Describe what the agent remembers of a session, or of all sessions of callers in this process.
+        """Describe the state of a session, or of all sessions of callers in this process.
 
         Args:
             request: A request, its JSON object, or a session id. The other arguments replace its fields.

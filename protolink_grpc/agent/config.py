@@ -49,7 +49,7 @@ class ModelConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryConfig:
-    """What an agent remembers across tasks.
+    """The state of an agent across tasks.
 
     Args:
         storage: The storage of the state. Without `state`, conversations are stored in it.
@@ -79,7 +79,7 @@ class ToolConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetyConfig:
-    """What the actions of an agent may do, and what others see of them.
+    """Policy, approvals and budget of actions, and redaction of their output.
 
     Args:
         policy: Decides about the agent's actions; by default everything is allowed that the caller's permissions allow.
@@ -102,7 +102,7 @@ class SafetyConfig:
 @checks_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingConfig:
-    """The ports of an agent, and who may call it.
+    """The ports of an agent, authentication and access.
 
     Args:
         http: Address of an additional HTTP port: `host:port`, a port of 127.0.0.1, or HttpOptions. It serves A2A, ProtoLink's
@@ -250,7 +250,7 @@ class AgentConfig:
         """Return these settings with those that are given by their flat names.
 
         Raises:
-            TypeError: There is no setting with that name.
+            TypeError: The setting does not exist.
             UnimplementedError: A setting of ProtoLink is not implemented yet; None is accepted.
             InvalidArgumentError: A setting has a wrong type, or its group has another value; names the setting.
         """

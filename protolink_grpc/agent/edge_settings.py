@@ -81,7 +81,7 @@ class EdgeSettings:
         return MutualTLS() if any(tls is not None and tls.require_client_cert for tls in files) else None
 
     def procedures(self, services: Sequence[tuple[ServiceDescriptor, object]]) -> list[Procedure]:
-        """The methods of these services for an edge without a gRPC server, which authenticates callers itself."""
+        """Return the methods of these services for an edge without a gRPC server, which authenticates callers itself."""
         around, bounds = [*tracers(), *self.grpc.interceptors], self.grpc.request_bounds
         return [each for pair in services for each in procedures(*pair, interceptors=around, bounds=bounds)]
 
@@ -136,7 +136,7 @@ def check_hosted_url(http: HttpOptions | None) -> None:
 
 
 def http_options(http: HttpOptions | str | int | None, url: str, tls: TLSConfig | None) -> HttpOptions | None:
-    """The options of the HTTP port from `http` or from an `http(s)://` URL of the agent.
+    """Return the options of the HTTP port, from `http` or from an `http(s)://` URL of the agent.
 
     Raises:
         InvalidArgumentError: The URL and `http` have different ports, or an address or the registry of metrics is invalid.

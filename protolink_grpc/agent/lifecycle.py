@@ -111,7 +111,7 @@ class AgentLifecycle:
         self._stopped: asyncio.Event | None = None
 
     def _handler(self) -> Callable[[Task, Run], Awaitable[Task | None]]:
-        """The function that runs a task."""
+        """Return the function that runs a task."""
         raise NotImplementedError
 
     @property
@@ -121,7 +121,7 @@ class AgentLifecycle:
 
     @property
     def http_url(self) -> str:
-        """The public URL of the HTTP port; empty if there is none or the agent is not running."""
+        """The public URL of the HTTP port; empty without one, or while the agent is not running."""
         return self._ports.http_url if self._ports is not None else ""
 
     @property
@@ -258,7 +258,7 @@ class AgentLifecycle:
             self._keeper.result()
 
     def _status(self, service: TaskService) -> InstanceStatus:
-        """The status for heartbeats."""
+        """Return the status for heartbeats."""
         return InstanceStatus(InstanceState.DRAINING if self._is_draining else InstanceState.UP, *service.load)
 
     async def _say_draining(self, registry: RegistryClient, service: TaskService) -> None:
@@ -358,7 +358,7 @@ class AgentLifecycle:
         await self.aclose()
 
     async def _local(self) -> LocalAgent:
-        """This agent as a peer within its process, for callers on any event loop."""
+        """Return this agent as a peer within its process, for callers on any event loop."""
         await self._own_service()
         return LocalAgent(self.card.url, self._endpoint)
 

@@ -54,7 +54,7 @@ class Registry:
         name_hold_s: How long a name stays reserved for its owner after its last registration, in seconds; 0 frees it at once.
             Names of anonymous callers are not reserved.
         owner_of: Returns the owner of a principal's registrations. None means the principal's own name;
-            `lambda who: "fleet" if "fleet" in who.scopes else who.name` makes all callers with a scope one owner.
+            `lambda caller: "fleet" if "fleet" in caller.scopes else caller.name` makes all callers with a scope one owner.
         admin_scope: Callers with this scope may register names and URLs of other owners, whose agents are then removed. A name of
             such a caller is free as soon as it is deregistered. None means that no caller may.
         max_agents_per_principal: Maximum number of registered agents of one owner.

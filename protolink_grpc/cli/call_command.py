@@ -124,7 +124,7 @@ def coerce(text: str, name: str, schema: dict[str, Any]) -> Any:
 
 
 def _kinds(wanted: Any, schema: dict[str, Any], depth: int) -> Iterator[str]:
-    """The names of the JSON types that a schema allows; empty if it does not restrict them."""
+    """Yield the names of the JSON types that a schema allows; nothing if it does not restrict them."""
     if not isinstance(wanted, dict) or depth > MAX_REFERENCES:
         return
     kind = wanted.get("type")

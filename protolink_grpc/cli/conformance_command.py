@@ -86,7 +86,7 @@ def _stop_with_input(stopped: asyncio.Event) -> None:
 
 
 def _is_at_terminal(descriptor: int) -> bool:
-    """Whether this is a terminal that this process may read: a background process would be stopped by reading it."""
+    """Return whether this is a terminal that this process may read. Reading it would stop a background process."""
     try:
         return os.tcgetpgrp(descriptor) == os.getpgrp()
     except OSError:  # not a terminal, or not this process's terminal

@@ -119,7 +119,7 @@ def _error_text(error: Any) -> str:
 
 
 def task_fields(task: Task) -> list[tuple[str, str]]:
-    """The fields that identify a task, and its state."""
+    """Return the fields that identify a task, and its state."""
     return [
         ("Task", task.id),
         ("Session", task.session_id or ""),
@@ -129,7 +129,7 @@ def task_fields(task: Task) -> list[tuple[str, str]]:
 
 
 def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
-    """The agent's messages since the last user message, and all artifacts."""
+    """Yield the agent's messages since the last user message, and all artifacts."""
     for message in _answers(task):
         yield "Message", "\n".join(part_text(part) for part in _without_repetition(message.parts))
     for artifact in task.artifacts:
@@ -137,7 +137,7 @@ def task_blocks(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _without_repetition(parts: list[Part]) -> list[Part]:
-    """The parts without those texts that repeat the message of an error part."""
+    """Return the parts without the texts that repeat the message of an error part."""
     errors = {part.content.get("message") for part in parts if part.type == "error" and isinstance(part.content, dict)}
     return [part for part in parts if part.type != "text" or part.content not in errors]
 

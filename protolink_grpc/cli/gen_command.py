@@ -155,7 +155,7 @@ def _copy(lang: Lang, made: Path) -> None:
 
 
 def contract(name: str) -> Path:
-    """The folder of the protos, of the tools or of a language's stubs, in an installed package or in a checkout."""
+    """Return the folder of the protos, of the tools or of a language's stubs, in an installed package or in a checkout."""
     inside = Path("proto") if name == Lang.PROTO else Path("gen") / name
     for folder in (PACKED / name, CHECKOUT / inside):
         if folder.is_dir():
@@ -168,7 +168,7 @@ def contract(name: str) -> Path:
 
 
 def _stubs_folder(name: str) -> Path:
-    """The folder of a language's stubs in the package protolink-grpc-stubs.
+    """Return the folder of a language's stubs in the package protolink-grpc-stubs.
 
     Raises:
         CommandError: The package is not installed, or has another version, and so perhaps another contract.
@@ -258,7 +258,7 @@ def _import_roots(protos: Sequence[Path], includes: Sequence[Path]) -> Iterator[
 
 
 def _compiler(lang: Lang) -> Sequence[str]:
-    """The command for protoc: grpcio-tools', unless only Google's has the language's generator."""
+    """Return the command for protoc: grpcio-tools', unless only Google's has the language's generator."""
     if lang is Lang.JAVA:
         return (_require_program(GOOGLES_PROTOC),)
     if importlib.util.find_spec("grpc_tools") is not None:

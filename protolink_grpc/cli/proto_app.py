@@ -11,9 +11,7 @@ from protolink_grpc.cli.settings import DebugOption, Output
 
 proto_app = typer.Typer(help="Export the tools of an agent as a protobuf service.", rich_markup_mode=None)
 
-BREAKING_HINT = (
-    "undo these changes, or choose a new package, such as the next version; --breaking writes them all the same"
-)
+BREAKING_HINT = "undo these changes, or choose a new package, such as the next version; --breaking writes them anyway"
 
 
 @proto_app.callback()
@@ -75,7 +73,9 @@ def export(
     old = path.read_text(encoding="utf-8") if committed is not None else ""
     differs = old != made.text
     if output_format is Output.JSON:
-        output.document({"path": str(path), "changed": differs, "changes": [_shown(each) for each in made.changes]})
+        output.document(
+            {"path": str(path), "changed": differs, "changes": [_change_json(each) for each in made.changes]}
+        )
     else:
         for each in made.changes if committed is not None else ():
             output.line(f"{'breaking' if each.breaking else each.kind}: {each}")
@@ -88,7 +88,7 @@ def export(
     if check:
         if differs:
             raise CommandError(
-                f"{path} is not what the tools say", hint="run this command without --check", code="DRIFT"
+                f"{path} does not match the tools of the agent", hint="run this command without --check", code="DRIFT"
             )
         output.field("Unchanged", str(path))
         return
@@ -109,7 +109,7 @@ def _pairs(options: Any) -> dict[str, str]:
     return found
 
 
-def _shown(change: Any) -> dict[str, Any]:
+def _change_json(change: Any) -> dict[str, Any]:
     return {"kind": change.kind, "what": change.what, "text": change.text, "breaking": change.breaking}
 
 

@@ -49,7 +49,7 @@ class Serving:
     http: str = ""
 
     def tls(self) -> TLSConfig | None:
-        """The certificates from the options.
+        """Return the certificates from the options.
 
         Raises:
             CommandError: They are incomplete, or the URL is unencrypted.

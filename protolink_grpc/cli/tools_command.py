@@ -41,7 +41,7 @@ def tools(settings: Settings, agent: str) -> None:
 
 
 def _hints(tool: ToolDescription) -> Iterator[str]:
-    """The declared effects of a tool."""
+    """Yield the declared effects of a tool."""
     if tool.read_only:
         yield "read-only"
     elif tool.idempotent:  # read-only includes idempotent

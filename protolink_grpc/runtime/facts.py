@@ -344,7 +344,7 @@ def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None
         given: The task that the handler received. Its own lists are known to begin with the items of the log. Any other list,
             such as the lazy list of a peer's response, is compared item by item. A metadata key that is missing was removed if
             `task` is the given task; any other task only adds keys, and its flow prompt is left out, because the log must show
-            who set a prompt and the task may be a peer's.
+            which code set a prompt, and the task may be a peer's.
         last: The task ends with these facts, so messages need not be copied for later turns.
     """
     added = _find_added_messages(fold, task.messages, None if given is None else given.messages)
@@ -366,7 +366,7 @@ def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None
 
 
 def find_last_output(facts: Sequence[Fact]) -> Message | Artifact | None:
-    """Return the last artifact or agent message among the facts; None if there is none. Messages of users are input."""
+    """Return the last artifact or agent message among the facts; None without one. Messages of users are input."""
     for fact in reversed(facts):
         if isinstance(fact, TaskArtifactUpdated):
             return fact.artifact
@@ -415,7 +415,7 @@ def closing_status(
     """Return the status that ends a run: the state of the handler's task, or the state that its output implies.
 
     Args:
-        output: The last message or artifact of the run; None if there is none.
+        output: The last message or artifact of the run; None without one.
         action: The failure of the action that the output belongs to; it has more details than the output.
     """
     target = task.state

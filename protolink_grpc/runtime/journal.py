@@ -48,7 +48,7 @@ class ActionRecord:
         answers: The answers, by request id.
         started: How often it was started. An action that was started and has no end is uncertain.
         arguments: Arguments of its last start.
-        ended: Its end; None if there is none.
+        ended: Its end; None before it.
     """
 
     action: RunAction

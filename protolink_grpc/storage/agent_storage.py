@@ -92,7 +92,7 @@ class Storage(ABC):
 
     @abstractmethod
     def load(self) -> Any:
-        """Return the value, or None if there is none."""
+        """Return the value; None if it is not set."""
 
     @abstractmethod
     def update(self, changes: dict[str, Any]) -> None:

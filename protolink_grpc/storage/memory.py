@@ -52,7 +52,7 @@ class _TaskGroup:
     )
 
     def oldest(self) -> str | None:
-        """The task to drop first."""
+        """Return the id of the task to drop first."""
         for ranked in self.forgettable:
             if ranked:
                 return next(iter(ranked))

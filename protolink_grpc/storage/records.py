@@ -139,7 +139,7 @@ class Records(Protocol):
         """
 
     def is_finished(self, task_id: str, sequence: int) -> bool | None:
-        """Whether a task is terminal and its log has no event after `sequence`, or None for an unknown task.
+        """Return whether a task is terminal and its log has no event after `sequence`, or None for an unknown task.
 
         Nothing is appended to the task before the transaction ends."""
 

@@ -111,7 +111,7 @@ class Engine:
         await asyncio.to_thread(self.open_now)
 
     def open_now(self) -> None:
-        """The same, blocking."""
+        """As `open`, but blocking."""
         with self._life:
             if self._jobs is not None:
                 return
@@ -138,7 +138,7 @@ class Engine:
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
-        """The same, blocking."""
+        """As `close`, but blocking."""
         with self._life:
             with self._lock:
                 jobs, self._jobs = self._jobs, None
@@ -332,7 +332,7 @@ def _answer(jobs: list[Job]) -> None:
 
 
 def _is_about_the_file(error: Exception) -> bool:
-    """Whether an error is about the file (full, locked, damaged, gone), and not about the values of one job."""
+    """Return whether an error is about the file (full, locked, damaged, gone), and not about the values of one job."""
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
 
 

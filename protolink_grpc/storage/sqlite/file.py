@@ -177,7 +177,7 @@ _DECLARED = (
 
 
 def _oldest(schema: Schema) -> int:
-    """The latest version whose files are not supported any more, or 0."""
+    """Return the latest version whose files are no longer supported, or 0."""
     return max((index + 1 for index, step in enumerate(schema.migrations) if step is None), default=0)
 
 

@@ -11,7 +11,7 @@ def process_identity() -> str:
 
 
 def is_dead(identity: str) -> bool:
-    """Whether that process ran on this machine and has certainly ended. False if it is unknown."""
+    """Return whether that process ran on this machine and has certainly ended; False if this is unknown."""
     machine, _, rest = identity.rpartition("/")
     machine, _, pid = machine.rpartition("/")
     if machine != _machine() or not pid.isdecimal():

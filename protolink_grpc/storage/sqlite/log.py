@@ -75,7 +75,7 @@ _TAKE = f"{_UPDATE} AND (state NOT IN ('submitted', 'working') OR worker = ? OR 
 _THESE = "task_id IN (SELECT value FROM json_each(?))"
 RELEASE = f"UPDATE tasks SET worker = ? WHERE {_THESE} AND (worker = ? OR {_UNLISTED})"  # noqa: S608 -- fixed words only
 WORKER = "SELECT process, expire_micros FROM workers WHERE worker = ?"
-STRIKE_OFF = "DELETE FROM workers WHERE worker = ? AND expire_micros = ?"
+REMOVE_WORKER = "DELETE FROM workers WHERE worker = ? AND expire_micros = ?"
 _INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only

@@ -187,7 +187,7 @@ def _plain(value: Any) -> Any:
 
 
 def workers(kind: Kind[Any]) -> str:
-    """The statement for the workers with unfinished records of a scope."""
+    """Return the statement for the workers with unfinished records of a scope."""
     return f"SELECT DISTINCT worker FROM {kind.name} WHERE {kind.scope} = ? AND done = 0"  # noqa: S608 -- names of fields only
 
 

@@ -259,7 +259,7 @@ class SQLiteStore:
 
     async def claim(self, kind: Kind[R], scope: str) -> list[R]:
         listed = [worker for (worker,) in await self._rows(record_tables.workers(kind), scope)]
-        dead = [worker for worker in listed if await self._strike_off(worker)]
+        dead = [worker for worker in listed if await self._remove_if_dead(worker)]
         mine = self.worker
         if not dead:
             return []
@@ -300,11 +300,11 @@ class SQLiteStore:
             agent_name,
         )
         heads = [tables.head_of(row) for row in rows]
-        dead = {worker: await self._strike_off(worker) for worker in {head.worker for head in heads}}
+        dead = {worker: await self._remove_if_dead(worker) for worker in {head.worker for head in heads}}
         return [head for head in heads if dead[head.worker]]
 
-    async def _strike_off(self, worker: str) -> bool:
-        """Whether a worker is dead. A dead worker is removed from the list, so that its tasks can be taken."""
+    async def _remove_if_dead(self, worker: str) -> bool:
+        """Return whether a worker is dead. A dead worker is removed from the list, so that its tasks can be taken."""
         if worker == self.worker:
             return False
         rows = await self._rows(tables.WORKER, worker)
@@ -314,7 +314,7 @@ class SQLiteStore:
         if expire_micros >= now_micros() and not is_dead(process):
             return False
         # A worker that has renewed its lease meanwhile was only suspended.
-        return await self._execute(tables.STRIKE_OFF, (worker, expire_micros)) > 0
+        return await self._execute(tables.REMOVE_WORKER, (worker, expire_micros)) > 0
 
 
 def now_micros() -> int:

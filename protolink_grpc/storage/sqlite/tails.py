@@ -37,7 +37,7 @@ class Tails:
         return tail[1][start : start + limit]
 
     def end(self, task_id: str) -> int:
-        """The sequence of the latest event in memory, or 0."""
+        """Return the sequence of the latest event in memory, or 0."""
         tail = self._tails.get(task_id)
         return 0 if tail is None else tail[0] + len(tail[1]) - 1
 
