@@ -74,12 +74,6 @@ _ROLES: Final = {"user": pb.ROLE_USER, "agent": pb.ROLE_AGENT}
 # -- writing -------------------------------------------------------------------------------------------------------------
 
 
-def part_pb(part: Part) -> pb.Part:
-    found = pb.Part()
-    _put_part(found, part)
-    return found
-
-
 def _put_part(target: pb.Part, part: Part) -> None:
     shape = shape_of(part)
     target.filename = shape.filename

@@ -1,10 +1,10 @@
 """Watches of approvals: each change is yielded once, also across interruptions."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from protolink_grpc.client.backoff import Backoff, is_interruption
-from protolink_grpc.client.port import AgentPort, ApprovalFilter
+from protolink_grpc.client.port import AgentPort
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.watch import ApprovalChanges
@@ -68,17 +68,3 @@ class ApprovalFollower:
                 self._pending.discard(approval.request.request_id)
         self._revision = position.revision or self._revision
         return found
-
-
-async def each_approval(
-    agent: AgentPort, states: Iterable[ApprovalState], task_id: str, timeout_s: float | None
-) -> AsyncGenerator[Approval, None]:
-    """Yield every approval in these states, oldest first, fetched page by page."""
-    token = ""
-    while True:
-        page = await agent.list_approvals(ApprovalFilter(tuple(states), task_id, page_token=token), timeout_s)
-        for approval in page.approvals:
-            yield approval
-        token = page.next_page_token
-        if not token:
-            return

@@ -208,10 +208,6 @@ class AgentDirectory:
             room -= len(entry.stored.card)
         return Page(tuple(map(self._view, found)), "", self.revision)
 
-    def changes_since(self, revision: int, wanted: AgentFilter = _ALL) -> ChangeBatch | None:
-        """Return the changes after a revision, up to one response; None if a snapshot is needed."""
-        return self._ring.since(revision, wanted.keys)
-
     async def watch(self, wanted: AgentFilter = _ALL, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
         """Yield the changes after a revision, then new ones, until the directory is closed.
 

@@ -691,14 +691,6 @@ class Run(Emitter):
         """Return the differences between the handler's `task` and the log, as facts; see `find_changes`."""
         return find_changes(self.live.fold, task, given=self._given, last=last)
 
-    async def publish(self, task: Task) -> None:
-        """Publish the additions to `task` since the handler received it, or since the last call."""
-        await self.flush()
-        facts = self.changes(task)
-        if facts:
-            self.last_output = find_last_output(facts) or self.last_output
-            await self.live.record(facts, run_id=self.run_id)
-
 
 def _added_waiter(waiters: list[asyncio.Future[None]]) -> asyncio.Future[None]:
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -26,7 +26,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.models.card import AgentSkill
-from protolink_grpc.models.events import ContextPrepared
+from protolink_grpc.models.events import ContextPrepared, TaskPatched
 
 CHANNELS = (
     "flow_state",
@@ -164,7 +164,8 @@ async def write_and_publish(agent: Handled, task: Task) -> Task | None:
     run = current_run()
     assert run is not None
     task.flow_state["prompt"] = "WORDS"
-    await run.publish(task)
+    await run.emit(TaskPatched({}, {"prompt": "WORDS"}))
+    await run.flush()
     return await agent.execute_task(task)
 
 

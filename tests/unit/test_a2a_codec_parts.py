@@ -11,10 +11,10 @@ from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc import Part
+from protolink_grpc import Message, Part
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.json_codec import part_from_json, part_json
-from protolink_grpc.a2a.pb_codec import part_from_pb, part_pb
+from protolink_grpc.a2a.pb_codec import message_pb, part_from_pb
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import FileContent, ToolCall
 from protolink_grpc.models.json_value import from_json, to_json
@@ -76,6 +76,10 @@ def _lacks_call_id(part: dict[str, Any]) -> bool:
 
 def over_json(part: Part) -> Part:
     return part_from_json(as_received(part_json(part)))
+
+
+def part_pb(part: Part) -> pb.Part:
+    return message_pb(Message(role="user", parts=[part]), "", "").parts[0]
 
 
 def over_protobuf(part: Part) -> Part:

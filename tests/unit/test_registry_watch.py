@@ -192,10 +192,17 @@ async def test_the_oldest_change_in_the_ring_is_still_told(clock):
     begin = directory.revision
     for number in range(3):
         directory.register(card(f"a{number}"), "alice")
-    assert len(directory.changes_since(begin).changes) == 3
+    assert await first_batch(directory, begin) == (3, False)
     directory.register(card("a3"), "alice")
-    assert directory.changes_since(begin) is None
-    assert len(directory.changes_since(begin + 1).changes) == 3
+    assert await first_batch(directory, begin) == (4, True)
+    assert await first_batch(directory, begin + 1) == (3, False)
+
+
+async def first_batch(directory: AgentDirectory, revision: int) -> tuple[int, bool]:
+    """The number of changes after a revision, and whether they are a snapshot."""
+    async with aclosing(directory.watch(after_revision=revision)) as watch:
+        batch = await anext(watch)
+    return len(batch.changes), batch.position.reset
 
 
 async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
@@ -206,7 +213,7 @@ async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
     after = AgentDirectory(clock=clock)
     for number in range(9):
         after.register(card(f"b{number}"), "alice")
-    assert after.changes_since(before.revision) is None
+    assert await first_batch(after, before.revision) == (9, True)
     assert after.revision > before.revision
 
 
