@@ -136,13 +136,13 @@ def _read_messages(value: object, message: Message, field: FieldDescriptor, at: 
     entries = getattr(message, field.name)
     if _map_entry(field) is not None:
         for key, item in _require_object(value, at).items():
-            message_from_json(item, entries[_map_key(key, message, field, at)], path=f"{at}.{key}")
+            message_from_json(item, entries[_convert_map_key(key, message, field, at)], path=f"{at}.{key}")
     else:
         for index, item in enumerate(_require_array(value, at)):
             message_from_json(item, entries.add(), path=f"{at}[{index}]")
 
 
-def _map_key(key: str, message: Message, field: FieldDescriptor, at: str) -> Any:
+def _convert_map_key(key: str, message: Message, field: FieldDescriptor, at: str) -> Any:
     """Convert the key of a map entry, which is always a string in JSON."""
     entry = type(message)()
     _parse_one(field, {key: {}}, entry, f"{at}.{key}")
@@ -188,14 +188,14 @@ def _parse_well_known(value: object, message: Message, kind: Descriptor, at: str
     try:
         _parse(value, message)
     except _PARSE_ERRORS:
-        raise InvalidArgumentError(f"must be {_expected_message(kind)}", field=at) from None
+        raise InvalidArgumentError(f"must be {_describe_message(kind)}", field=at) from None
 
 
 def _parse_one(field: FieldDescriptor, value: object, scratch: Message, at: str) -> None:
     try:
         _parse({field.name: value}, scratch)
     except _PARSE_ERRORS:
-        raise InvalidArgumentError(f"must be {_expected(field)}", field=at) from None
+        raise InvalidArgumentError(f"must be {_describe_values(field)}", field=at) from None
 
 
 def _parse(value: Any, message: Message) -> None:
@@ -206,19 +206,19 @@ _PARSE_ERRORS: Final = (ParseError, ValueError, TypeError, AttributeError, KeyEr
 """`ParseDict` raises more than ParseError for values of an unexpected type."""
 
 
-def _expected(field: FieldDescriptor) -> str:
+def _describe_values(field: FieldDescriptor) -> str:
     """Describe a value of a field, or an element of a repeated field."""
     entry = _map_entry(field)
     if entry is not None:
         key, value = (entry.fields_by_name[name] for name in ("key", "value"))
-        return f"{_expected(value)}, and its key {_SCALARS[key.type]}"
+        return f"{_describe_values(value)}, and its key {_SCALARS[key.type]}"
     if field.enum_type is not None:
         names = [each.name for each in field.enum_type.values]
         return "one of " + ", ".join([*names[:MAX_NAMES], *(["..."] if len(names) > MAX_NAMES else [])])
-    return _SCALARS[field.type] if field.message_type is None else _expected_message(field.message_type)
+    return _SCALARS[field.type] if field.message_type is None else _describe_message(field.message_type)
 
 
-def _expected_message(kind: Descriptor) -> str:
+def _describe_message(kind: Descriptor) -> str:
     if _is_wrapper(kind):
         return _SCALARS[kind.fields_by_name["value"].type]
     return _WELL_KNOWN.get(kind.full_name, "a JSON object")

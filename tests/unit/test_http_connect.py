@@ -16,9 +16,9 @@ from protolink_grpc.edges.http.connect import (
     ConnectStream,
     ConnectUnary,
     JsonCodec,
-    connect_deadline,
-    error_object,
-    message_of_envelope,
+    error_to_json,
+    read_deadline,
+    unpack_envelope,
 )
 from protolink_grpc.errors import (
     RULES,
@@ -47,7 +47,7 @@ def unpadded(encoded: str) -> bytes:
 
 @given(st.binary(max_size=300))
 def test_a_message_in_an_envelope_is_read_as_it_was(message: bytes) -> None:
-    assert message_of_envelope(STREAM.pack(message)) == message
+    assert unpack_envelope(STREAM.pack(message)) == message
 
 
 @given(st.one_of(st.binary(max_size=40), st.builds(frame, st.binary(max_size=40), st.integers(0, 255))))
@@ -57,30 +57,30 @@ def test_a_message_in_an_envelope_is_read_as_it_was(message: bytes) -> None:
 def test_a_body_of_any_bytes_is_one_message_or_the_callers_mistake(body: bytes) -> None:
     is_whole = len(body) >= HEAD and len(body) - HEAD == int.from_bytes(body[1:HEAD], "big")
     if is_whole and body[0] == 0:
-        assert frame(message_of_envelope(body)) == body
+        assert frame(unpack_envelope(body)) == body
         return
     with pytest.raises((InvalidArgumentError, UnimplementedError)):
-        message_of_envelope(body)
+        unpack_envelope(body)
 
 
 @given(st.binary(max_size=60), st.data())
 def test_an_envelope_without_its_end_is_invalid(message: bytes, data: st.DataObject) -> None:
     whole = frame(message)
     with pytest.raises(InvalidArgumentError) as caught:
-        message_of_envelope(whole[: data.draw(st.integers(1, len(whole) - 1))])
+        unpack_envelope(whole[: data.draw(st.integers(1, len(whole) - 1))])
     assert caught.value.field == "body"
 
 
 @pytest.mark.parametrize("body", [b"", frame(b"one") + frame(b"two"), frame(b"one") + b"\x00", frame(b"zipped", 1)])
 def test_no_message_several_messages_and_a_compressed_message_are_not_supported(body: bytes) -> None:
     with pytest.raises(UnimplementedError):
-        message_of_envelope(body)
+        unpack_envelope(body)
 
 
 @pytest.mark.parametrize("flags", [0x02, 0x03, 0x80])
 def test_flags_that_no_request_has_are_named(flags: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{flags:#04x}"):
-        message_of_envelope(frame(b"", flags))
+        unpack_envelope(frame(b"", flags))
 
 
 # -- headers -----------------------------------------------------------------------------------------------------------------
@@ -88,27 +88,27 @@ def test_flags_that_no_request_has_are_named(flags: int) -> None:
 
 @pytest.mark.parametrize("call_format", [UNARY, STREAM])
 async def test_without_headers_of_connect_a_request_is_accepted(call_format: Any) -> None:
-    assert isinstance(call_format.accept({}), Deadline)
+    assert isinstance(call_format.read_headers({}), Deadline)
     headers = {"connect-protocol-version": "1", "content-encoding": "identity", "connect-content-encoding": "Identity"}
-    assert isinstance(call_format.accept(headers), Deadline)
+    assert isinstance(call_format.read_headers(headers), Deadline)
 
 
 @pytest.mark.parametrize("version", ["", "2", "1.0"])
 async def test_another_version_of_the_protocol_is_refused(version: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        connect_deadline({"connect-protocol-version": version})
+        read_deadline({"connect-protocol-version": version})
     assert caught.value.field == "connect-protocol-version"
 
 
 @pytest.mark.parametrize("timeout", ["0", "1", "0005000", "9999999999"])
 async def test_a_timeout_is_a_number_of_milliseconds(timeout: str) -> None:
-    assert connect_deadline({"connect-timeout-ms": timeout}).timeout_s == int(timeout) / 1000
+    assert read_deadline({"connect-timeout-ms": timeout}).timeout_s == int(timeout) / 1000
 
 
 @pytest.mark.parametrize("timeout", ["", "-1", "+1", "1.5", "1s", " 1", "10000000000", "\u0663", "\u00b2"])
 async def test_what_is_no_timeout_is_refused_and_names_its_header(timeout: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        connect_deadline({"connect-timeout-ms": timeout})
+        read_deadline({"connect-timeout-ms": timeout})
     assert caught.value.field == "connect-timeout-ms"
 
 
@@ -119,7 +119,7 @@ async def test_what_is_no_timeout_is_refused_and_names_its_header(timeout: str) 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "identity, gzip", "x" * 100])
 async def test_only_identity_is_supported_and_the_error_says_so(call_format: Any, name: str, encoding: str) -> None:
     with pytest.raises(UnimplementedError, match="only identity is"):
-        call_format.accept({name: encoding})
+        call_format.read_headers({name: encoding})
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_every_code_has_a_name_and_a_status() -> None:
 
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_a_unary_error_has_the_status_of_its_code(code: int) -> None:
-    response = UNARY.failure(status_pb2.Status(code=code), {"x-task-id": "t-1"})
+    response = UNARY.error_response(status_pb2.Status(code=code), {"x-task-id": "t-1"})
     name, http = CODES[code]
     assert (response.status_code, json.loads(response.body)) == (http, {"code": name})
     assert (response.headers["content-type"], response.headers["x-task-id"]) == ("application/json", "t-1")
@@ -142,11 +142,11 @@ def test_a_unary_error_has_the_status_of_its_code(code: int) -> None:
 
 @pytest.mark.parametrize("code", [17, 99, -1])
 def test_a_code_that_connect_does_not_have_is_unknown(code: int) -> None:
-    assert error_object(status_pb2.Status(code=code, message="x")) == {"code": "unknown", "message": "x"}
+    assert error_to_json(status_pb2.Status(code=code, message="x")) == {"code": "unknown", "message": "x"}
 
 
 def test_details_are_encoded_and_readable() -> None:
-    found = error_object(to_status(InvalidArgumentError("is bad", field="input.task_id")))
+    found = error_to_json(to_status(InvalidArgumentError("is bad", field="input.task_id")))
     assert (found["code"], found["message"]) == ("invalid_argument", "input.task_id: is bad")
     info, request = found["details"]
     assert (info["type"], request["type"]) == ("google.rpc.ErrorInfo", "google.rpc.BadRequest")
@@ -159,11 +159,11 @@ def test_details_are_encoded_and_readable() -> None:
 def test_a_detail_of_another_type_is_passed_on() -> None:
     status = status_pb2.Status(code=code_pb2.ABORTED)
     status.details.add(type_url="example.org/shop.v1.Nothing", value=b"\xff\x00")
-    assert error_object(status)["details"] == [{"type": "shop.v1.Nothing", "value": "/wA"}]
+    assert error_to_json(status)["details"] == [{"type": "shop.v1.Nothing", "value": "/wA"}]
 
 
 def test_a_retry_delay_is_a_detail_and_a_header() -> None:
-    response = UNARY.failure(to_status(ResourceExhaustedError("full", retry_after_s=2.5)), {})
+    response = UNARY.error_response(to_status(ResourceExhaustedError("full", retry_after_s=2.5)), {})
     assert (response.status_code, response.headers["retry-after"]) == (429, "3")
     _, retry = json.loads(response.body)["details"]
     assert (retry["type"], retry["debug"]) == ("google.rpc.RetryInfo", {"retryDelay": "2.500s"})
@@ -178,16 +178,16 @@ def last_envelope(end: bytes) -> Any:
 
 
 def test_the_end_of_a_stream_has_its_error_and_its_metadata() -> None:
-    assert last_envelope(STREAM.end(status_pb2.Status(), {})) == {}
-    assert last_envelope(STREAM.end(status_pb2.Status(), {"x-cost": "7"})) == {"metadata": {"x-cost": ["7"]}}
+    assert last_envelope(STREAM.pack_end(status_pb2.Status(), {})) == {}
+    assert last_envelope(STREAM.pack_end(status_pb2.Status(), {"x-cost": "7"})) == {"metadata": {"x-cost": ["7"]}}
     status = to_status(TaskNotFoundError("there is none"))
-    assert last_envelope(STREAM.end(status, {})) == {"error": error_object(status)}
-    assert STREAM.is_end(STREAM.end(status, {}))
+    assert last_envelope(STREAM.pack_end(status, {})) == {"error": error_to_json(status)}
+    assert STREAM.is_end(STREAM.pack_end(status, {}))
     assert not STREAM.is_end(STREAM.pack(b"\x02"))
 
 
 def test_a_stream_that_does_not_begin_is_a_response_with_its_end_alone() -> None:
-    response = STREAM.failure(to_status(TaskNotFoundError("there is none")), {})
+    response = STREAM.error_response(to_status(TaskNotFoundError("there is none")), {})
     assert (response.status_code, response.headers["content-type"]) == (200, "application/connect+proto")
     assert last_envelope(bytes(response.body))["error"]["code"] == "not_found"
 

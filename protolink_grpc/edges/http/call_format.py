@@ -58,7 +58,7 @@ class CallFormat(ABC):
         return self.media_types[0]
 
     @abstractmethod
-    def accept(self, headers: Mapping[str, str]) -> Deadline:
+    def read_headers(self, headers: Mapping[str, str]) -> Deadline:
         """Check the headers of a request, and return the deadline in them.
 
         Raises:
@@ -80,13 +80,13 @@ class CallFormat(ABC):
         """Return an encoded message as a part of a response's body."""
 
     @abstractmethod
-    def end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
+    def pack_end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
         """Return the end of a response's body, with the status of the call and its trailing metadata."""
 
     @abstractmethod
     def is_end(self, part: bytes) -> bool:
         """Whether a part of a response's body is its end."""
 
-    def failure(self, status: status_pb2.Status, headers: Mapping[str, str]) -> Response:
+    def error_response(self, status: status_pb2.Status, headers: Mapping[str, str]) -> Response:
         """Return the response to a call that failed before its first message."""
-        return Response(self.end(status, {}), 200, headers, self.media_type)
+        return Response(self.pack_end(status, {}), 200, headers, self.media_type)

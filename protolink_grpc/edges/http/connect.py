@@ -71,14 +71,17 @@ class JsonCodec:
 
     async def to_binary(self, data: bytes, kind: type[Message]) -> bytes:
         value = await read_json(data, max_complexity=self._max_complexity)
-        return await run_in_thread(_binary, value, kind) if len(data) > SMALL_BYTES else _binary(value, kind)
+        return (
+            await run_in_thread(_parse_message, value, kind) if len(data) > SMALL_BYTES else _parse_message(value, kind)
+        )
 
     async def encode(self, response: Message | bytes, kind: type[Message]) -> bytes:
         message = kind.FromString(response) if isinstance(response, bytes) else response
         return write_json(await converted(message_to_json, message))
 
 
-def _binary(value: object, kind: type[Message]) -> bytes:
+def _parse_message(value: object, kind: type[Message]) -> bytes:
+    """Return the binary encoding of a message in JSON."""
     message = kind()
     message_from_json(value, message)
     # Required fields of proto2 are not checked, as in the other protocols.
@@ -88,9 +91,9 @@ def _binary(value: object, kind: type[Message]) -> bytes:
 class ConnectUnary(CallFormat):
     """Unary calls."""
 
-    def accept(self, headers: Mapping[str, str]) -> Deadline:
+    def read_headers(self, headers: Mapping[str, str]) -> Deadline:
         check_encoding(headers, "content-encoding")
-        return connect_deadline(headers)
+        return read_deadline(headers)
 
     def unpack(self, body: bytes) -> bytes:
         return body
@@ -98,37 +101,37 @@ class ConnectUnary(CallFormat):
     def pack(self, message: bytes) -> bytes:
         return message
 
-    def end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
+    def pack_end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
         return b""
 
     def is_end(self, part: bytes) -> bool:
         return False
 
-    def failure(self, status: status_pb2.Status, headers: Mapping[str, str]) -> Response:
+    def error_response(self, status: status_pb2.Status, headers: Mapping[str, str]) -> Response:
         _, http = CODES.get(status.code, CODES[code_pb2.UNKNOWN])
         pause_s = requested_pause_s(status)
         retry = {} if pause_s is None else {"retry-after": str(max(1, math.ceil(pause_s)))}
-        return Response(write_json(error_object(status)), http, {**headers, **retry}, JSON)
+        return Response(write_json(error_to_json(status)), http, {**headers, **retry}, JSON)
 
 
 class ConnectStream(CallFormat):
     """Calls with a stream of responses. The HTTP status is always 200."""
 
-    def accept(self, headers: Mapping[str, str]) -> Deadline:
+    def read_headers(self, headers: Mapping[str, str]) -> Deadline:
         check_encoding(headers, "content-encoding")
         check_encoding(headers, "connect-content-encoding")
-        return connect_deadline(headers)
+        return read_deadline(headers)
 
     def unpack(self, body: bytes) -> bytes:
-        return message_of_envelope(body)
+        return unpack_envelope(body)
 
     def pack(self, message: bytes) -> bytes:
         return frame(message)
 
-    def end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
+    def pack_end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
         found: dict[str, Any] = {}
         if status.code:
-            found["error"] = error_object(status)
+            found["error"] = error_to_json(status)
         if metadata:
             found["metadata"] = {name: [value] for name, value in metadata.items()}
         return frame(write_json(found), END_STREAM)
@@ -144,7 +147,7 @@ def check_encoding(headers: Mapping[str, str], name: str) -> None:
         raise UnimplementedError(f"the {name} {encoding[:20]!r} is not supported: only identity is")
 
 
-def connect_deadline(headers: Mapping[str, str]) -> Deadline:
+def read_deadline(headers: Mapping[str, str]) -> Deadline:
     """Check the version of the protocol, and return the deadline of the call.
 
     Raises:
@@ -160,7 +163,7 @@ def connect_deadline(headers: Mapping[str, str]) -> Deadline:
     return Deadline(int(timeout) / 1000)
 
 
-def message_of_envelope(body: bytes) -> bytes:
+def unpack_envelope(body: bytes) -> bytes:
     """Return the message of a request with exactly one envelope.
 
     Raises:
@@ -181,14 +184,14 @@ def message_of_envelope(body: bytes) -> bytes:
     return body[HEAD_BYTES:]
 
 
-def error_object(status: status_pb2.Status) -> dict[str, Any]:
+def error_to_json(status: status_pb2.Status) -> dict[str, Any]:
     """Return the JSON object of an error."""
     code, _ = CODES.get(status.code, CODES[code_pb2.UNKNOWN])
     found: dict[str, Any] = {"code": code}
     if status.message:
         found["message"] = status.message
     if status.details:
-        found["details"] = [_detail_object(each) for each in status.details]
+        found["details"] = [_detail_to_json(each) for each in status.details]
     return found
 
 
@@ -196,7 +199,7 @@ _READABLE: Final = (error_details_pb2.ErrorInfo, error_details_pb2.BadRequest, e
 """Details that are also shown as JSON. Other types may be unknown in this process."""
 
 
-def _detail_object(detail: Any) -> dict[str, Any]:
+def _detail_to_json(detail: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "type": detail.type_url.rpartition("/")[2],
         "value": b64encode(detail.value).decode().rstrip("="),

@@ -32,7 +32,7 @@ class GrpcWeb(CallFormat):
     def __init__(self) -> None:
         super().__init__(MEDIA_TYPES, BinaryCodec())
 
-    def accept(self, headers: Mapping[str, str]) -> Deadline:
+    def read_headers(self, headers: Mapping[str, str]) -> Deadline:
         timeout = headers.get(TIMEOUT_HEADER)
         return Deadline(None if timeout is None else parse_timeout(timeout))
 
@@ -42,7 +42,7 @@ class GrpcWeb(CallFormat):
     def pack(self, message: bytes) -> bytes:
         return frame(message)
 
-    def end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
+    def pack_end(self, status: status_pb2.Status, metadata: Mapping[str, str]) -> bytes:
         return trailers(status, metadata)
 
     def is_end(self, part: bytes) -> bool:

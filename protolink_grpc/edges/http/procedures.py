@@ -46,7 +46,8 @@ class _MethodRoute:
         self._formats = {kind: each for each in formats for kind in each.media_types}
         stopping = procedure.to_status(UnavailableError("the server is shutting down: reconnect and resume"))
         self._stream_formats = {
-            each: StreamFormat(each.media_type, b"", each.end(stopping, {}), is_last=each.is_end) for each in formats
+            each: StreamFormat(each.media_type, b"", each.pack_end(stopping, {}), is_last=each.is_end)
+            for each in formats
         }
 
     async def respond(self, request: Request) -> Response:
@@ -61,12 +62,12 @@ class _MethodRoute:
         except ClientDisconnect:
             raise
         except Exception as error:
-            return call_format.failure(self._status(error), headers.begin())
+            return call_format.error_response(self._status(error), headers.begin())
 
     async def _call(self, request: Request, call_format: CallFormat, headers: ResponseHeaders) -> Response:
         guard, procedure = self._guard, self._procedure
         principal = await guard.principal(request, procedure.name)
-        deadline = call_format.accept(request.headers)
+        deadline = call_format.read_headers(request.headers)
         responses = procedure.responses(
             call_format.unpack(await guard.body(request)),
             principal,
@@ -75,7 +76,7 @@ class _MethodRoute:
             codec=call_format.codec,
             response_headers=headers,
         )
-        parts = _parts(call_format, responses, deadline, headers)
+        parts = _pack_responses(call_format, responses, deadline, headers)
         if procedure.streams:
             slot = guard.stream_quota.take(principal)
             error_frame = partial(self._error_frame, call_format, headers)
@@ -88,15 +89,17 @@ class _MethodRoute:
         return Response(body, 200, headers.begin(), call_format.media_type)
 
     def _error_frame(self, call_format: CallFormat, headers: ResponseHeaders, error: Exception) -> bytes:
-        return call_format.end(self._status(error), headers.trailers)
+        return call_format.pack_end(self._status(error), headers.trailers)
 
     def _status(self, error: Exception) -> status_pb2.Status:
         return self._procedure.to_status(public_error(error, self._procedure.name))
 
 
-async def _parts(call_format: CallFormat, responses: Batches, deadline: Deadline, headers: ResponseHeaders) -> Batches:
+async def _pack_responses(
+    call_format: CallFormat, responses: Batches, deadline: Deadline, headers: ResponseHeaders
+) -> Batches:
     """Yield the parts of the body of a response: its messages and its end."""
     async with aclosing(responses):
         while (message := await deadline.before(anext(responses, None))) is not None:
             yield call_format.pack(message)
-    yield call_format.end(status_pb2.Status(), headers.trailers)
+    yield call_format.pack_end(status_pb2.Status(), headers.trailers)
