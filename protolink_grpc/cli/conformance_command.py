@@ -39,8 +39,8 @@ def run_program(command: Sequence[str], vectors: str | None, timeout_s: float) -
     vectors = _absolute_folder(vectors)
     _log_errors_only()
     verdict = run(judge.run_program(command, vectors=vectors, timeout_s=timeout_s, show=output.line))
-    for complaint in verdict.complaints:
-        output.note("conformance", complaint)
+    for problem in verdict.problems:
+        output.note("conformance", problem)
     return verdict.passed
 
 

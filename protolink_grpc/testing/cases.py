@@ -53,7 +53,7 @@ class Report:
     why: str = ""
 
 
-def report_of(line: str) -> Report | None:
+def parse_report(line: str) -> Report | None:
     """Parse a line such as `PASS unary 12ms` or `FAIL resume: got sequence 41 twice`. Returns None for any other line."""
     found = _LINE.fullmatch(line)
     if found is None:

@@ -112,7 +112,7 @@ def text_of(artifact: Artifact) -> str:
     return "".join(str(part.content) for part in artifact.parts if part.type == "text")
 
 
-async def collected(events: AsyncIterator[RunEvent]) -> list[RunEvent]:
+async def collect(events: AsyncIterator[RunEvent]) -> list[RunEvent]:
     """Collect the events of a stream, which must have sequences without a gap and end with the final event."""
     found = [event async for event in events]
     expect("the list of sequences", [event.sequence for event in found], list(range(1, len(found) + 1)))
@@ -126,7 +126,7 @@ def expect_counted(events: list[RunEvent], upto: int) -> None:
 
 
 @asynccontextmanager
-async def refused_with(kind: type[ProtolinkError]) -> AsyncIterator[list[Any]]:
+async def expect_refusal(kind: type[ProtolinkError]) -> AsyncIterator[list[Any]]:
     """Check that the block raises that error, which is then in the yielded list."""
     caught: list[Any] = []
     try:
@@ -134,7 +134,7 @@ async def refused_with(kind: type[ProtolinkError]) -> AsyncIterator[list[Any]]:
     except kind as error:
         caught.append(error)
         return
-    raise AssertionError(f"nothing was refused with {kind.reason}")
+    raise AssertionError(f"no call was refused with {kind.reason}")
 
 
 async def unary(world: World) -> None:
@@ -144,11 +144,11 @@ async def unary(world: World) -> None:
 
 
 async def stream(world: World) -> None:
-    expect_counted(await collected(world.agent.send_task_streaming(None, Task.create("count 100"))), 100)
+    expect_counted(await collect(world.agent.send_task_streaming(None, Task.create("count 100"))), 100)
 
 
 async def resume(world: World) -> None:
-    expect_counted(await collected(world.agent.send_task_streaming(None, Task.create("cut 40 count 100"))), 100)
+    expect_counted(await collect(world.agent.send_task_streaming(None, Task.create("cut 40 count 100"))), 100)
 
 
 async def cancel(world: World) -> None:
@@ -175,7 +175,7 @@ async def cancel(world: World) -> None:
 async def deadline(world: World) -> None:
     task, began = Task.create("wait"), time.monotonic()
     hasty = AgentClient(url=world.agent.url, timeout=0.3)
-    async with refused_with(DeadlineExceededError):
+    async with expect_refusal(DeadlineExceededError):
         await hasty.send_task(None, task)
     if time.monotonic() - began > 3:
         raise AssertionError("the deadline was noticed after more than 3 s")
@@ -185,16 +185,16 @@ async def deadline(world: World) -> None:
 
 async def errors(world: World) -> None:
     unknown = str(uuid.uuid4())
-    async with refused_with(TaskNotFoundError) as missing:
+    async with expect_refusal(TaskNotFoundError) as missing:
         await world.agent.get_task(unknown)
     expect("metadata task_id", missing[0].metadata.get("task_id"), unknown)
     long = Task.create("echo too long")
     long.id = "x" * 200
-    async with refused_with(InvalidArgumentError) as refused:
+    async with expect_refusal(InvalidArgumentError) as refused:
         await world.agent.send_task(None, long)
     expect("the field", refused[0].field, "input.task_id")
     done = await world.agent.send_task(None, Task.create("echo done"))
-    async with refused_with(TaskNotCancelableError):
+    async with expect_refusal(TaskNotCancelableError):
         await world.agent.cancel_task(None, done.id)
 
 
@@ -203,7 +203,7 @@ async def metadata(world: World) -> None:
         client = AgentClient(url=world.guarded_url, credentials=who)
         task = await client.send_task(None, Task.create("whoami"))
         expect("the principal", task.get_output(), "conformance")
-    async with refused_with(UnauthenticatedError):
+    async with expect_refusal(UnauthenticatedError):
         await AgentClient(url=world.guarded_url).send_task(None, Task.create("whoami"))
     client = AgentClient(url=world.agent.url, metadata=[("x-conformance", "hello")])
     task = await client.send_task(None, Task.create("header x-conformance"))
@@ -227,11 +227,11 @@ async def large(world: World) -> None:
     text = "0123456789" * 300_000
     task = await world.agent.send_task(None, Task.create(f"echo {text}"))
     if task.get_output() != text:
-        raise AssertionError("the text did not come back whole")
+        raise AssertionError("the output is not the sent text")
 
 
 async def approval(world: World) -> None:
-    for approved, said in ((True, "approved"), (False, "refused")):
+    for approved, output in ((True, "approved"), (False, "refused")):
         task, events = Task.create("approve it"), list[RunEvent]()
         async for event in world.agent.send_task_streaming(None, task):
             events.append(event)
@@ -242,7 +242,7 @@ async def approval(world: World) -> None:
         messages = [
             each for event in events if isinstance(event.payload, TaskMessagesAdded) for each in event.payload.messages
         ]
-        expect("the output", messages[-1].text, said)
+        expect("the output", messages[-1].text, output)
 
 
 async def budget(world: World) -> None:
@@ -259,7 +259,7 @@ async def budget(world: World) -> None:
 
 async def expect_spent(world: World, text: str, limits: RunBudget, limit: str) -> BudgetUsage:
     """Check that the run of the text fails because of that limit. Returns its usage, which the log and the task must agree on."""
-    events = await collected(world.agent.send_task_streaming(None, Task.create(text, budget=limits)))
+    events = await collect(world.agent.send_task_streaming(None, Task.create(text, budget=limits)))
     task, last = await world.agent.get_task(events[-1].task_id), events[-1].payload
     if not isinstance(last, TaskStatusChanged) or last.failure is None or last.usage is None:
         raise AssertionError(f"the last event has no failure or no usage: {last!r:.200}")
@@ -298,14 +298,14 @@ async def registry(world: World) -> None:
 
 
 async def unknown_event(world: World) -> None:
-    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    events = await collect(world.agent.send_task_streaming(None, Task.create("future")))
     (strange,) = [event for event in events if event.type == "example.unheard_of"]
     expect("the summary", strange.summary, "From the future")
     expect("the payload", strange.payload, None)
 
 
 async def unknown_part(world: World) -> None:
-    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    events = await collect(world.agent.send_task_streaming(None, Task.create("future")))
     (part,) = [
         part
         for event in events
@@ -317,7 +317,7 @@ async def unknown_part(world: World) -> None:
 
 
 async def unknown_enum(world: World) -> None:
-    events = await collected(world.agent.send_task_streaming(None, Task.create("future")))
+    events = await collect(world.agent.send_task_streaming(None, Task.create("future")))
     states = [str(event.state) for event in events if event.state is not None]
     expect("the states", states, ["submitted", "unknown-77", "completed"])
 
@@ -337,7 +337,7 @@ async def early_ok(world: World) -> None:
 
 async def expect_survived(world: World, text: str) -> None:
     """Check that the stream of that task is complete in spite of its fault."""
-    expect_counted(await collected(world.hostile.send_task_streaming(None, Task.create(text))), 100)
+    expect_counted(await collect(world.hostile.send_task_streaming(None, Task.create(text))), 100)
 
 
 async def idle_cuts(world: World) -> None:
@@ -350,7 +350,7 @@ async def idle_cuts(world: World) -> None:
 async def flapping(world: World) -> None:
     word = uuid.uuid4().hex
     task, began = Task.create(f"flap {word}"), time.monotonic()
-    async with refused_with(UnavailableError):
+    async with expect_refusal(UnavailableError):
         async for _ in world.impatient.send_task_streaming(None, task):
             pass
     await expect_given_up(world, task.id, word, time.monotonic() - began)
@@ -359,7 +359,7 @@ async def flapping(world: World) -> None:
 async def retry_bound(world: World) -> None:
     word = uuid.uuid4().hex
     task, began = Task.create(f"down {word}"), time.monotonic()
-    async with refused_with(UnavailableError) as refused:
+    async with expect_refusal(UnavailableError) as refused:
         await world.impatient.send_task(None, task)
     expect("metadata task_id", refused[0].metadata.get("task_id"), task.id)
     await expect_given_up(world, task.id, word, time.monotonic() - began)
@@ -425,16 +425,16 @@ async def expect_decided(world: World, text: str, approver: AgentClient, approve
 
 async def forgotten_task(world: World) -> None:
     seen = []
-    async with refused_with(TaskNotFoundError):
+    async with expect_refusal(TaskNotFoundError):
         async for event in world.hostile.send_task_streaming(None, Task.create("forget 5 count 100")):
             seen.append(event.sequence)  # noqa: PERF401 -- those before the error count
     expect("the list of sequences", seen, [1, 2, 3, 4, 5])
 
 
 async def mistyped(world: World) -> None:
-    async with refused_with(TaskNotFoundError):
+    async with expect_refusal(TaskNotFoundError):
         await world.agent.send_task(None, "echo lost", task_id="no-such-task")
-    async with refused_with(TaskNotFoundError):
+    async with expect_refusal(TaskNotFoundError):
         async for _ in world.agent.send_task_streaming(None, "echo lost", task_id="no-such-task"):
             pass
 
@@ -443,7 +443,7 @@ async def expected_sequence(world: World) -> None:
     agent = world.agent
     events = [event async for event in agent.send_task_streaming(None, "ask where")]
     task_id, last = events[-1].task_id, events[-1].sequence or 0
-    async with refused_with(SequenceConflictError) as refused:
+    async with expect_refusal(SequenceConflictError) as refused:
         await agent.send_task(None, "there", task_id=task_id, expected_sequence=last - 1)
     expect("metadata last_sequence", refused[0].metadata.get("last_sequence"), str(last))
     done = await agent.send_task(None, "there", task_id=task_id, expected_sequence=last)
@@ -457,7 +457,7 @@ async def credentials(_world: World) -> None:
         AgentClient(url=elsewhere, credentials=APIKey(secret)),
         AgentClient(url=elsewhere, metadata=[("authorization", secret)]),
     ):
-        async with refused_with(InvalidArgumentError) as refused:
+        async with expect_refusal(InvalidArgumentError) as refused:
             await client.get_agent_card()
         expect("whether the sentence has the secret", secret in str(refused[0]), False)
 
@@ -493,7 +493,7 @@ async def tool(world: World) -> None:
     expect("the result", await world.agent.call_tool(None, "echo", {"text": "hi"}, task_id=task_id), "hi")
     expect("the state", (await world.agent.get_task(task_id)).state, TaskState.COMPLETED)
     hasty = AgentClient(url=world.agent.url, timeout=0.3)
-    async with refused_with(DeadlineExceededError) as late:
+    async with expect_refusal(DeadlineExceededError) as late:
         await hasty.call_tool(None, "hold")
     task_id = late[0].metadata["task_id"]
     expect("the state", (await world.agent.get_task(task_id)).state, TaskState.WORKING)
@@ -501,7 +501,7 @@ async def tool(world: World) -> None:
 
 
 async def references(world: World) -> None:
-    events = await collected(world.agent.send_task_streaming(None, Task.create("cut 5 spend 3")))
+    events = await collect(world.agent.send_task_streaming(None, Task.create("cut 5 spend 3")))
     expect("the arguments", arguments_of(events), [{"text": "1"}, {"text": "2"}])
     task_id = events[0].task_id
     (first, *_) = [event.sequence or 0 for event in events if event.type == "llm.call.completed"]
@@ -513,9 +513,9 @@ async def references(world: World) -> None:
     expect("the arguments of a tool that was called", arguments_of(whole), [{"text": "hi"}])
     async for event in world.agent.send_task_streaming(None, Task.create("approve it")):
         if isinstance(event.payload, ApprovalRequired):
-            asked = event.payload.request
-            expect("the action of the approval", asked.action.name, "stamp")
-            expect("the verdict", asked.policy_decision.effect, PolicyEffect.REQUIRE_APPROVAL)
+            request = event.payload.request
+            expect("the action of the approval", request.action.name, "stamp")
+            expect("the verdict", request.policy_decision.effect, PolicyEffect.REQUIRE_APPROVAL)
             await world.agent.cancel_task(None, event.task_id, reason="seen")
 
 
@@ -580,8 +580,8 @@ async def outcome(name: str, case: Callable[[World], Awaitable[None]], world: Wo
     except SkipError as error:
         return f"SKIP {name}: {error}"
     except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        return f"FAIL {name}: {said.removeprefix('AssertionError: ')}"
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"FAIL {name}: {text.removeprefix('AssertionError: ')}"
     return f"PASS {name} {round(1000 * (time.monotonic() - began))}ms"
 
 

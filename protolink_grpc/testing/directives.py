@@ -85,12 +85,12 @@ class Directive:
         return self.rest if self.verb in COUNTED else ""
 
 
-def directive_of(text: str) -> Directive | None:
+def parse_directive(text: str) -> Directive | None:
     """Parse a text. Returns None if it is not a directive."""
     verb, _, rest = text.partition(" ")
     match verb:
         case _ if verb in FAULTS:
-            return _faulty(verb, rest)
+            return _parse_fault(verb, rest)
         case "flaky":
             number, _, token = rest.partition(" ")
             return Directive("count-runs", token, int(number)) if _is_count(number) and token else None
@@ -102,14 +102,14 @@ def directive_of(text: str) -> Directive | None:
             return Directive(verb, rest) if verb in VERBS else None
 
 
-def _faulty(kind: str, rest: str) -> Directive | None:
+def _parse_fault(kind: str, rest: str) -> Directive | None:
     """Parse the numbers of a fault and the directive after them."""
     count = 2 if kind in ("outage", "reset", "idle") else 1
     *words, inner = [*rest.split(" ", count), *[""] * count][: count + 1]
     # Zero is valid as an HTTP/2 error code, but not as a count.
     if not all(_is_count(word) or (kind == "reset" and index == 0 and word == "0") for index, word in enumerate(words)):
         return None
-    directive, numbers = directive_of(inner), [int(word) for word in words]
+    directive, numbers = parse_directive(inner), [int(word) for word in words]
     if directive is None:
         return None
     match kind:
@@ -132,6 +132,6 @@ def _is_count(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= len(str(MAX_COUNT)) and 0 < int(text) <= MAX_COUNT
 
 
-def latest(messages: Sequence[Message]) -> str:
+def latest_text(messages: Sequence[Message]) -> str:
     """The text of the last message, or empty."""
     return messages[-1].text if messages else ""

@@ -22,13 +22,13 @@ from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.port import TaskHead
-from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, directive_of, latest
+from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, latest_text, parse_directive
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
 from protolink_grpc.wire.events import frame_event, is_delta, unframe
 from protolink_grpc.wire.scalars import tag, varint
 from protolink_grpc.wire.watch import is_position
 
-UNHEARD_OF = "example.unheard_of"
+UNKNOWN_EVENT_TYPE = "example.unheard_of"
 """Type of the event of an unknown kind."""
 
 FALLBACK_TEXT = "A part from the future"
@@ -40,8 +40,8 @@ FUTURE_STATE = 77
 FUTURE_KIND, FUTURE_FIELD = 1000, 1001
 """Numbers of a payload and of an envelope field that are not in the contract."""
 
-_FROM_THE_FUTURE = tag(FUTURE_KIND) + varint(5) + tag(1) + varint(3) + b"new"
-_LATER_FIELD = varint(FUTURE_FIELD << 3) + b"\x2a"
+_UNKNOWN_PAYLOAD = tag(FUTURE_KIND) + varint(5) + tag(1) + varint(3) + b"new"
+_UNKNOWN_FIELD = varint(FUTURE_FIELD << 3) + b"\x2a"
 
 received: ContextVar[Mapping[str, str] | None] = ContextVar("plgrpc_testing_received", default=None)
 """Metadata of the call that started the current run, which inherits the call's context."""
@@ -117,7 +117,7 @@ class FaultyService:
 
     async def send(self, submission: Submission, principal: str) -> TaskFold:
         """As TaskService. The response may be lost after the work is done or has started."""
-        directive = self._called(submission)
+        directive = self._count_call(submission)
         if self._is_down(directive):
             await self._service.submit(submission, principal)
             await self._cut("this task is down at this address")
@@ -127,7 +127,7 @@ class FaultyService:
 
     async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
         """As TaskService. The response may be lost."""
-        directive = self._called(submission)
+        directive = self._count_call(submission)
         turn = await self._service.submit(submission, principal, waits=waits)
         if self._is_down(directive):
             await self._cut("this task is down at this address")
@@ -137,10 +137,10 @@ class FaultyService:
         self, submission: Submission, principal: str, *, deltas: bool = False, positions: bool = False
     ) -> AsyncGenerator[list[bytes], None]:
         """As TaskService. The stream may be cut before the first event or later."""
-        directive = self._called(submission)
+        directive = self._count_call(submission)
         batches = self._service.stream(submission, principal, deltas=deltas, positions=positions)
-        with self._opened(directive):
-            async with aclosing(self._faulty(batches, submission)) as faulty:
+        with self._count_open(directive):
+            async with aclosing(self._apply_fault(batches, submission)) as faulty:
                 async for frames in faulty:
                     yield frames
 
@@ -168,8 +168,8 @@ class FaultyService:
         directive = script.directive if script is not None else None
         if directive is not None and directive.word:
             self._scripts.tallies[directive.word].calls += 1
-        with self._opened(directive):
-            async with aclosing(self._faulty(watch, None, script)) as faulty:
+        with self._count_open(directive):
+            async with aclosing(self._apply_fault(watch, None, script)) as faulty:
                 async for frames in faulty:
                     yield frames
 
@@ -198,7 +198,7 @@ class FaultyService:
         script = self._scripts.tasks.get(approval.request.task_id)
         if script is not None and _is_undecided(script):
             script.over.set()
-            await self._cut("this response got lost, as was asked for")
+            await self._cut("this response was lost, as requested")
         return approval, already_decided
 
     async def _check_readable(self, task_id: str) -> None:
@@ -212,15 +212,15 @@ class FaultyService:
         if script is not None and script.is_forgotten:
             raise TaskNotFoundError(f"task {task_id} not found", task_id=task_id)
 
-    def _called(self, submission: Submission) -> Directive | None:
+    def _count_call(self, submission: Submission) -> Directive | None:
         """Count the call and return the directive of the submission."""
-        directive = directive_of(latest(submission.messages))
+        directive = parse_directive(latest_text(submission.messages))
         if directive is not None and directive.word:
             self._scripts.tallies[directive.word].calls += 1
         return directive
 
     @contextmanager
-    def _opened(self, directive: Directive | None) -> Iterator[None]:
+    def _count_open(self, directive: Directive | None) -> Iterator[None]:
         if directive is None or not directive.word:
             yield
             return
@@ -248,7 +248,7 @@ class FaultyService:
             await call.context.abort(grpc.StatusCode.UNAVAILABLE, why)
         raise UnavailableError(why)
 
-    async def _faulty(
+    async def _apply_fault(
         self, batches: AsyncGenerator[list[bytes], None], submission: Submission | None, script: Script | None = None
     ) -> AsyncGenerator[list[bytes], None]:
         """Yield the batches until the fault happens. A subscription passes its `script`; a submission gets one later."""
@@ -264,7 +264,7 @@ class FaultyService:
                     if script is None or not silence.expired():
                         raise
                     script.count()
-                    await self._cut("this stream was silent for too long, as was asked for")
+                    await self._cut("this stream was silent for too long, as requested")
                 if frames is None:
                     return
                 if is_delta(frames[0]) or is_position(frames[0]):
@@ -279,10 +279,10 @@ class FaultyService:
                     cut_after = await self._next_cut(script, begins=True) if script is not None else 0
                 if script is None or not cut_after or shown + len(frames) < cut_after:
                     shown += len(frames)
-                    yield self._rewritten(frames) + position
+                    yield self._rewrite(frames) + position
                     continue
                 if shown < cut_after:
-                    yield self._rewritten(frames[: cut_after - shown])
+                    yield self._rewrite(frames[: cut_after - shown])
                 marker = await self._fail(script, cut_after)
                 if marker:
                     yield [marker]
@@ -295,11 +295,11 @@ class FaultyService:
         script.has_begun = True
         if directive.verb == "flap":
             if has_begun:
-                await self._cut("every further stream of this task is cut, as was asked for")
+                await self._cut("every further stream of this task is cut, as requested")
             return 1
         fault = directive.fault
         if has_begun and _is_undecided(script):
-            await self._cut("every further stream of this task is cut until its approval is answered, as was asked for")
+            await self._cut("every further stream of this task is cut until its approval is answered, as requested")
         if fault is None or fault.kind == "idle" or not script.left:
             return 0
         if fault.kind == "undecided":
@@ -317,7 +317,7 @@ class FaultyService:
             The marker that makes the proxy break the connection; empty if the stream just ends.
         """
         fault = script.directive.fault
-        why = f"this stream was cut after {shown} events, as was asked for"
+        why = f"this stream was cut after {shown} events, as requested"
         match fault:
             case Fault("cut"):
                 raise UnavailableError(why)
@@ -330,17 +330,17 @@ class FaultyService:
         await self._cut(why)
 
     def _lose_answer(self, submission: Submission) -> None:
-        directive = directive_of(latest(submission.messages))
+        directive = parse_directive(latest_text(submission.messages))
         if directive is not None and self._lost[directive.rest] < directive.failures:
             self._lost[directive.rest] += 1
-            raise UnavailableError(f"answer {self._lost[directive.rest]} got lost, as was asked for")
+            raise UnavailableError(f"answer {self._lost[directive.rest]} was lost, as requested")
 
-    def _rewritten(self, frames: list[bytes]) -> list[bytes]:
+    def _rewrite(self, frames: list[bytes]) -> list[bytes]:
         event = unframe(frames[0])
         script = self._scripts.tasks.get(event.task_id)
         if script is None or script.directive.verb != "future":
             return frames
-        return [_from_the_future(unframe(frame)) for frame in frames]
+        return [_add_unknown_values(unframe(frame)) for frame in frames]
 
 
 def _is_undecided(script: Script) -> bool:
@@ -355,18 +355,18 @@ def _silence_s(script: Script | None) -> float | None:
     return fault.number / 1000 if fault is not None and fault.kind == "idle" else None
 
 
-def _from_the_future(event: event_pb2.RunEvent) -> bytes:
+def _add_unknown_values(event: event_pb2.RunEvent) -> bytes:
     """Add unknown values to an event: a field, and for some events the kind of the payload, of a part, or of the state."""
     match event.WhichOneof("payload"):
-        case "custom" if event.event_type == UNHEARD_OF:
+        case "custom" if event.event_type == UNKNOWN_EVENT_TYPE:
             event.ClearField("custom")
-            event.MergeFromString(_FROM_THE_FUTURE)
+            event.MergeFromString(_UNKNOWN_PAYLOAD)
         case "task_artifact":
             for part in event.task_artifact.artifact.parts:
                 part.Clear()
                 part.fallback_text = FALLBACK_TEXT
-                part.MergeFromString(_FROM_THE_FUTURE)
+                part.MergeFromString(_UNKNOWN_PAYLOAD)
         case "task_status" if event.task_status.new_state == task_pb2.TASK_STATE_WORKING:
             event.task_status.new_state = FUTURE_STATE  # type: ignore[assignment]  # on purpose
-    event.MergeFromString(_LATER_FIELD)
+    event.MergeFromString(_UNKNOWN_FIELD)
     return frame_event(event)

@@ -172,7 +172,7 @@ class HostileProxy:
         if what is Break.RESET:
             link.reset.add(stream_id)
             link.client.write(frame(RST_STREAM, stream_id, number.to_bytes(4)))
-            # The server is told too, so that it sends no trailers: the client would ignore them, but HPACK requires decoding them.
+            # Also to the server, so that it sends no trailers: the client would ignore them, but HPACK requires decoding them.
             link.server.write(frame(RST_STREAM, stream_id, CANCEL.to_bytes(4)))
             return
         self._down_until = asyncio.get_running_loop().time() + number / 1000

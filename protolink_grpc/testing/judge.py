@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from protolink_grpc.testing.cases import CASES, Report, report_of
+from protolink_grpc.testing.cases import CASES, Report, parse_report
 from protolink_grpc.testing.stage import open_stage
 
 MAX_LINE_BYTES = 1 << 20
@@ -20,14 +20,14 @@ class Verdict:
     """The reports of a program, and its problems; there are none if it passed."""
 
     reports: Sequence[Report]
-    complaints: Sequence[str]
+    problems: Sequence[str]
 
     @property
     def passed(self) -> bool:
-        return not self.complaints
+        return not self.problems
 
 
-def verdict_on(reports: Sequence[Report], exit_code: int | None, cause: str = "") -> Verdict:
+def evaluate_reports(reports: Sequence[Report], exit_code: int | None, cause: str = "") -> Verdict:
     """Check the reports of a program. Every case must be reported exactly once, also if it is skipped with a reason.
 
     Args:
@@ -35,18 +35,18 @@ def verdict_on(reports: Sequence[Report], exit_code: int | None, cause: str = ""
         cause: Why it did not; the first problem of the result.
     """
     counts = Counter(report.case for report in reports)
-    complaints = [cause] if cause else []
-    complaints += [
+    problems = [cause] if cause else []
+    problems += [
         f"{each.case} was skipped without a reason" for each in reports if each.result == "SKIP" and not each.why
     ]
-    complaints += [f"{each.case} failed: {each.why}" for each in reports if each.result == "FAIL"]
-    complaints += [f"{case} was not reported" for case in CASES if not counts[case]]
-    complaints += [f"{case} was reported {count} times" for case, count in counts.items() if count > 1]
-    complaints += [f"{case} is no case" for case in counts if case not in CASES]
+    problems += [f"{each.case} failed: {each.why}" for each in reports if each.result == "FAIL"]
+    problems += [f"{case} was not reported" for case in CASES if not counts[case]]
+    problems += [f"{case} was reported {count} times" for case, count in counts.items() if count > 1]
+    problems += [f"{case} is not a case" for case in counts if case not in CASES]
     has_failed = any(report.result == "FAIL" for report in reports)
     if exit_code is not None and has_failed is not bool(exit_code):
-        complaints.append(f"the program ended with {exit_code}, and {'a' if has_failed else 'no'} case failed")
-    return Verdict(reports, complaints)
+        problems.append(f"the program ended with {exit_code}, and {'a' if has_failed else 'no'} case failed")
+    return Verdict(reports, problems)
 
 
 async def run_program(
@@ -76,11 +76,11 @@ async def run_program(
         try:
             async with asyncio.timeout(timeout_s):
                 await _read(process, reports, show)
-                return verdict_on(reports, await process.wait())
+                return evaluate_reports(reports, await process.wait())
         except TimeoutError:
-            return verdict_on(reports, None, f"it took longer than {timeout_s:g} s and was ended")
+            return evaluate_reports(reports, None, f"it took longer than {timeout_s:g} s and was ended")
         except ValueError as error:
-            return verdict_on(reports, None, f"its output cannot be read: {error}")
+            return evaluate_reports(reports, None, f"its output cannot be read: {error}")
         finally:
             await _end(process)
 
@@ -89,7 +89,7 @@ async def _read(process: asyncio.subprocess.Process, reports: list[Report], show
     while process.stdout is not None and (data := await process.stdout.readline()):
         line = data.decode("utf-8", "replace").rstrip("\r\n")
         show(line)
-        report = report_of(line)
+        report = parse_report(line)
         if report is not None:
             reports.append(report)
 

@@ -7,7 +7,7 @@ from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.mock import place
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage
 from protolink_grpc.llms.profile import LLMModelProfile
-from protolink_grpc.testing.directives import Directive, directive_of
+from protolink_grpc.testing.directives import Directive, parse_directive
 
 USAGE = ModelUsage(input_tokens=1000, output_tokens=100)
 """The usage of each call. With the prices below, a call costs 0.10 USD."""
@@ -27,8 +27,8 @@ class PricedModel(LLM):
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`."""
         message_id, answers = place(request.messages)
-        asked = next((each.content for each in request.messages if each.id == message_id), "")
-        directive, number = directive_of(asked) or Directive("spend", "1"), answers + 1
+        text = next((each.content for each in request.messages if each.id == message_id), "")
+        directive, number = parse_directive(text) or Directive("spend", "1"), answers + 1
         if directive.verb == "ponder":
             await asyncio.Event().wait()
         if number < int(directive.rest):

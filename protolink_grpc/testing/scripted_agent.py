@@ -22,8 +22,16 @@ from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import Limits, TaskService
-from protolink_grpc.testing.directives import VERBS, Directive, directive_of, latest
-from protolink_grpc.testing.faults import UNHEARD_OF, FaultyService, Script, Scripts, Tally, received, remember_metadata
+from protolink_grpc.testing.directives import VERBS, Directive, latest_text, parse_directive
+from protolink_grpc.testing.faults import (
+    UNKNOWN_EVENT_TYPE,
+    FaultyService,
+    Script,
+    Scripts,
+    Tally,
+    received,
+    remember_metadata,
+)
 from protolink_grpc.testing.hostile_proxy import HostileProxy
 from protolink_grpc.testing.priced_model import PricedModel
 
@@ -34,7 +42,7 @@ DESCRIPTION = "Follows the directives of its messages, faults included."
 MANY = 64
 """Maximum number of concurrent tasks: some of them wait until they are canceled."""
 
-REMEMBERED = 1000
+MAX_RECEIVED = 1000
 """How many received texts an agent remembers."""
 
 APPROVAL_TOOL, ECHO_TOOL, HOLD_TOOL = "stamp", "echo", "hold"
@@ -71,9 +79,9 @@ class ScriptedAgent(Agent):
         self._answers = answers
         self._proxy = proxy
         self._scripts = Scripts()
-        self._received: deque[str] = deque(maxlen=REMEMBERED)
+        self._received: deque[str] = deque(maxlen=MAX_RECEIVED)
         self.tool(ECHO_TOOL, "Returns a text.", title="Echo", read_only=True, tags=["scripted"])(_echo)
-        self.tool(HOLD_TOOL, "BoundedWaits until it is canceled.")(_hold)
+        self.tool(HOLD_TOOL, "Waits until it is canceled.")(_hold)
         self.tool(APPROVAL_TOOL, "Puts a stamp on something.", capabilities=["conformance.stamp"])(_stamp)
 
     @property
@@ -87,21 +95,21 @@ class ScriptedAgent(Agent):
 
     async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
         """Follow the directive of the last message."""
-        text = latest(task.messages)
+        text = latest_text(task.messages)
         self._received.append(text)
-        said = await self._answer(text)
-        if said is not None:
-            task.complete(said)
+        answer = await self._answer(text)
+        if answer is not None:
+            task.complete(answer)
             return
-        if _was_asked(task):
+        if _is_reply(task):
             task.complete(text)
             return
-        directive = directive_of(text)
+        directive = parse_directive(text)
         if directive is None:
-            task.reject(f"say one of: {'; '.join(VERBS.values())}")
+            task.reject(f"unknown directive; known ones: {'; '.join(VERBS.values())}")
             return
         await self._begin(directive, task.id)
-        async for item in self._done(directive, task):
+        async for item in self._follow(directive, task):
             yield item
 
     async def _begin(self, directive: Directive, task_id: str) -> None:
@@ -117,16 +125,16 @@ class ScriptedAgent(Agent):
             return None
         if isinstance(self._answers, Mapping):
             return self._answers.get(text)
-        said = self._answers(text)
-        return await said if inspect.isawaitable(said) else said
+        answer = self._answers(text)
+        return await answer if inspect.isawaitable(answer) else answer
 
-    async def _done(self, directive: Directive, task: Task) -> AsyncIterator[Any]:
+    async def _follow(self, directive: Directive, task: Task) -> AsyncIterator[Any]:
         match directive:
             case Directive("count", rest):
                 for number in range(1, int(rest) + 1):
                     yield Artifact(parts=[Part.text(str(number))])
             case Directive("future"):
-                yield RunEvent(type=UNHEARD_OF, summary="From the future")
+                yield RunEvent(type=UNKNOWN_EVENT_TYPE, summary="From the future")
                 yield Artifact(parts=[Part.text("rewritten on the way")])
                 task.complete("that was the future")
             case Directive("wait" | "hold" | "flap" | "down"):
@@ -139,9 +147,9 @@ class ScriptedAgent(Agent):
                 async for event in super().handle_task_streaming(task):
                     yield event
             case _:
-                task.complete(await self._said(directive))
+                task.complete(await self._answer_verb(directive))
 
-    async def _said(self, directive: Directive) -> str:
+    async def _answer_verb(self, directive: Directive) -> str:
         """The text for a verb that only requests a text."""
         match directive:
             case Directive("count-runs", token):
@@ -151,7 +159,7 @@ class ScriptedAgent(Agent):
             case Directive("calls", word):
                 return json.dumps(asdict(self._scripts.tallies.get(word) or Tally()))
             case Directive("approve"):
-                return await self._stamped()
+                return await self._request_stamp()
             case Directive("whoami"):
                 run = current_run()
                 return run.principal if run is not None else ""
@@ -160,7 +168,7 @@ class ScriptedAgent(Agent):
             case _:
                 return directive.rest
 
-    async def _stamped(self) -> str:
+    async def _request_stamp(self) -> str:
         try:
             await self.call_tool(APPROVAL_TOOL)
         except ActionDeniedError:
@@ -184,8 +192,8 @@ def _stamp() -> str:
     return "stamped"
 
 
-def _was_asked(task: Task) -> bool:
-    first = directive_of(task.messages[0].text) if len(task.messages) > 1 else None
+def _is_reply(task: Task) -> bool:
+    first = parse_directive(task.messages[0].text) if len(task.messages) > 1 else None
     return first is not None and first.verb == "ask"
 
 

@@ -100,9 +100,9 @@ def check_vector(folder: Path, entry: dict[str, Any]) -> None:
             raise AssertionError(f"{path} is {found!r:.100}, not {wanted!r:.100}")
     if "output" in entry:
         output = task_from_pb(cast(task_pb2.Task, message)).get_output()
-        shown = output if output is None or isinstance(output, str) else to_json(output)
-        if shown != entry["output"]:
-            raise AssertionError(f"the output is {shown!r:.100}, not {entry['output']!r:.100}")
+        found_output = output if output is None or isinstance(output, str) else to_json(output)
+        if found_output != entry["output"]:
+            raise AssertionError(f"the output is {found_output!r:.100}, not {entry['output']!r:.100}")
 
 
 def value_at(message: Any, path: str) -> Any:
@@ -131,10 +131,10 @@ def value_at(message: Any, path: str) -> Any:
         if field.has_presence and not value.HasField(step):
             return None
         value = getattr(value, step)
-    return _written(field, value)
+    return _to_json_value(field, value)
 
 
-def _written(field: FieldDescriptor | None, value: Any) -> Any:
+def _to_json_value(field: FieldDescriptor | None, value: Any) -> Any:
     if isinstance(value, Message):
         return {}
     if field is None or hasattr(value, "keys"):

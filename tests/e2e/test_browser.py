@@ -36,7 +36,7 @@ from protolink_grpc import (
     TaskProgress,
     current_run,
 )
-from protolink_grpc.testing.cases import CASES, report_of
+from protolink_grpc.testing.cases import CASES, parse_report
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIENT = ROOT / "clients" / "ts"
@@ -316,6 +316,6 @@ def test_every_conformance_case_passes_over_http_too(
         )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    reports = {report.case: report.result for line in said.splitlines() if (report := report_of(line))}
+    reports = {report.case: report.result for line in said.splitlines() if (report := parse_report(line))}
     # Over HTTP the hostile proxy is not on the way, and without it the agent's answers to this case do not get lost.
     assert reports == dict.fromkeys(CASES, "PASS") | {"retry-bound": "SKIP"}, said

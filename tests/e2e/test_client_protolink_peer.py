@@ -56,7 +56,7 @@ PEERS = """
         def add(a: int, b: int) -> int:
             return a + b
 
-        @agent.tool(name="hold", description="BoundedWaits for a cancellation.")
+        @agent.tool(name="hold", description="Waits for a cancellation.")
         async def hold() -> str:
             await asyncio.Event().wait()
 

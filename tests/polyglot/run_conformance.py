@@ -10,7 +10,7 @@ from pathlib import Path
 
 from languages import LANGUAGES, ROOT, Language, judged, work_folder
 
-from protolink_grpc.testing.cases import CASES, Report, report_of
+from protolink_grpc.testing.cases import CASES, Report, parse_report
 
 PAGE = ROOT / "docs/polyglot.md"
 BEGIN, END = "<!-- conformance: begin -->", "<!-- conformance: end -->"
@@ -58,7 +58,7 @@ def outcome_of(language: Language) -> Outcome:
         ) as program:
             for line in program.stdout or ():
                 print(line, end="", flush=True)
-                report = report_of(line)
+                report = parse_report(line)
                 if report is not None:
                     outcome.reports[report.case] = report
     outcome.failed = program.returncode != 0

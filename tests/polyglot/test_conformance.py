@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from languages import LANGUAGES, ROOT, Language, judged, work_folder
 
-from protolink_grpc.testing.cases import CASES, report_of
+from protolink_grpc.testing.cases import CASES, parse_report
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,7 @@ def test_the_client_passes_every_case(language: Language, build: Callable[[Langu
         check=False,
     )
     said = done.stdout + done.stderr
-    reports = {report.case: report for line in done.stdout.splitlines() if (report := report_of(line))}
+    reports = {report.case: report for line in done.stdout.splitlines() if (report := parse_report(line))}
     assert done.returncode == 0, said
     assert set(reports) == set(CASES), said
     expected = {case: "SKIP" if case in language.skips else "PASS" for case in CASES}

@@ -1,4 +1,4 @@
-"""Cards between values and messages: nothing is lost, and what the contract forbids is refused by its path."""
+"""Conversion of cards to and from protobuf: lossless, and invalid values are refused with their path."""
 
 import string
 from contextlib import suppress
@@ -68,7 +68,7 @@ flows = st.fixed_dictionaries({}, optional=dict.fromkeys(FLOWS, flow)).filter(bo
 
 
 def of_type(kind: str, **facts: st.SearchStrategy) -> st.SearchStrategy:
-    """Schemes as the wire gives them: ProtoLink's four keys, and those of the type that are stated."""
+    """Expected schemes after a conversion: ProtoLink's four keys, and the given keys of the type."""
     scheme = st.none() | filled if kind == "http" else st.none()
     four = {"type": st.just(kind), "scheme": scheme, "description": text, "metadata": objects}
     return st.fixed_dictionaries(four, optional=facts)
@@ -128,7 +128,7 @@ def test_the_same_card_gives_the_same_bytes_after_any_number_of_hops(card):
     assert card_to_bytes(card_from_bytes(encoded)) == encoded
 
 
-def test_every_field_of_the_contract_is_carried():
+def test_every_field_of_the_contract_is_converted():
     flow = {
         "authorizationUrl": "a",
         "tokenUrl": "t",
@@ -167,7 +167,7 @@ def test_every_field_of_the_contract_is_carried():
     assert (found["key"].description, found["key"].metadata_json) == ("d", '{"a":1}')
 
 
-def test_what_is_empty_is_not_stated_and_stays_empty():
+def test_empty_values_are_not_encoded_and_stay_empty():
     card = card_from_pb(minimal())
     assert (card.version, card.protocol_version, card.role) == ("", "", "")
     assert (card.input_formats, card.output_formats) == ([], [])
@@ -175,7 +175,7 @@ def test_what_is_empty_is_not_stated_and_stays_empty():
     assert card_to_pb(card) == minimal()
 
 
-def test_what_is_not_stated_has_protolinks_defaults_in_its_json():
+def test_missing_values_have_protolinks_defaults_in_json():
     shown = card_from_pb(minimal()).to_dict()
     assert (shown["version"], shown["protocolVersion"], shown["role"]) == ("1.0.0", "1.0", "worker")
     assert (shown["inputFormats"], shown["outputFormats"]) == (["text/plain"], ["text/plain"])
@@ -191,7 +191,7 @@ def test_the_first_interface_is_the_url_and_the_others_follow_in_their_order():
 
 
 @pytest.mark.parametrize(("word", "flag"), FLAGS.items())
-def test_a_flag_of_protolink_is_a_word_of_the_contract(word, flag):
+def test_each_flag_of_protolink_has_a_value_in_the_contract(word, flag):
     none = AgentCapabilities(delegation=False)
     assert list(card_to_pb(AgentCard("n", "d", "u", capabilities=none)).features) == []
     card = AgentCard("n", "d", "u", capabilities=replace(none, **{flag: True}))
@@ -199,7 +199,7 @@ def test_a_flag_of_protolink_is_a_word_of_the_contract(word, flag):
     assert card_from_pb(minimal(features=[word])).capabilities == replace(none, max_concurrency=0, **{flag: True})
 
 
-def test_every_flag_of_protolink_has_a_word():
+def test_all_flags_of_protolink_are_mapped():
     flags = set(AgentCapabilities().as_dict()) - {"max_concurrency", "supports_inference"}
     assert set(FLAGS.values()) == flags
 
@@ -219,7 +219,7 @@ def test_inference_is_claimed_denied_or_not_stated(features, answers_prompts):
     assert card_from_pb(card_to_pb(card)) == card
 
 
-def test_a_feature_that_nobody_here_knows_survives_the_wire_and_protolinks_json():
+def test_an_unknown_feature_survives_the_wire_and_protolinks_json():
     card = card_from_pb(minimal(features=["teleport", "streaming", "teleport"]))
     assert (card.features, card.capabilities.streaming) == (["teleport"], True)
     again = AgentCard.from_dict(card.to_dict())
@@ -237,14 +237,14 @@ def test_a2a_shows_the_same_security_before_and_after_the_wire(scheme):
 def test_any_dict_of_a_scheme_has_a_message_that_stays_the_same(schemes):
     with suppress(InvalidArgumentError):
         pb = card_to_pb(AgentCard("n", "d", "grpc://h:1", security_schemes=schemes))
-        with suppress(InvalidArgumentError):  # a type of white space
+        with suppress(InvalidArgumentError):  # a type that consists of white space
             assert card_to_pb(card_from_pb(pb)).security_schemes == pb.security_schemes
 
 
 @pytest.mark.parametrize(
     ("scheme", "expected"),
     [
-        # The name is the type; facts without a field join the metadata.
+        # The name is the type; values without a field become metadata.
         (
             {"in": "header", "colour": "red", "metadata": {"a": 1}},
             {"in": "header", "metadata": {"colour": "red", "a": 1}},
@@ -274,7 +274,7 @@ def test_no_fact_of_a_scheme_is_lost(scheme, expected):
     assert card_from_pb(card_to_pb(card)).security_schemes == {"apiKey": four | expected}
 
 
-def test_a_scheme_of_an_unknown_kind_goes_back_as_it_came():
+def test_a_scheme_of_an_unknown_kind_is_preserved():
     later = pb2.SecurityScheme(description="From the future").SerializeToString() + b"\xfa\x07\x03new"
     pb = minimal(security_schemes={"new": pb2.SecurityScheme.FromString(later)})
     card = card_from_pb(pb)
@@ -344,13 +344,13 @@ def test_no_security_schemes_at_all_means_none_of_them():
         ({"interfaces": [pb2.AgentInterface(url="u")]}, "card.interfaces[0].transport"),
     ],
 )
-def test_what_the_contract_forbids_is_refused_by_its_path(fields, path):
+def test_values_that_the_contract_forbids_are_refused_with_their_path(fields, path):
     with pytest.raises(InvalidArgumentError) as caught:
         card_from_pb(minimal(**fields))
     assert caught.value.field == path
 
 
-def test_the_bounds_themselves_are_allowed():
+def test_values_at_the_limits_are_allowed():
     pb = minimal(
         name="é" * 64,
         tags=["t"] * 100,
@@ -360,7 +360,7 @@ def test_the_bounds_themselves_are_allowed():
     assert len(card_from_pb(pb).skills) == 1_000
 
 
-def test_the_path_begins_where_the_caller_says():
+def test_the_path_starts_with_the_callers_prefix():
     with pytest.raises(InvalidArgumentError) as caught:
         card_from_pb(minimal(interfaces=[]), field="agents[3].card")
     assert caught.value.field == "agents[3].card.interfaces"
@@ -376,12 +376,12 @@ def test_the_path_begins_where_the_caller_says():
         (AgentCard("n", "d", "u", skills=[AgentSkill("a", examples=[object()])]), "card.skills[0].examples_json[0]"),
     ],
 )
-def test_a_value_without_a_form_on_the_wire_is_the_callers_mistake(card, path):
+def test_a_value_that_cannot_be_encoded_is_an_invalid_argument(card, path):
     with pytest.raises(InvalidArgumentError) as caught:
         card_to_pb(card)
     assert caught.value.field == path
 
 
-def test_bytes_that_are_no_card_are_the_callers_mistake():
+def test_bytes_that_are_not_a_card_are_an_invalid_argument():
     with pytest.raises(InvalidArgumentError):
         card_from_bytes(b"\xff")

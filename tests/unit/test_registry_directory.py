@@ -58,14 +58,14 @@ def test_a_registered_agent_is_found_by_name_and_by_url(directory):
     assert (found.register_time, found.expire_time) == (1_000.0, 1_030.0)
 
 
-def test_the_directory_shares_no_card_with_the_one_who_registered_it(directory):
+def test_the_directory_copies_registered_cards(directory):
     mine = card("a", tags=["x"])
     directory.register(mine, "alice")
     mine.tags.append("y")
     assert names(directory.list(AgentFilter(tags=["y"]))) == []
 
 
-def test_a_card_that_a_reader_changed_can_still_be_removed(directory):
+def test_changes_of_a_returned_card_do_not_affect_its_removal(directory):
     granted = directory.register(card("a", tags=["x"]), "alice")
     seen = directory.get("a").card
     seen.name, seen.tags = "b", ["y"]
@@ -73,7 +73,7 @@ def test_a_card_that_a_reader_changed_can_still_be_removed(directory):
     assert names(directory.list()) == names(directory.list(AgentFilter(tags=["x"]))) == []
 
 
-def test_a_lease_runs_out_at_its_end_and_not_before(directory, clock):
+def test_a_lease_expires_at_its_end_and_not_before(directory, clock):
     directory.register(card("a"), "alice", lease_ttl_s=10)
     clock.now += 9.999
     assert names(directory.list()) == ["a"]
@@ -85,7 +85,7 @@ def test_a_lease_runs_out_at_its_end_and_not_before(directory, clock):
         directory.get("grpc://a:1")
 
 
-def test_every_heartbeat_counts(directory, clock):
+def test_every_heartbeat_renews_the_lease(directory, clock):
     granted = directory.register(card("a"), "alice", lease_ttl_s=2)
     for _ in range(600):
         clock.now += 1.9
@@ -95,7 +95,7 @@ def test_every_heartbeat_counts(directory, clock):
     assert directory.get("a").revision == granted.revision
 
 
-def test_a_lapsed_unknown_or_foreign_lease_cannot_be_renewed(directory, clock):
+def test_an_expired_unknown_or_foreign_lease_cannot_be_renewed(directory, clock):
     granted = directory.register(card("a"), "alice", lease_ttl_s=1)
     for lease_id, principal in [("nonsense", "alice"), ("", "alice"), (granted.lease_id, "mallory")]:
         with pytest.raises(LeaseNotFoundError) as caught:
@@ -106,7 +106,7 @@ def test_a_lapsed_unknown_or_foreign_lease_cannot_be_renewed(directory, clock):
         directory.renew(granted.lease_id, "alice")
 
 
-def test_an_agent_may_come_and_go_as_often_as_it_likes(directory):
+def test_an_agent_can_register_and_deregister_repeatedly(directory):
     for _ in range(3):
         granted = directory.register(card("a"), "alice")
         assert directory.deregister(granted.lease_id, "alice")
@@ -114,13 +114,13 @@ def test_an_agent_may_come_and_go_as_often_as_it_likes(directory):
         assert not directory.deregister(granted.lease_id, "alice")
 
 
-def test_nobody_else_can_remove_an_agent(directory):
+def test_another_principal_cannot_remove_an_agent(directory):
     granted = directory.register(card("a"), "alice")
     assert not directory.deregister(granted.lease_id, "mallory")
     assert names(directory.list()) == ["a"]
 
 
-def test_a_url_cannot_be_hijacked_while_its_lease_is_alive(directory, clock):
+def test_a_url_cannot_be_taken_over_while_its_lease_is_valid(directory, clock):
     directory.register(card("a"), "alice", lease_ttl_s=10)
     clock.now += 9
     with pytest.raises(AgentConflictError):
@@ -131,7 +131,7 @@ def test_a_url_cannot_be_hijacked_while_its_lease_is_alive(directory, clock):
     assert directory.get("grpc://a:1").card.tags == ["next"]
 
 
-def test_a_failed_takeover_does_not_keep_the_lease_alive(directory, clock):
+def test_a_failed_takeover_does_not_renew_the_lease(directory, clock):
     directory.register(card("a"), "alice", lease_ttl_s=10)
     clock.now += 9
     with pytest.raises(AgentConflictError):
@@ -139,7 +139,7 @@ def test_a_failed_takeover_does_not_keep_the_lease_alive(directory, clock):
     assert directory.get("a").expire_time == 1_010.0
 
 
-def test_whoever_knows_the_lease_may_take_the_url_over(directory):
+def test_a_caller_that_knows_the_lease_may_take_over_the_url(directory):
     first = directory.register(card("a"), "alice")
     second = directory.register(card("a"), "alice-with-a-new-token", lease_id=first.lease_id)
     assert second.lease_id == first.lease_id
@@ -167,7 +167,7 @@ def test_a_registration_without_its_lease_gets_a_new_one_and_ends_the_old(direct
         directory.renew(first.lease_id, "alice")
 
 
-def test_an_agent_that_is_being_registered_again_does_not_lapse_meanwhile(directory, clock):
+def test_an_agent_does_not_expire_while_it_is_registered_again(directory, clock):
     directory.register(card("a"), "alice", lease_ttl_s=10)
     clock.now += 9
     planned = directory.plan_registration(card("a"), "alice", 10, "")
@@ -185,7 +185,7 @@ def test_a_lease_of_another_url_is_not_taken_over(directory):
     assert names(directory.list()) == ["a", "b"]
 
 
-def test_a_changed_card_has_a_new_revision_and_is_found_by_what_it_says_now(directory, clock):
+def test_a_changed_card_has_a_new_revision_and_is_found_by_its_new_values(directory, clock):
     first = directory.register(card("a", tags=["old", "both"]), "alice")
     clock.now += 1
     second = directory.register(replace(card("a", tags=["new", "both"]), name="z"), "alice")
@@ -196,7 +196,7 @@ def test_a_changed_card_has_a_new_revision_and_is_found_by_what_it_says_now(dire
     assert directory.get("z").register_time == 1_000.0
 
 
-def test_whoever_returns_after_a_lapse_is_news_even_with_the_same_card(directory, clock):
+def test_a_registration_after_expiry_is_a_change_even_with_the_same_card(directory, clock):
     first = directory.register(card("a"), "alice", lease_ttl_s=1)
     clock.now += 1
     second = directory.register(card("a"), "alice", lease_ttl_s=1)
@@ -211,21 +211,21 @@ def test_a_shorter_lease_takes_effect_at_once(directory, clock):
 
 
 @pytest.mark.parametrize("ttl", [0, 0.999, 3600.001, -1, float("nan"), float("inf")])
-def test_a_length_of_lease_outside_its_bounds_is_refused(directory, ttl):
+def test_a_lease_length_outside_its_limits_is_refused(directory, ttl):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.register(card("a"), "alice", lease_ttl_s=ttl)
     assert caught.value.field == "lease_ttl"
     assert len(directory) == 0
 
 
-def test_a_card_that_breaks_the_contract_is_refused_and_leaves_nothing(directory):
+def test_an_invalid_card_is_refused_without_effects(directory):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.register(AgentCard("a", "", "grpc://a:1"), "alice")
     assert caught.value.field == "card.description"
     assert len(directory) == 0
 
 
-def test_expiry_removes_exactly_what_is_due(directory, clock):
+def test_expiry_removes_exactly_the_expired_agents(directory, clock):
     for number, ttl in enumerate([5, 1, 3, 2, 4]):
         directory.register(card(f"a{number}"), "alice", lease_ttl_s=ttl)
     assert directory.expire() == 0
@@ -236,7 +236,7 @@ def test_expiry_removes_exactly_what_is_due(directory, clock):
     assert directory.expire() == 0
 
 
-def test_the_next_expiry_is_the_earliest_lease_that_is_still_held(directory, clock):
+def test_the_next_expiry_is_that_of_the_earliest_valid_lease(directory, clock):
     assert directory.next_expiry() is None
     early = directory.register(card("early"), "alice", lease_ttl_s=5)
     late = directory.register(card("late"), "alice", lease_ttl_s=8)
@@ -250,7 +250,7 @@ def test_the_next_expiry_is_the_earliest_lease_that_is_still_held(directory, clo
     assert directory.next_expiry() is None
 
 
-def test_registering_for_ever_does_not_fill_the_memory(directory):
+def test_repeated_registrations_use_bounded_memory(directory):
     for _ in range(2_500):
         directory.register(card("a"), "alice", lease_ttl_s=3600)
     assert len(directory._heap) < 2_000
@@ -272,7 +272,7 @@ def test_leases_follow_their_own_clock(clock):
     assert names(directory.list()) == []
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_one(directory):
+def test_the_error_about_an_unknown_name_suggests_the_most_similar_one(directory):
     directory.register(card("weather"), "alice")
     with pytest.raises(AgentNotFoundError, match="did you mean 'weather'") as caught:
         directory.get("wether")
@@ -282,7 +282,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_one(directory):
     assert "did you mean" not in str(caught.value)
 
 
-def test_a_name_of_several_instances_is_answered_with_the_one_registered_last(directory, clock):
+def test_a_name_with_several_instances_returns_the_one_registered_last(directory, clock):
     directory.register(card("a", 1), "alice")
     clock.now += 1
     directory.register(card("a", 2), "alice", lease_ttl_s=1)
@@ -305,7 +305,7 @@ def holding(clock):
 
 
 @pytest.mark.parametrize("end", ["lapse", "good-bye"])
-def test_a_name_stays_its_owners_after_its_lease_for_the_time_of_the_hold(holding, clock, end):
+def test_a_name_stays_reserved_for_the_hold_time_after_its_lease(holding, clock, end):
     granted = holding.register(card("bank"), "alice", lease_ttl_s=10)
     if end == "good-bye":
         assert holding.deregister(granted.lease_id, "alice")
@@ -323,7 +323,7 @@ def test_a_name_stays_its_owners_after_its_lease_for_the_time_of_the_hold(holdin
     assert holding.get("bank").card.url == "grpc://evil:1"
 
 
-def test_the_owner_gets_its_name_back_at_any_address_within_the_hold(holding, clock):
+def test_the_owner_can_use_its_reserved_name_at_any_address(holding, clock):
     granted = holding.register(card("bank"), "alice")
     holding.deregister(granted.lease_id, "alice")
     clock.now += HOLD_S / 2
@@ -332,7 +332,7 @@ def test_the_owner_gets_its_name_back_at_any_address_within_the_hold(holding, cl
     assert holding.get("bank").card.url == "grpc://bank:2"
 
 
-def test_a_name_that_is_registered_belongs_to_its_owner_however_long_that_is(holding, clock):
+def test_a_registered_name_belongs_to_its_owner_without_time_limit(holding, clock):
     granted = holding.register(card("bank"), "alice", lease_ttl_s=3600)
     for _ in range(10):
         clock.now += HOLD_S
@@ -355,7 +355,7 @@ def test_a_name_that_differs_in_case_or_width_only_belongs_to_the_same_owner(dir
     "name",
     ["ba\x00nk", "bank\n", " bank", "bank ", "ba\u200bnk", "\u202eknab", "ba\xadnk", "ba\u2028nk", "grpc://bank:1"],
 )
-def test_a_name_that_could_pass_for_another_or_for_a_url_is_refused(directory, name):
+def test_a_name_that_could_be_mistaken_for_another_or_a_url_is_refused(directory, name):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.register(AgentCard(name, "d", "grpc://bank:1"), "alice")
     assert caught.value.field == "card.name"
@@ -363,12 +363,12 @@ def test_a_name_that_could_pass_for_another_or_for_a_url_is_refused(directory, n
 
 
 @pytest.mark.parametrize("name", ["Zo\xeb", "\u9280\u884c", "a b", "bank-2", "\U0001f3e6", "\u0431\u0430\u043d\u043a"])
-def test_names_of_all_languages_are_names(directory, name):
+def test_names_in_all_languages_are_valid(directory, name):
     directory.register(AgentCard(name, "d", "grpc://bank:1"), "alice")
     assert directory.get(name).card.name == name
 
 
-def test_a_registration_that_is_refused_owns_no_name(directory):
+def test_a_refused_registration_does_not_reserve_the_name(directory):
     directory.register(card("a"), "alice")
     with pytest.raises(AgentConflictError):
         directory.register(AgentCard("fresh", "d", "grpc://a:1"), "mallory")
@@ -383,7 +383,7 @@ def test_two_plans_never_give_one_name_to_two_principals(directory):
     assert directory.get("a").card.url == "grpc://a:1"
 
 
-def test_an_agent_that_changes_its_name_keeps_the_old_one_for_the_hold(holding, clock):
+def test_an_agent_that_changes_its_name_keeps_the_old_one_for_the_hold_time(holding, clock):
     holding.register(card("old"), "alice")
     holding.register(replace(card("old"), name="new"), "alice")
     for name in ("old", "new"):
@@ -394,7 +394,7 @@ def test_an_agent_that_changes_its_name_keeps_the_old_one_for_the_hold(holding, 
     holding.register(AgentCard("old", "d", "grpc://evil:1"), "mallory")
 
 
-def test_a_lease_takes_its_name_along_to_another_principal_and_no_other_name(directory):
+def test_a_takeover_by_lease_includes_its_name_and_no_other_name(directory):
     first = directory.register(card("a"), "alice")
     directory.register(card("b"), "bob")
     with pytest.raises(AgentConflictError):
@@ -422,7 +422,7 @@ def test_an_administrator_takes_names_and_urls_over(directory):
         directory.register(card("a", 2), "mallory")
 
 
-def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch):
+def test_unused_names_use_bounded_memory(monkeypatch):
     monkeypatch.setattr("protolink_grpc.registry.names.MAX_HELD_NAMES", 100)
     directory = AgentDirectory()
     directory.deregister(directory.register(card("mine"), "alice").lease_id, "alice")
@@ -435,7 +435,7 @@ def test_names_that_come_and_go_do_not_fill_the_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan")])
-def test_the_time_of_the_hold_has_bounds(seconds):
+def test_an_invalid_hold_time_is_refused(seconds):
     with pytest.raises(InvalidArgumentError) as caught:
         AgentDirectory(name_hold_s=seconds)
     assert caught.value.field == "name_hold_s"
@@ -457,7 +457,7 @@ def test_a_principal_has_a_bounded_number_of_agents(clock):
 # -- addresses ---------------------------------------------------------------------------------------------------------------
 
 
-def test_another_spelling_of_a_url_is_the_same_agent(directory):
+def test_equivalent_urls_are_the_same_agent(directory):
     directory.register(AgentCard("a", "d", "grpc://bank.example:1"), "alice")
     for spelling in ("GRPC://Bank.Example:1", "grpc://bank.example.:1/", "bank.example:1"):
         with pytest.raises(AgentConflictError):
@@ -472,20 +472,20 @@ def test_another_spelling_of_a_url_is_the_same_agent(directory):
 @pytest.mark.parametrize(
     "url", ["bank", "ftp://a:1", "grpc://a", "http://u:p@a", "http://a\n.evil:1", "http://" + "a" * 3000]
 )
-def test_a_url_that_no_client_could_call_is_refused(directory, url):
+def test_a_url_that_clients_cannot_call_is_refused(directory, url):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.register(AgentCard("a", "d", url), "alice")
     assert caught.value.field == "card.url"
     assert len(directory) == 0
 
 
-def test_nobody_is_called_nothing(directory):
+def test_an_empty_name_is_refused(directory):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.get("")
     assert caught.value.field == "name"
 
 
-def test_roles_and_capabilities_are_found_too(directory):
+def test_agents_are_found_by_role_and_capability(directory):
     directory.register(card("a", role="gateway", capabilities=AgentCapabilities(rag=True)), "alice")
     directory.register(card("b"), "alice")
     assert names(directory.list(AgentFilter(role="gateway"))) == ["a"]
@@ -515,7 +515,7 @@ def test_pages_joined_are_the_whole_list_in_order(directory, wanted, page_size):
     assert found[-1].agents
 
 
-def test_a_page_goes_on_where_the_last_one_ended_whatever_came_and_went(directory):
+def test_a_page_continues_after_the_last_one_despite_concurrent_changes(directory):
     granted = {name: directory.register(card(name), "alice") for name in "bdfh"}
     first = directory.list(page_size=2)
     assert names(first) == ["b", "d"]
@@ -533,7 +533,7 @@ def test_a_page_ends_early_when_its_cards_are_large(directory):
 
 
 @pytest.mark.parametrize("token", ["nonsense", "!", "é", "AAAA", "AAAAAAAAAAD//w==", "A"])
-def test_a_token_that_is_none_is_refused(directory, token):
+def test_an_invalid_token_is_refused(directory, token):
     with pytest.raises(InvalidArgumentError) as caught:
         directory.list(page_token=token)
     assert caught.value.field == "page_token"
@@ -557,7 +557,7 @@ def test_a_page_size_outside_its_bounds_is_refused(directory, page_size):
 
 
 class CountingEntries(dict):
-    """Counts how many agents a list looks at."""
+    """Counts the agents that a list reads."""
 
     looked_at = 0
 
@@ -566,7 +566,7 @@ class CountingEntries(dict):
         return super().__getitem__(url)
 
 
-def test_a_list_by_tag_looks_at_no_agent_without_it(directory):
+def test_a_list_by_tag_reads_no_agents_without_the_tag(directory):
     for number in range(2_500):
         directory.register(card(f"a{number}", tags=["rare"] if number % 125 == 0 else ["common"]), "alice")
     directory._by_url = entries = CountingEntries(directory._by_url)
@@ -592,7 +592,7 @@ def test_a_change_planned_on_an_older_state_is_refused(directory):
         directory.apply([planned])
 
 
-def test_no_secret_shows_in_a_dump(directory):
+def test_no_representation_contains_a_secret(directory):
     granted = directory.register(card("a"), "alice")
     planned = directory.plan_removal(granted.lease_id, "alice")
     assert granted.lease_id not in repr(granted) + repr(planned) + repr(directory.get("a"))
@@ -601,7 +601,7 @@ def test_no_secret_shows_in_a_dump(directory):
 DRAINING = InstanceStatus(InstanceState.DRAINING)
 
 
-def test_a_heartbeat_that_reports_load_is_shown_and_is_no_change(directory):
+def test_reported_load_is_visible_and_is_not_a_change(directory):
     granted = directory.register(card("a"), "alice")
     assert directory.renew(granted.lease_id, "alice", InstanceStatus(InstanceState.UP, 3, 5)) == 30.0
     found = directory.get("a")
@@ -645,7 +645,7 @@ def test_a_registration_shows_its_owner(directory, principal, owner):
     assert directory.get("a").owner == owner
 
 
-def test_a_name_leads_to_an_instance_that_is_not_draining(directory, clock):
+def test_a_name_returns_an_instance_that_is_not_draining(directory, clock):
     leases = []
     for port in (1, 2):
         clock.now += 1

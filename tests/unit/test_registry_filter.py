@@ -62,7 +62,7 @@ AGENT = RegisteredAgent(
         ({"name": "weather", "role": "observer", "tags": ["eu"], "features": ["rag"]}, False),
     ],
 )
-def test_what_is_set_must_all_match(wanted, matches):
+def test_all_set_conditions_must_match(wanted, matches):
     assert AgentFilter(**wanted).matches(CARD) is matches
 
 
@@ -85,7 +85,7 @@ def test_discover_may_give_one_text_for_a_list_and_switches_as_an_object():
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"tags": None}])
-def test_discover_without_conditions_finds_everyone(nothing):
+def test_discover_without_conditions_finds_all_agents(nothing):
     assert AgentFilter.from_dict(nothing) == AgentFilter()
 
 
@@ -105,7 +105,7 @@ def test_discover_without_conditions_finds_everyone(nothing):
         ([1], "filter_by"),
     ],
 )
-def test_a_wrong_filter_is_refused_by_its_path(given_filter, path):
+def test_an_invalid_filter_is_refused_with_its_path(given_filter, path):
     with pytest.raises(InvalidArgumentError) as caught:
         AgentFilter.from_dict(given_filter)
     assert caught.value.field == path
@@ -128,7 +128,7 @@ def test_a_filter_survives_the_wire(wanted):
     assert wire.filter_from_pb(wire.filter_to_pb(wanted)) == wanted
 
 
-def test_every_field_of_the_filter_is_carried():
+def test_every_field_of_the_filter_is_converted():
     pb = wire.filter_to_pb(AgentFilter("n", "r", ("t",), ("s",), {"k": "v"}, ("rag",)))
     assert len(pb.ListFields()) == len(pb.DESCRIPTOR.fields)
 
@@ -145,7 +145,7 @@ def test_a_state_of_a_later_version_is_kept_and_refused_in_a_heartbeat():
 
 
 @pytest.mark.parametrize("field", ["running", "queued"])
-def test_a_load_is_not_negative(field):
+def test_a_negative_load_is_refused(field):
     with pytest.raises(InvalidArgumentError) as caught:
         wire.status_from_pb(pb2.RenewLeaseRequest(**{field: -1}))
     assert caught.value.field == field
@@ -174,7 +174,7 @@ def test_a_name_or_a_url_survives_the_wire(target):
         ({"url": "h:1"}, "url"),
     ],
 )
-def test_a_target_is_refused_that_is_missing_or_of_the_other_kind(request_fields, path):
+def test_a_missing_target_or_one_of_another_kind_is_refused(request_fields, path):
     with pytest.raises(InvalidArgumentError) as caught:
         wire.target_from_pb(pb2.GetAgentRequest(**request_fields))
     assert caught.value.field == path
@@ -199,7 +199,7 @@ def test_a_change_of_a_later_version_is_kept():
     assert (change.kind, change.kind.is_named) == ("unknown-99", False)
 
 
-def test_an_agent_with_its_bytes_at_hand_looks_the_same_on_the_wire():
+def test_an_agent_with_encoded_bytes_has_the_same_encoding():
     encoded = RegisteredAgent(CARD, 7, AGENT.register_time, AGENT.expire_time, encoded_card=card_to_bytes(CARD))
     plain = RegisteredAgent(CARD, 7, AGENT.register_time, AGENT.expire_time)
     assert wire.registered_agent_to_pb(encoded) == wire.registered_agent_to_pb(plain)
@@ -224,7 +224,7 @@ def test_a_length_of_lease_survives_the_wire_to_the_microsecond(micros):
     assert math.isclose(seconds, micros / 1e6, abs_tol=1e-9)
 
 
-def test_no_length_of_lease_means_the_default():
+def test_a_missing_lease_length_means_the_default():
     assert wire.lease_ttl_from_pb(Duration()) == 30.0
 
 

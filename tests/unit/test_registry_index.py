@@ -1,4 +1,4 @@
-"""The index against a naive scan, over any history of arrivals and departures."""
+"""The index compared with a naive scan, for random histories of registrations."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ filters = st.builds(
 
 
 def has_all(card, wanted):
-    """What the contract says, word by word."""
+    """The filter according to the contract, without an index."""
     return (
         wanted.name in ("", card.name)
         and wanted.role in ("", card.role)
@@ -44,7 +44,7 @@ def has_all(card, wanted):
 
 
 class Histories(RuleBasedStateMachine):
-    """Each watcher is told by batches only, and must know at any time what a scan would find."""
+    """Each watcher gets only batches, and must always have the same agents as a scan."""
 
     def __init__(self):
         super().__init__()

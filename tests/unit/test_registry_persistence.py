@@ -1,4 +1,4 @@
-"""The registry's file: what it keeps, and how it says no."""
+"""The registry's file: durability and errors."""
 
 import os
 import sqlite3
@@ -31,7 +31,7 @@ async def reread(path):
         await file.aclose()
 
 
-async def test_a_new_file_knows_nobody(path):
+async def test_a_new_file_is_empty(path):
     assert await reread(path) == ([], 0, [])
 
 
@@ -66,7 +66,7 @@ async def test_writes_are_synced_before_they_are_acknowledged(path):
     assert found == ["wal", 2, "exclusive"]
 
 
-async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
+async def test_a_batch_is_written_atomically(path):
     file = SQLiteDirectoryFile(path)
     await file.load()
     await file.write([stored("a")], [], 1)
@@ -85,7 +85,7 @@ async def test_a_batch_is_written_as_a_whole_or_not_at_all(path):
         (6, "versions up to 5; upgrade the package"),
     ],
 )
-async def test_a_file_of_another_version_is_refused_and_left_alone(path, version, advice):
+async def test_a_file_of_another_version_is_refused_and_not_changed(path, version, advice):
     await reread(path)
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
@@ -96,7 +96,7 @@ async def test_a_file_of_another_version_is_refused_and_left_alone(path, version
     assert path.read_bytes() == before
 
 
-async def test_a_file_from_before_there_was_one_kind_of_file_is_refused_and_left_alone(path):
+async def test_a_file_without_an_application_id_is_refused_and_not_changed(path):
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID")
     connection.close()
@@ -116,16 +116,16 @@ async def test_instance_and_state_survive_a_restart(path, state):
     assert (await reread(path))[0] == [agent]
 
 
-async def test_a_read_only_file_says_so(path):
+async def test_a_read_only_file_is_reported(path):
     await reread(path)
     with path.open("r+b") as raw:
-        raw.seek(18)  # the file format's write version: above 2 SQLite may read but not write, whoever it runs as
+        raw.seek(18)  # the file format's write version: above 2 SQLite can read but not write the file
         raw.write(b"\x03")
     with pytest.raises(StoreReadOnlyError):
         await reread(path)
 
 
-async def test_a_full_disk_says_so_and_later_writes_go_on(path):
+async def test_a_full_disk_is_reported_and_later_writes_work(path):
     file = SQLiteDirectoryFile(path, max_bytes=64 * 1024)
     await file.load()
     await file.write([stored("a")], [], 1)
@@ -147,19 +147,19 @@ async def test_two_registries_cannot_share_a_file(path):
     assert await reread(path) == ([stored("a")], 1, [])
 
 
-async def test_something_else_than_a_database_says_so(path):
+async def test_a_file_that_is_not_a_database_is_reported(path):
     path.write_bytes(b"not a database" * 100)
     with pytest.raises(StoreError, match="is not a SQLite database"):
         await reread(path)
 
 
-async def test_a_folder_that_is_not_there_says_so(tmp_path):
+async def test_a_missing_directory_is_reported(tmp_path):
     with pytest.raises(StoreError):
         await reread(tmp_path / "nowhere" / "registry.db")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such rights")
-async def test_nobody_else_may_read_the_leases(path):
+async def test_the_file_is_readable_only_by_its_owner(path):
     file = SQLiteDirectoryFile(path)
     await file.load()
     await file.write([stored("a")], [], 1)
@@ -168,7 +168,7 @@ async def test_nobody_else_may_read_the_leases(path):
     assert set(rights) == {0o600}
 
 
-async def test_a_file_that_is_not_open_takes_nothing(path):
+async def test_a_closed_file_refuses_writes(path):
     file = SQLiteDirectoryFile(path)
     with pytest.raises(StoreError):
         await file.write([stored("a")], [], 1)
@@ -182,7 +182,7 @@ async def test_a_file_may_be_closed_twice(path):
     await file.aclose()
 
 
-async def test_names_are_freed_before_they_are_given_again(path):
+async def test_names_are_freed_before_new_owners_are_written(path):
     file = SQLiteDirectoryFile(path)
     await file.load()
     await file.write([], [], 5, names=[NameRecord("a", "alice", 1.0), NameRecord("b", "alice", 1.0)])

@@ -1,4 +1,4 @@
-"""The service: expiry by itself, and durable changes that are seen after their commit."""
+"""The service: automatic expiry, and durable changes that are visible after their commit."""
 
 import asyncio
 from contextlib import aclosing
@@ -29,7 +29,7 @@ class Clock:
 
 
 class SlowFile:
-    """A file whose writes end when the test says so. Not a store: it checks what the service asks of one."""
+    """A test double of the file whose writes end on command. It checks the calls of the service."""
 
     def __init__(self) -> None:
         self.writes = []
@@ -104,13 +104,15 @@ async def test_an_agent_registers_is_found_renews_and_leaves(service):
         await service.get("a")
 
 
-async def test_a_vanished_agent_expires_by_itself_and_watchers_hear_of_it(service, clock):
+async def test_an_agent_without_heartbeats_expires_and_watchers_are_notified(service, clock):
     await service.register(card("a"), principal="alice", lease_ttl_s=1)
     async with aclosing(service.watch()) as watch:
         assert told(await anext(watch)) == [(UP, "a")]
         clock.now += 1
         assert names(await service.list()) == []
-        await service.register(card("b"), principal="alice")  # wakes the service, whose timer knows no fake clock
+        await service.register(
+            card("b"), principal="alice"
+        )  # wakes the service, whose timer does not use the fake clock
         changes = told(await anext(watch))
         while (EXPIRED, "a") not in changes:
             changes += told(await anext(watch))
@@ -123,7 +125,7 @@ async def test_only_the_owner_replaces_a_card(service):
         await service.register(card("a"), principal="mallory")
 
 
-async def test_concurrent_changes_of_one_url_come_one_after_the_other(service):
+async def test_concurrent_changes_of_one_url_are_serialized(service):
     versions = [card("a", version=str(number)) for number in range(20)]
     granted = await asyncio.gather(*(service.register(each, principal="alice") for each in versions))
     revisions = [each.revision for each in granted]
@@ -140,7 +142,7 @@ async def test_agents_and_leases_survive_a_restart(path, clock):
         await service.deregister(gone.lease_id, principal="alice")
         before = await service.get("a")
         last = (await service.list()).revision
-    clock.now += 100  # longer than the lease: whoever was there gets the time of one lease to come back
+    clock.now += 100  # longer than the lease: loaded agents get one more lease to register again
     async with durable(path, clock) as service:
         page = await service.list(AgentFilter(tags=["x"]))
         assert names(page) == ["a"]
@@ -162,7 +164,7 @@ async def test_revisions_never_go_back_even_when_the_clock_does(path, clock):
         assert second.revision == first.revision + 1
 
 
-async def test_a_watcher_that_comes_back_after_a_restart_stays_exact(path, clock):
+async def test_a_watcher_that_reconnects_after_a_restart_stays_consistent(path, clock):
     async with durable(path, clock) as service:
         granted = await service.register(card("a"), principal="alice")
         seen = (await service.list()).revision
@@ -175,20 +177,20 @@ async def test_a_watcher_that_comes_back_after_a_restart_stays_exact(path, clock
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-async def test_a_name_stays_its_owners_over_a_restart_and_no_longer_than_the_hold(path, clock, end):
+async def test_a_name_stays_reserved_across_a_restart_for_the_hold_time(path, clock, end):
     def durable():
         return RegistryService(AgentDirectory(clock=clock, name_hold_s=100), SQLiteDirectoryFile(path))
 
     async with durable() as service:
         granted = await service.register(card("bank"), principal="alice", lease_ttl_s=5)
-        clock.now += 1_000  # registered for longer than the hold
+        clock.now += 1_000  # registered for longer than the hold time
         if end == "stopped":
             await service.renew((await service.register(card("bank"), principal="alice")).lease_id, principal="alice")
             granted = await service.register(card("bank"), principal="alice", lease_ttl_s=5)
             await service.deregister(granted.lease_id, principal="alice")
     clock.now += 90
     async with durable() as service:
-        if end == "killed":  # it comes back under a fresh lease, which then runs out
+        if end == "killed":  # it is loaded with a new lease, which then expires
             clock.now += 5
             service._expire()
         with pytest.raises(AgentConflictError):
@@ -217,7 +219,7 @@ async def test_an_administrator_that_takes_a_name_over_removes_the_agents_of_oth
         await service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory")
 
 
-async def test_an_agent_that_is_being_registered_while_its_name_is_taken_over_is_removed_too(slow):
+async def test_an_agent_with_a_pending_registration_is_removed_by_a_takeover_of_its_name(slow):
     service, file = slow
     late = asyncio.ensure_future(service.register(AgentCard("bank", "d", "grpc://evil:1"), principal="mallory"))
     await file.begun.wait()
@@ -287,7 +289,7 @@ async def test_renewals_are_not_written(slow):
     assert len(file.writes) == 1
 
 
-async def test_nothing_is_seen_or_acknowledged_before_its_commit(slow):
+async def test_changes_are_visible_and_acknowledged_only_after_their_commit(slow):
     service, file = slow
     begin = (await service.list()).revision
     watch = service.watch(after_revision=begin)
@@ -306,7 +308,7 @@ async def test_nothing_is_seen_or_acknowledged_before_its_commit(slow):
     await watch.aclose()
 
 
-async def test_those_who_come_while_the_disk_is_busy_share_the_next_commit(slow):
+async def test_changes_during_a_commit_share_the_next_one(slow):
     service, file = slow
     first = asyncio.ensure_future(service.register(card("a0"), principal="alice"))
     await file.begun.wait()
@@ -334,7 +336,7 @@ async def test_a_heartbeat_does_not_wait_for_the_disk(slow):
     await registering
 
 
-async def test_a_caller_that_hangs_up_does_not_take_its_change_back(slow):
+async def test_a_canceled_caller_does_not_undo_its_change(slow):
     service, file = slow
     registering = asyncio.ensure_future(service.register(card("a"), principal="alice"))
     await file.begun.wait()
@@ -346,7 +348,7 @@ async def test_a_caller_that_hangs_up_does_not_take_its_change_back(slow):
     assert names(await service.list()) == ["a", "b"]
 
 
-async def test_a_change_that_the_disk_refused_did_not_happen(slow):
+async def test_a_change_that_could_not_be_written_is_not_applied(slow):
     service, file = slow
     file.may_end.set()
     granted = await service.register(card("a"), principal="alice")
@@ -366,7 +368,7 @@ async def test_a_change_that_the_disk_refused_did_not_happen(slow):
     assert later.revision == begin + 1
 
 
-async def test_a_full_disk_keeps_no_agent_alive(slow, clock):
+async def test_expired_agents_are_removed_although_the_disk_is_full(slow, clock):
     service, file = slow
     file.may_end.set()
     await service.register(card("a"), principal="alice", lease_ttl_s=1)
@@ -375,7 +377,7 @@ async def test_a_full_disk_keeps_no_agent_alive(slow, clock):
         clock.now += 1
         with pytest.raises(StoreFullError):
             await service.register(card("b"), principal="alice")
-        service._leased.set()  # a fake clock cannot ring
+        service._leased.set()  # a fake clock has no timer
         assert told(await anext(watch)) == [(EXPIRED, "a")]
 
 
@@ -389,7 +391,7 @@ async def test_a_lease_that_ran_out_during_a_refused_change_still_expires(slow, 
     leaving = asyncio.ensure_future(service.deregister(granted.lease_id, principal="alice"))
     await file.begun.wait()
     clock.now += 1
-    service._expire()  # passes over the busy agent
+    service._expire()  # skips the agent with a pending change
     async with aclosing(service.watch(after_revision=(await service.list()).revision)) as watch:
         await anext(watch)
         file.may_end.set()
@@ -399,7 +401,7 @@ async def test_a_lease_that_ran_out_during_a_refused_change_still_expires(slow, 
         assert told(await anext(watch)) == [(EXPIRED, "a")]
 
 
-async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(clock):
+async def test_closing_completes_accepted_changes_and_refuses_further_ones(clock):
     file = SlowFile()
     service = RegistryService(AgentDirectory(clock=clock), file)
     with pytest.raises(UnavailableError):

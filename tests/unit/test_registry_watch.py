@@ -1,4 +1,4 @@
-"""Watching the directory: what a watcher is told, in which order, and what it costs the others."""
+"""Watches of the directory: content, order, and independence of watchers."""
 
 import asyncio
 from contextlib import aclosing
@@ -46,7 +46,7 @@ def told(batch):
     return [(change.kind, change.agent.card.name) for change in batch.changes]
 
 
-async def test_a_watcher_that_knows_nothing_begins_with_a_snapshot(directory):
+async def test_a_watcher_without_a_revision_starts_with_a_snapshot(directory):
     directory.register(card("b"), "alice")
     directory.register(card("a"), "alice")
     async with aclosing(directory.watch()) as watch:
@@ -57,14 +57,14 @@ async def test_a_watcher_that_knows_nothing_begins_with_a_snapshot(directory):
     assert batch.position.revision == directory.revision
 
 
-async def test_a_snapshot_of_nothing_is_said_too(directory):
+async def test_an_empty_snapshot_is_sent_too(directory):
     async with aclosing(directory.watch()) as watch:
         batch = await anext(watch)
     assert batch.changes == ()
     assert batch.position == WatchPosition(directory.revision, directory.revision, caught_up=True, reset=True)
 
 
-async def test_a_watch_from_the_revision_of_a_list_has_no_seam(directory, clock):
+async def test_a_watch_from_the_revision_of_a_list_misses_and_repeats_nothing(directory, clock):
     directory.register(card("a"), "alice")
     page = directory.list()
     gone = directory.register(card("b"), "alice")
@@ -79,7 +79,7 @@ async def test_a_watch_from_the_revision_of_a_list_has_no_seam(directory, clock)
     assert [change.revision for change in batch.changes] == [page.revision + n for n in (1, 2, 3, 4)]
 
 
-async def test_a_watcher_that_has_missed_nothing_is_caught_up_at_once_and_woken_by_a_change(directory):
+async def test_a_watcher_at_the_latest_revision_is_caught_up_at_once_and_gets_the_next_change(directory):
     begin = directory.revision
     async with aclosing(directory.watch(after_revision=begin)) as watch:
         assert await anext(watch) == ChangeBatch((), WatchPosition(begin, begin, caught_up=True))
@@ -90,7 +90,7 @@ async def test_a_watcher_that_has_missed_nothing_is_caught_up_at_once_and_woken_
     assert batch.position == WatchPosition(begin + 1, begin + 1)
 
 
-async def test_a_heartbeat_and_the_same_card_again_are_no_news(directory):
+async def test_heartbeats_and_unchanged_cards_are_not_changes(directory):
     granted = directory.register(card("a"), "alice")
     async with aclosing(directory.watch(after_revision=directory.revision)) as watch:
         directory.renew(granted.lease_id, "alice")
@@ -99,7 +99,7 @@ async def test_a_heartbeat_and_the_same_card_again_are_no_news(directory):
         assert told(await anext(watch)) == [(UP, "b")]
 
 
-async def test_a_watcher_with_a_filter_hears_of_its_agents_only(directory):
+async def test_a_watcher_with_a_filter_gets_only_matching_agents(directory):
     async with aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as watch:
         await anext(watch)
         directory.register(card("a"), "alice")
@@ -110,7 +110,7 @@ async def test_a_watcher_with_a_filter_hears_of_its_agents_only(directory):
     assert batch.position == WatchPosition(directory.revision, directory.revision)
 
 
-async def test_changes_that_a_filter_hides_move_the_position_before_it_falls_out_of_the_ring(clock):
+async def test_hidden_changes_advance_the_position_before_it_falls_out_of_the_ring(clock):
     directory = AgentDirectory(clock=clock, ring_size=8)
     begin = directory.revision
     async with aclosing(directory.watch(AgentFilter(tags=["x"]), begin)) as watch:
@@ -133,7 +133,7 @@ async def test_changes_that_a_filter_hides_move_the_position_before_it_falls_out
     assert seen == list(zip(positions, (3, 7), strict=True))
 
 
-async def test_a_watcher_is_caught_up_once_however_much_follows(clock):
+async def test_caught_up_is_sent_exactly_once(clock):
     directory = AgentDirectory(clock=clock, ring_size=3)
     directory.register(card("a"), "alice")
     async with aclosing(directory.watch()) as watch:
@@ -147,7 +147,7 @@ async def test_a_watcher_is_caught_up_once_however_much_follows(clock):
     assert [each.position.reset for each in batches] == [True, True, False]
 
 
-async def test_an_agent_that_matches_no_more_is_down_and_one_that_begins_to_is_up(directory):
+async def test_an_agent_that_stops_matching_is_down_and_one_that_starts_matching_is_up(directory):
     first = directory.register(card("a", tags=["x"]), "alice")
     async with (
         aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as of_x,
@@ -163,7 +163,7 @@ async def test_an_agent_that_matches_no_more_is_down_and_one_that_begins_to_is_u
     assert down.changes[0].revision == up.changes[0].revision == directory.revision
 
 
-async def test_a_good_bye_of_an_agent_that_matched_long_ago_is_no_news(directory):
+async def test_the_removal_of_an_agent_that_no_longer_matched_is_not_sent(directory):
     first = directory.register(card("a", tags=["x"]), "alice")
     directory.register(card("a"), "alice", lease_id=first.lease_id)
     async with aclosing(directory.watch(AgentFilter(tags=["x"]), directory.revision)) as watch:
@@ -172,7 +172,7 @@ async def test_a_good_bye_of_an_agent_that_matched_long_ago_is_no_news(directory
         assert told(await anext(watch)) == [(UP, "b")]
 
 
-async def test_a_watcher_that_fell_behind_the_ring_gets_a_snapshot_and_stays_exact(clock):
+async def test_a_watcher_that_fell_behind_the_ring_gets_a_snapshot_and_stays_consistent(clock):
     directory = AgentDirectory(clock=clock, ring_size=3)
     async with aclosing(directory.watch(after_revision=directory.revision)) as slow:
         directory.register(card("a0"), "alice")
@@ -187,7 +187,7 @@ async def test_a_watcher_that_fell_behind_the_ring_gets_a_snapshot_and_stays_exa
     assert (told(after), after.position.reset) == ([(UP, "b")], False)
 
 
-async def test_the_oldest_change_in_the_ring_is_still_told(clock):
+async def test_the_oldest_change_in_the_ring_is_sent(clock):
     directory = AgentDirectory(clock=clock, ring_size=3)
     begin = directory.revision
     for number in range(3):
@@ -205,7 +205,7 @@ async def first_batch(directory: AgentDirectory, revision: int) -> tuple[int, bo
     return len(batch.changes), batch.position.reset
 
 
-async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
+async def test_a_revision_of_an_earlier_process_starts_with_a_snapshot(clock):
     before = AgentDirectory(clock=clock)
     for number in range(5):
         before.register(card(f"a{number}"), "alice")
@@ -218,7 +218,7 @@ async def test_a_revision_of_an_earlier_life_begins_with_a_snapshot(clock):
 
 
 @pytest.mark.parametrize("ahead", [1, 1_000_000])
-async def test_a_revision_that_is_not_reached_yet_begins_with_a_snapshot(directory, ahead):
+async def test_a_future_revision_starts_with_a_snapshot(directory, ahead):
     async with aclosing(directory.watch(after_revision=directory.revision + ahead)) as watch:
         assert (await anext(watch)).position.reset
 
@@ -229,7 +229,7 @@ async def test_a_negative_revision_is_refused(directory):
     assert caught.value.field == "after_revision"
 
 
-async def test_a_large_snapshot_comes_in_pieces_and_only_the_last_has_a_revision(directory):
+async def test_a_large_snapshot_is_sent_in_batches_and_only_the_last_has_a_revision(directory):
     for number in range(5):
         directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
     async with aclosing(directory.watch()) as watch:
@@ -241,7 +241,7 @@ async def test_a_large_snapshot_comes_in_pieces_and_only_the_last_has_a_revision
     assert {piece.position.head for piece in pieces} == {directory.revision}
 
 
-async def test_many_large_changes_come_in_several_batches(directory):
+async def test_many_large_changes_are_sent_in_several_batches(directory):
     begin = directory.revision
     for number in range(5):
         directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
@@ -253,7 +253,7 @@ async def test_many_large_changes_come_in_several_batches(directory):
     assert {batch.position.head for batch in batches} == {begin + 5}
 
 
-async def test_what_changes_between_the_pieces_of_a_snapshot_is_told_after_it(directory):
+async def test_changes_between_the_batches_of_a_snapshot_are_sent_after_it(directory):
     for number in range(3):
         granted = directory.register(card(f"a{number}", metadata={"blob": "x" * 600_000}), "alice")
     async with aclosing(directory.watch()) as watch:
@@ -264,7 +264,7 @@ async def test_what_changes_between_the_pieces_of_a_snapshot_is_told_after_it(di
     assert told(news) == [(DOWN, "a2")]
 
 
-async def test_a_watcher_that_never_reads_costs_nobody_anything(directory):
+async def test_a_watcher_that_never_reads_does_not_affect_others(directory):
     async with aclosing(directory.watch()) as idle, aclosing(directory.watch()) as busy:
         await anext(idle)
         await anext(busy)
@@ -283,14 +283,14 @@ async def test_closing_the_directory_ends_every_watch(directory):
     assert await anext(directory.watch(), None) is None
 
 
-async def test_a_watcher_that_left_is_forgotten(directory):
+async def test_a_closed_watch_is_removed(directory):
     async with aclosing(directory.watch()) as watch:
         await anext(watch)
         assert len(directory._wakeups) == 1
     assert directory._wakeups == set()
 
 
-async def test_a_watcher_is_told_of_a_state_and_not_of_a_load(directory):
+async def test_a_watcher_gets_changes_of_state_and_not_of_load(directory):
     lease_id = directory.register(card("a"), "alice").lease_id
     async with aclosing(directory.watch(AgentFilter(name="a"))) as watch:
         await anext(watch)

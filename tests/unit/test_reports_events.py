@@ -1,4 +1,4 @@
-"""Events from JSON and from ProtoLink's streams: what is read is what was written, and what is not understood is kept."""
+"""Events from JSON and from ProtoLink's streams: lossless conversions; unknown content is kept."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def llm_event(kind: str, step: int = 2, content: str = "", **metadata: Any) -> d
 
 
 @pytest.mark.parametrize("kind", FULL, ids=lambda kind: kind.__name__)
-def test_an_event_of_each_kind_is_read_as_it_was_written(kind: type) -> None:
+def test_an_event_of_each_kind_survives_json(kind: type) -> None:
     event = full_event(FULL[kind])
     again = RunEvent.from_dict(json.loads(json.dumps(event.to_dict())))
     assert type(again.payload) is kind
@@ -59,12 +59,12 @@ def test_the_json_form_has_no_bytes_that_repeat_the_messages() -> None:
     assert set(RunEvent(payload=added).to_dict()["payload"]) == {"messages", "request_id"}
 
 
-def test_a_delta_and_a_step_of_one_type_are_told_apart() -> None:
+def test_a_delta_and_a_step_of_one_type_are_distinguished() -> None:
     delta = RunEvent(payload=ev.TextDelta("c", 3, "to be"), task_id="t")
     assert RunEvent.from_dict(delta.to_dict()).payload == delta.payload
 
 
-def test_an_event_without_a_payload_stays_without() -> None:
+def test_an_event_without_a_payload_survives_json() -> None:
     assert RunEvent.from_dict(RunEvent("task.progress", summary="Halfway done").to_dict()).payload is None
 
 
@@ -73,7 +73,7 @@ def test_an_applications_own_payload_of_a_known_type_loses_nothing() -> None:
     assert RunEvent.from_dict({"type": "task.progress", "payload": own}).payload == own
 
 
-def test_a_payload_that_its_reader_refuses_is_kept_as_it_is() -> None:
+def test_an_invalid_payload_is_kept_unchanged() -> None:
     payload = {"request": {"action": {"kind": ""}}, "step": 3, "delegation_id": "d"}
     event = RunEvent.from_dict({"type": "approval.required", "payload": payload})
     assert event.payload == payload
@@ -86,7 +86,7 @@ def test_a_field_that_a_later_version_adds_is_skipped() -> None:
     assert RunEvent.from_dict(written).payload == ev.TaskProgress(1.0, "on")
 
 
-def test_a_part_as_deep_as_it_may_be_can_be_read() -> None:
+def test_a_part_of_maximum_depth_can_be_read() -> None:
     value: Any = 0
     for _ in range(MAX_DEPTH):
         value = [value]
@@ -105,7 +105,7 @@ def test_a_part_as_deep_as_it_may_be_can_be_read() -> None:
         ({"type": "x", "timestamp": "noon"}, "timestamp"),
     ],
 )
-def test_what_is_no_event_is_refused_by_the_name_of_the_field(written: Any, field: str) -> None:
+def test_an_invalid_event_is_refused_with_the_name_of_the_field(written: Any, field: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         RunEvent.from_dict(written)
     assert refused.value.field == field
@@ -114,12 +114,12 @@ def test_what_is_no_event_is_refused_by_the_name_of_the_field(written: Any, fiel
 # -- streams -------------------------------------------------------------------------------------------------------------
 
 
-def test_our_own_events_pass_as_they_are() -> None:
+def test_run_events_pass_unchanged() -> None:
     event = RunEvent(payload=ev.TaskProgress(), task_id="t", sequence=4, run_id="r", session_id="s")
     assert RunEvent.from_task_event(event, RunContext(run_id="other"), 9) is event
 
 
-def test_a_context_fills_in_only_what_is_missing() -> None:
+def test_a_context_fills_in_only_missing_fields() -> None:
     event = RunEvent(payload=ev.TaskProgress(), run_id="r")
     seen = RunEvent.from_task_event(event, RunContext(run_id="other", session_id="s"), 9)
     assert (seen.run_id, seen.session_id, seen.sequence) == ("r", "s", 9)
@@ -131,7 +131,7 @@ def test_the_json_form_of_our_events_is_a_task_event_too() -> None:
     assert RunEvent.from_task_event(event.to_dict()).to_dict() == event.to_dict()
 
 
-def test_an_object_that_can_write_itself_is_read_through_its_json() -> None:
+def test_an_object_with_to_dict_is_read_from_its_json_form() -> None:
     class Update:
         def to_dict(self) -> dict[str, Any]:
             return stream_event("task_progress", progress=40, message="Searching")
@@ -199,7 +199,7 @@ STAYING = [
 
 @pytest.mark.parametrize(("source", "promoted"), PROMOTED.items())
 def test_each_kind_of_a_models_stream_gets_its_documented_type(source: str, promoted: str) -> None:
-    # Without the metadata that its kind has: even then the type is right, and nothing is lost.
+    # Without the metadata of its kind the type is still correct, and nothing is lost.
     seen = RunEvent.from_task_event(llm_event(source, own=1))
     assert seen.type == promoted
     assert seen.metadata["own"] == 1
@@ -237,7 +237,7 @@ def test_the_usage_of_a_call_is_taken_from_its_metrics() -> None:
     assert (call.input_tokens, call.output_tokens, call.duration_micros) == (11, None, 1500)
 
 
-def test_a_shape_of_another_version_is_told_as_it_came() -> None:
+def test_an_event_of_another_version_is_kept_unchanged() -> None:
     seen = RunEvent.from_task_event(llm_event("approval_required", request="call me"))
     assert isinstance(seen.payload, dict)
     assert seen.payload["request"] == "call me"
@@ -245,6 +245,6 @@ def test_a_shape_of_another_version_is_told_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("event", [None, 7, "x", [], {}, Task.create("hello")])
-def test_what_is_no_task_event_is_refused(event: Any) -> None:
+def test_other_objects_are_refused(event: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         RunEvent.from_task_event(event)

@@ -1,4 +1,4 @@
-"""Exports: lines of bounded batches, and the events of the Agent Runtime contract with ids that join."""
+"""Exports: lines in bounded batches, and events of the Agent Runtime contract."""
 
 import json
 from typing import Any
@@ -40,7 +40,7 @@ def framed(facts: list[Any]) -> list[bytes]:
 
 
 def exported(*facts: Any) -> list[dict[str, Any]]:
-    """The records of these facts, each in an event of one log."""
+    """Export a log with these payloads, one per event, and return its records."""
     events = [
         RunEvent(
             fact[0] if isinstance(fact, tuple) else "",
@@ -79,7 +79,7 @@ def test_an_export_reads_back_as_the_report_of_the_log() -> None:
     )
 
 
-def test_batches_are_bounded_and_lose_nothing() -> None:
+def test_batches_are_bounded_and_complete() -> None:
     large = "x" * (BATCH_BYTES // 3)
     frames = framed([{"n": number, "text": large} for number in range(8)] + [{"n": 8, "text": "x" * 2 * BATCH_BYTES}])
     batches = RunExport().batches(frames)
@@ -88,7 +88,7 @@ def test_batches_are_bounded_and_lose_nothing() -> None:
     assert all(len(lines) == 1 or sum(map(len, lines)) <= BATCH_BYTES for lines in batches)
 
 
-def test_no_events_make_no_batches() -> None:
+def test_an_export_without_events_has_no_batches() -> None:
     assert RunExport().batches([]) == []
 
 
@@ -108,12 +108,12 @@ def test_an_unknown_format_is_refused() -> None:
 # -- agentruntime --------------------------------------------------------------------------------------------------------
 
 
-def test_every_kind_of_fact_has_its_row() -> None:
+def test_every_kind_of_event_has_a_conversion() -> None:
     assert set(_TABLE) == {kind for kind in full_payloads() if kind is not dict}
 
 
 @pytest.mark.parametrize("kind", full_payloads(), ids=lambda kind: kind.__name__)
-def test_the_record_of_each_kind_is_json_in_the_contracts_envelope(kind: type) -> None:
+def test_the_record_of_each_kind_is_json_with_the_contracts_envelope(kind: type) -> None:
     lines = RunExport("agentruntime").lines([full_event(full_payloads()[kind])])
     records = [json.loads(line) for line in lines]
     assert records
@@ -144,7 +144,7 @@ def types(*facts: Any) -> list[str]:
         (TaskState.INPUT_REQUIRED, ["task.attempt.completed", "turn.completed", "task.waiting"]),
     ],
 )
-def test_a_status_is_told_of_attempt_turn_and_task(state: TaskState, expected: list[str]) -> None:
+def test_a_status_has_records_for_attempt_turn_and_task(state: TaskState, expected: list[str]) -> None:
     assert types(ev.TaskStatusChanged(WORKING, state)) == expected
 
 
@@ -157,11 +157,11 @@ def test_a_status_is_told_of_attempt_turn_and_task(state: TaskState, expected: l
         ("unknown-77", "task.started"),
     ],
 )
-def test_a_run_begins_by_its_cause(cause: str, first: str) -> None:
+def test_the_cause_of_a_run_determines_its_first_record(cause: str, first: str) -> None:
     assert types(begun(cause)) == [first, "task.attempt.started", "turn.started"]
 
 
-def test_a_lost_run_says_so() -> None:
+def test_a_lost_run_has_its_own_failure_category() -> None:
     records = exported(lost_status(WORKING, "the process died"))
     assert records[0]["payload"]["failureCategory"] == "run_lost"
 
@@ -180,7 +180,7 @@ def test_a_reported_error_has_the_facts_of_its_failure() -> None:
     assert (unknown["payload"]["category"], unknown["payload"]["recoverable"]) == ("unknown", False)
 
 
-def test_a_failure_that_only_sounds_like_a_lost_run_is_none() -> None:
+def test_a_failure_with_the_text_of_a_lost_run_is_not_a_lost_run() -> None:
     failed = ev.TaskStatusChanged(WORKING, TaskState.FAILED, Failure("AGENT_FAILED", "run lost: said the agent"))
     assert exported(failed)[0]["payload"]["failureCategory"] == "agent_failed"
 
@@ -202,7 +202,7 @@ def test_an_approval_is_an_action_of_the_contract_under_its_request_id() -> None
     assert records[3]["payload"]["decision"] == "allow"
 
 
-def test_a_tool_call_is_told_from_its_arguments_to_its_result() -> None:
+def test_a_tool_call_has_records_from_its_arguments_to_its_result() -> None:
     records = exported(
         ev.ActionRequested(ACTION),
         ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.DENY)),
@@ -238,14 +238,14 @@ def test_delegated_work_is_a_subagent() -> None:
     assert {record["subagentId"] for record in records} == {"a1"}
 
 
-def test_amounts_that_a_model_does_not_tell_are_unknown() -> None:
+def test_amounts_that_a_model_does_not_report_are_unknown() -> None:
     completed, cost = exported(ev.LlmCallCompleted("c1", output_tokens=3))
     assert completed["payload"]["usage"] == {"inputTokens": "unknown", "outputTokens": 3}
     assert (cost["type"], cost["payload"]["costMicros"]) == ("cost.recorded", "unknown")
     assert completed["modelRequestId"] == cost["modelRequestId"] == "c1"
 
 
-def test_turns_are_counted_by_what_the_sender_says() -> None:
+def test_turns_are_counted_by_messages_of_the_sender() -> None:
     waits, resumes = TaskState.INPUT_REQUIRED, ev.TaskStatusChanged(TaskState.INPUT_REQUIRED, WORKING, attempt=2)
     records = exported(
         submitted(),
@@ -261,7 +261,7 @@ def test_turns_are_counted_by_what_the_sender_says() -> None:
     assert [record["type"] for record in records].count("turn.submitted") == 2
 
 
-def test_what_the_contract_does_not_know_keeps_its_own_type() -> None:
+def test_events_without_an_equivalent_keep_their_own_type() -> None:
     assert types(("shop.order", {"id": 1}), ("newer.kind", None)) == ["plgrpc.shop.order", "plgrpc.newer.kind"]
 
 

@@ -1,4 +1,4 @@
-"""Replays and the assertions over them: where they read from, what they find, and that they can fail."""
+"""Replays and assertions about runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +71,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_a_replay_reads_a_run_from_wherever_it_is(source: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_replay_reads_all_kinds_of_sources(source: Callable[[Path], Any], tmp_path: Path) -> None:
     replay = RunReplay(source(tmp_path / "run.json"))
     assert replay.event_types == TYPES
     assert [event.sequence for event in replay.events] == [1, 2, 3, 4]
@@ -88,14 +88,14 @@ def test_events_are_found_by_type() -> None:
     assert list(replay.iter_events()) == replay.events
 
 
-def test_the_list_of_events_is_the_callers_own() -> None:
+def test_the_list_of_events_is_a_copy() -> None:
     replay = RunReplay(events())
     replay.events.clear()
     assert replay.event_types == TYPES
 
 
 @pytest.mark.parametrize("source", [7, None, {"events": 3}, [{"no": "type"}]])
-def test_what_is_no_run_is_refused(source: Any) -> None:
+def test_an_invalid_source_is_refused(source: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         RunReplay(source)
 
@@ -108,7 +108,7 @@ def test_a_file_without_a_run_is_refused(text: str, tmp_path: Path) -> None:
         RunReplay(path)
 
 
-def test_a_missing_file_is_the_systems_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_file_not_found_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RunReplay(tmp_path / "none")
 
@@ -136,7 +136,9 @@ def holds(types: list[str], **mode: bool) -> bool:
         ([], True, False, True, False),
     ],
 )
-def test_the_four_modes(types: list[str], subsequence: bool, exact: bool, among: bool, exactly_those: bool) -> None:
+def test_the_four_modes_of_assert_run_events(
+    types: list[str], subsequence: bool, exact: bool, among: bool, exactly_those: bool
+) -> None:
     assert holds(types) is subsequence
     assert holds(types, allow_extra=False) is exact
     assert holds(types, ordered=False) is among
@@ -183,7 +185,7 @@ def calls(*tokens: tuple[int | None, int | None], estimate: int | None = None) -
     return [RunEvent(payload=each) for each in made]
 
 
-def test_a_budget_that_holds_tells_what_was_used() -> None:
+def test_a_satisfied_budget_returns_the_usage() -> None:
     used = assert_budget_under(
         calls((10, 4), (20, 6)), max_input_tokens=30, max_output_tokens=10, max_total_tokens=40, max_runtime_seconds=1
     )
@@ -191,12 +193,12 @@ def test_a_budget_that_holds_tells_what_was_used() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_input_tokens": 29}, {"max_output_tokens": 9}, {"max_total_tokens": 39}])
-def test_a_budget_that_does_not_hold_fails(limit: dict[str, int]) -> None:
+def test_an_exceeded_budget_fails(limit: dict[str, int]) -> None:
     with pytest.raises(AssertionError, match="at most"):
         assert_budget_under(calls((10, 4), (20, 6)), **limit)
 
 
-def test_unknown_input_counts_with_its_estimate() -> None:
+def test_unknown_input_tokens_count_as_estimated() -> None:
     used = assert_budget_under(calls((None, 1), (5, 1), estimate=100), max_input_tokens=105)
     assert used.input_tokens == 105
     with pytest.raises(AssertionError, match="107 total tokens"):
@@ -204,7 +206,7 @@ def test_unknown_input_counts_with_its_estimate() -> None:
 
 
 @pytest.mark.parametrize("limit", ["max_input_tokens", "max_output_tokens", "max_total_tokens"])
-def test_what_nobody_knows_is_under_no_limit(limit: str) -> None:
+def test_an_unknown_amount_exceeds_every_limit(limit: str) -> None:
     with pytest.raises(AssertionError, match="is unknown"):
         assert_budget_under(calls((None, None)), **{limit: 1_000_000})
     assert_budget_under(calls((None, None)))
@@ -215,7 +217,7 @@ def test_a_context_that_was_prepared_and_never_sent_counts() -> None:
     assert assert_budget_under(prepared).input_tokens == 50
 
 
-def test_the_runtime_is_what_the_budget_has_counted() -> None:
+def test_the_runtime_is_that_of_the_budget() -> None:
     done = ev.TaskStatusChanged(TaskState.WORKING, TaskState.COMPLETED, usage=BudgetUsage(runtime_seconds=2.5))
     assert assert_budget_under([RunEvent(payload=done)], max_runtime_seconds=2.5).runtime_seconds == 2.5
     with pytest.raises(AssertionError, match="runtime"):

@@ -1,4 +1,4 @@
-"""Reports: what one pass over the facts makes of them, what is unknown, and how they travel."""
+"""Reports: content, unknown amounts, and JSON."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def moved(before: TaskState, after: TaskState, **more: Any) -> ev.TaskStatusChan
 
 
 class Log:
-    """Events of one task as a log has them, a second apart."""
+    """Build the log of one task from payloads, with one event per second."""
 
     def __init__(self) -> None:
         self.events: list[RunEvent] = []
@@ -113,7 +113,7 @@ def test_an_end_without_a_duration_is_measured_by_the_log() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["failed", "rejected", "denied", "canceled", "unknown-77"])
-def test_how_an_action_ended_is_its_outcome_whatever_the_type_says(outcome: str) -> None:
+def test_the_outcome_of_an_action_is_independent_of_the_event_type(outcome: str) -> None:
     log = Log().begun().add(ev.ActionEnded("tool.call", "book", outcome=outcome), "action.of_later", action_id="a1")
     assert log.report().actions[0].outcome == outcome
 
@@ -124,9 +124,9 @@ def asked(log: Log, name: str = "q1") -> Log:
     return log.add(ev.ApprovalRequired(ApprovalRequest(ACTION, PolicyDecision(ASK), request_id=name)), action_id="a1")
 
 
-def test_an_approval_is_a_record_with_how_long_it_waited() -> None:
+def test_an_approval_is_a_record_with_its_waiting_time() -> None:
     log = asked(Log().begun()).add(ev.TaskProgress())
-    # Whoever answers knows the question, not the action.
+    # The decision names the approval, not the action.
     log.add(ev.ApprovalDecided(ApprovalDecision(True, "q1", "fine", "ada")))
     report = log.report()
     (approval,), (action,) = report.approvals, report.actions
@@ -143,7 +143,7 @@ def test_an_approval_is_a_record_with_how_long_it_waited() -> None:
         (None, "pending"),
     ],
 )
-def test_the_state_of_an_approval_is_its_answers(decision: ApprovalDecision | None, state: str) -> None:
+def test_the_state_of_an_approval_is_that_of_its_decision(decision: ApprovalDecision | None, state: str) -> None:
     log = asked(Log().begun())
     if decision is not None:
         log.add(ev.ApprovalDecided(decision))
@@ -152,12 +152,12 @@ def test_the_state_of_an_approval_is_its_answers(decision: ApprovalDecision | No
     assert report.actions[0].outcome == ("denied" if decision else "waiting")
 
 
-def test_a_question_that_nobody_answered_before_the_end_is_withdrawn() -> None:
+def test_an_approval_without_a_decision_at_the_end_is_withdrawn() -> None:
     report = asked(Log().begun()).add(moved(WORKING, TaskState.CANCELED)).report()
     assert report.approvals[0].state == "withdrawn"
 
 
-def test_what_policy_denies_is_denied_though_nothing_else_follows() -> None:
+def test_an_action_denied_by_the_policy_is_denied_without_further_events() -> None:
     log = Log().begun().add(ev.ActionRequested(ACTION), action_id="a1")
     log.add(ev.ActionPolicyEvaluated(PolicyDecision(DENY)), action_id="a1")
     assert log.report().actions[0].outcome == "denied"
@@ -185,13 +185,13 @@ def test_calls_are_summed_and_joined_to_their_steps() -> None:
     assert len(report.context_manifests) == 2
 
 
-def test_what_one_call_does_not_say_is_unknown_in_all_never_zero() -> None:
+def test_a_sum_is_unknown_if_one_call_did_not_report_the_amount() -> None:
     totals = Log().begun().called(1, (10, 4)).called(2, (None, 6), cost=None).report().totals
     assert (totals.input_tokens, totals.output_tokens, totals.total_tokens) == (None, 10, None)
     assert totals.cost_micros is None
 
 
-def test_without_calls_nothing_was_used_and_that_is_known() -> None:
+def test_without_calls_all_sums_are_zero() -> None:
     totals = Log().begun().report().totals
     assert (totals.input_tokens, totals.cost_micros, totals.llm_calls) == (0, 0, 0)
 
@@ -201,7 +201,7 @@ def test_amounts_of_several_currencies_have_no_sum() -> None:
     assert (totals.cost_micros, totals.currency) == (None, "")
 
 
-def test_a_call_without_an_answer_is_listed_and_its_use_unknown() -> None:
+def test_a_call_without_an_answer_is_listed_with_unknown_usage() -> None:
     log = Log().begun()
     log.add(ev.LlmCallStarted("c1", "mock", "m", 1, 1)).add(ev.LlmCallStarted("c1", "mock", "m", 2, 1))
     report = log.report()
@@ -210,7 +210,7 @@ def test_a_call_without_an_answer_is_listed_and_its_use_unknown() -> None:
     assert (report.totals.llm_calls, report.totals.input_tokens) == (2, None)
 
 
-def test_what_a_budget_says_is_listed() -> None:
+def test_budget_decisions_are_listed() -> None:
     warning = BudgetDecision(BudgetEffect.WARN, "max_steps", 4, 5)
     assert Log().begun().add(ev.BudgetReported(warning)).report().budget_decisions == [warning]
 
@@ -218,7 +218,7 @@ def test_what_a_budget_says_is_listed() -> None:
 # -- the task ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_final_task_is_what_the_events_add_up_to() -> None:
+def test_the_final_task_is_computed_from_the_events() -> None:
     log = Log().begun().add(ev.TaskMessagesAdded((Message.agent("done"),)))
     log.add(moved(WORKING, COMPLETED, usage=BudgetUsage(3)))
     report = log.report()
@@ -235,7 +235,7 @@ def test_without_its_beginning_a_log_has_no_final_task() -> None:
     assert RunReport.from_events(log.events[1:], final_task=given).final_task is given
 
 
-def test_artifacts_are_as_they_are_at_the_end() -> None:
+def test_artifacts_have_their_final_state() -> None:
     log = Log().begun()
     log.add(ev.TaskArtifactUpdated(Artifact("x", [Part.text("1")])))
     log.add(ev.TaskArtifactUpdated(Artifact("y", [Part.text("other")])))
@@ -251,7 +251,7 @@ def test_artifacts_are_as_they_are_at_the_end() -> None:
     assert len(first.artifact.parts) == 1, "the event is not changed"
 
 
-def test_the_envelope_is_the_runs_own() -> None:
+def test_the_context_is_that_of_the_run() -> None:
     log = Log()
     log.add(ev.TaskSubmitted.of(Task("t", metadata={"run_context": {"run_id": "callers", "trace_id": "tr"}}), "ada"))
     log.add(moved(SUBMITTED, WORKING, attempt=1))
@@ -260,7 +260,7 @@ def test_the_envelope_is_the_runs_own() -> None:
     assert (context.run_id, context.session_id, context.trace_id) == ("run-1", "s", "tr")
 
 
-def test_no_events_make_an_empty_report() -> None:
+def test_a_report_without_events_is_empty() -> None:
     report = RunReport.from_events([])
     assert (report.context, report.events, report.final_task, report.run_id, report.task_id) == (None, [], None, "", "")
 
@@ -271,7 +271,7 @@ def test_working_time_is_summed_over_runs() -> None:
     assert log.report().totals.runtime_micros == 3_000_000
 
 
-def test_text_deltas_are_no_part_of_a_report() -> None:
+def test_text_deltas_are_not_part_of_a_report() -> None:
     log = Log().begun()
     delta = RunEvent(payload=ev.TextDelta("c", 0, "to be"), task_id="t")
     whole = RunReport.from_events([*log.events[:1], delta, *log.events[1:], delta])
@@ -291,7 +291,7 @@ def two_runs() -> Log:
     return log.add(moved(WORKING, COMPLETED))
 
 
-def test_a_report_on_one_run_lists_its_events_and_tells_its_actions_whole() -> None:
+def test_a_report_of_one_run_lists_its_events_and_its_complete_actions() -> None:
     report = two_runs().report(run_id="run-2")
     assert {event.run_id for event in report.events} == {"run-2"}
     (action,) = report.actions
@@ -306,7 +306,7 @@ def test_a_report_on_one_run_lists_its_events_and_tells_its_actions_whole() -> N
     assert report.final_task.state == COMPLETED
 
 
-def test_a_report_on_an_earlier_run_has_the_task_as_that_run_left_it() -> None:
+def test_a_report_of_an_earlier_run_has_the_task_at_the_end_of_that_run() -> None:
     report = two_runs().report(run_id="run-1")
     assert report.final_task is not None
     assert report.final_task.state == TaskState.INPUT_REQUIRED
@@ -314,7 +314,7 @@ def test_a_report_on_an_earlier_run_has_the_task_as_that_run_left_it() -> None:
     assert report.totals.runtime_micros == 4_000_000
 
 
-def test_an_action_of_another_run_is_not_told() -> None:
+def test_an_action_of_another_run_is_not_included() -> None:
     log = two_runs()
     log.events.pop()
     log.add(moved(WORKING, TaskState.INPUT_REQUIRED)).begun(3)
@@ -329,7 +329,7 @@ def test_a_run_that_the_task_never_had_is_not_found() -> None:
         builder.report_on("t")
 
 
-def test_an_artifact_that_grows_is_not_copied_per_piece() -> None:
+def test_a_growing_artifact_is_not_copied_for_each_piece() -> None:
     log = Log().begun()
     for _ in range(4):
         log.add(ev.TaskArtifactUpdated(Artifact("x", [Part.text("piece")]), append=True))
@@ -373,7 +373,7 @@ def test_two_reports_of_the_same_events_are_equal() -> None:
     assert log.report() == log.report()
 
 
-def test_secrets_are_hidden_wherever_they_stand() -> None:
+def test_secrets_are_redacted_in_all_parts() -> None:
     log = Log().begun()
     secret = RunAction("tool.call", "login", {"arguments": {"user": "ada", "password": "hunter2"}}, action_id="a1")
     log.add(ev.ActionRequested(secret), action_id="a1")
@@ -407,7 +407,7 @@ def test_a_policy_that_shortens_texts_leaves_a_report_that_can_be_read() -> None
         ('{"totals": {"steps": -1}}', "totals.steps"),
     ],
 )
-def test_what_is_no_report_is_refused_by_the_name_of_the_field(text: str, field: str) -> None:
+def test_an_invalid_report_is_refused_with_the_name_of_the_field(text: str, field: str) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         RunReport.from_json(text)
     assert refused.value.field == field

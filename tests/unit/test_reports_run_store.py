@@ -1,4 +1,4 @@
-"""The run store: records read from the file of a task store, while others write it, and nothing written."""
+"""The run store: a read-only view of the file of a task store."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskStat
 
 
 class Pulse:
-    """A clock that moves on by a second with each look."""
+    """A clock that advances by a second with each read."""
 
     now = 1_780_000_000_000_000
 
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[SQLiteStore]:
-    """The task store, open: the view reads beside it."""
+    """An open task store, whose file the view reads."""
     opened = SQLiteStore(path)
     await opened.open()
     yield opened
@@ -53,7 +53,7 @@ async def store(path: Path) -> AsyncIterator[SQLiteStore]:
 async def ran(
     store: SQLiteStore, task_id: str, *, agent: str = "hotel", session: str = "s", principal: str = "ada"
 ) -> LiveTask:
-    """A task in the store that was run once and has ended."""
+    """Store a completed task with one run."""
     live = LiveTask(task_id, agent_name=agent, store=store, clock=Pulse())
     live.fold.principal, live.fold.agent_name, live.fold.session_id = principal, agent, session
     task = Task(task_id, messages=[Message.user("hello")], metadata={"secret": "hunter2"})
@@ -68,7 +68,7 @@ async def ran(
 
 
 async def ran_twice(store: SQLiteStore, task_id: str) -> None:
-    """A task that was run, waited, and is being run again."""
+    """Store a task that waited for input and is running again."""
     live = LiveTask(task_id, agent_name="hotel", store=store, clock=Pulse())
     live.fold.principal, live.fold.agent_name, live.fold.session_id = "ada", "hotel", "s"
     first: list[Any] = [ev.TaskSubmitted(Task(task_id), "ada"), ev.TaskStatusChanged(SUBMITTED, WORKING, attempt=1)]
@@ -77,7 +77,7 @@ async def ran_twice(store: SQLiteStore, task_id: str) -> None:
     await live.record([*again, {"mentions": "run-1"}], run_id="run-2", claim=True)
 
 
-async def test_a_record_says_what_its_head_says_and_brings_the_task(store: SQLiteStore, path: Path) -> None:
+async def test_a_record_contains_its_head_and_the_task(store: SQLiteStore, path: Path) -> None:
     await ran(store, "t1")
     record = SQLiteRunStore(path).get_task_record("t1")
     assert record is not None
@@ -89,14 +89,14 @@ async def test_a_record_says_what_its_head_says_and_brings_the_task(store: SQLit
     assert SQLiteRunStore(path).get_task("t1") == record.task
 
 
-async def test_the_task_is_what_the_task_store_folds(store: SQLiteStore, path: Path) -> None:
+async def test_the_task_equals_that_of_the_task_store(store: SQLiteStore, path: Path) -> None:
     live = await ran(store, "t1")
     task = SQLiteRunStore(path).get_task("t1")
     assert task is not None
     assert task.to_dict() == live.fold.to_task().to_dict()
 
 
-async def test_lists_are_last_changed_first_and_filtered(store: SQLiteStore, path: Path) -> None:
+async def test_lists_begin_with_the_most_recently_changed_and_are_filtered(store: SQLiteStore, path: Path) -> None:
     await ran(store, "t1", session="s1")
     await ran(store, "t2", session="s2", agent="flight", principal="bob")
     await ran_twice(store, "t3")
@@ -151,7 +151,7 @@ async def test_report_records_name_the_run(store: SQLiteStore, path: Path) -> No
     assert runs.list_report_records(agent_name="none") == []
 
 
-async def test_what_is_handed_out_is_redacted_where_a_policy_says_so(store: SQLiteStore, path: Path) -> None:
+async def test_results_are_redacted_by_the_policy(store: SQLiteStore, path: Path) -> None:
     await ran(store, "t1")
     plain, hidden = SQLiteRunStore(path), SQLiteRunStore(path, redaction_policy=RedactionPolicy())
     for runs, shown in ((plain, True), (hidden, False)):
@@ -162,7 +162,7 @@ async def test_what_is_handed_out_is_redacted_where_a_policy_says_so(store: SQLi
         assert ("hunter2" in report.to_json()) is shown
 
 
-async def test_saving_is_already_done(store: SQLiteStore, path: Path) -> None:
+async def test_saving_a_stored_run_does_nothing(store: SQLiteStore, path: Path) -> None:
     await ran(store, "t1")
     runs = SQLiteRunStore(path)
     before = (await store.head("t1"), await store.read("t1", 0, 100))
@@ -174,7 +174,7 @@ async def test_saving_is_already_done(store: SQLiteStore, path: Path) -> None:
     assert (await store.head("t1"), await store.read("t1", 0, 100)) == before
 
 
-async def test_what_did_not_run_here_cannot_be_saved(store: SQLiteStore, path: Path) -> None:
+async def test_a_run_of_another_store_cannot_be_saved(store: SQLiteStore, path: Path) -> None:
     runs = SQLiteRunStore(path)
     with pytest.raises(TaskNotFoundError):
         runs.save_task(Task.create("hello"))
@@ -189,7 +189,7 @@ async def test_deleting_is_refused_and_deletes_nothing(store: SQLiteStore, path:
     assert SQLiteRunStore(path).get_task("t1") is not None
 
 
-def test_a_file_that_does_not_exist_has_no_records_and_is_not_made(path: Path) -> None:
+def test_a_missing_file_has_no_records_and_is_not_created(path: Path) -> None:
     runs: RunStore = SQLiteRunStore(path)
     assert (runs.get_task("t"), runs.get_report("t"), runs.list_task_records(), runs.list_report_records()) == (
         None,
@@ -213,13 +213,13 @@ def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
         SQLiteRunStore(path).list_task_records()
 
 
-def test_a_file_that_is_no_database_is_a_store_error(path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_a_store_error(path: Path) -> None:
     path.write_bytes(b"not a database, whatever its name may say" * 100)
     with pytest.raises(StoreError):
         SQLiteRunStore(path).get_task("t")
 
 
-def test_the_store_for_agents_is_one_and_the_same(path: Path) -> None:
+def test_task_store_always_returns_the_same_store(path: Path) -> None:
     runs = SQLiteRunStore(path)
     assert runs.task_store is runs.task_store
     assert runs.task_store.path == path
@@ -228,7 +228,7 @@ def test_the_store_for_agents_is_one_and_the_same(path: Path) -> None:
     assert not path.exists()
 
 
-async def test_the_view_sees_a_commit_at_once(path: Path) -> None:
+async def test_a_commit_is_visible_at_once(path: Path) -> None:
     runs = SQLiteRunStore(path)
     await runs.task_store.open()
     await ran(runs.task_store, "t1")

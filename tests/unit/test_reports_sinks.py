@@ -1,4 +1,4 @@
-"""Sinks and the recorder: what they keep, how they number it, and what they make of it."""
+"""Sinks and the recorder: stored events, sequences and reports."""
 
 from typing import Any
 
@@ -15,21 +15,21 @@ def logged(sequence: int) -> RunEvent:
     return RunEvent(payload=ev.TaskProgress(), task_id="t", sequence=sequence, run_id="r")
 
 
-async def test_an_event_that_comes_from_no_log_is_numbered_by_the_sink() -> None:
+async def test_an_event_without_a_log_is_numbered_by_the_sink() -> None:
     sink = InMemoryEventSink()
     await sink.emit(RunEvent(type="task.progress", summary="Halfway done"))
     await sink.emit(RunEvent(type="task.progress", sequence=40, summary="a number of nobody's log"))
     assert [each["sequence"] for each in sink.to_list()] == [1, 2]
 
 
-async def test_an_event_of_a_log_keeps_its_place_there() -> None:
+async def test_an_event_of_a_log_keeps_its_sequence() -> None:
     sink = InMemoryEventSink()
     for event in (logged(3), RunEvent("own", {}), logged(4), logged(9), RunEvent("own", {})):
         await sink.emit(event)
     assert [event.sequence for event in sink.events] == [3, 4, 4, 9, 10]
 
 
-async def test_a_text_delta_has_no_place() -> None:
+async def test_a_text_delta_has_no_sequence() -> None:
     sink = InMemoryEventSink()
     await sink.emit(logged(1))
     await sink.emit(RunEvent(payload=ev.TextDelta("c", 0, "to"), task_id="t"))
@@ -37,13 +37,13 @@ async def test_a_text_delta_has_no_place() -> None:
     assert [event.sequence for event in sink.events] == [1, None, 2]
 
 
-async def test_what_was_emitted_is_not_changed() -> None:
+async def test_emitted_events_are_not_changed() -> None:
     event = RunEvent("own", {})
     await InMemoryEventSink().emit(event)
     assert event.sequence is None
 
 
-async def test_a_cleared_sink_begins_again() -> None:
+async def test_a_cleared_sink_starts_at_one_again() -> None:
     sink = InMemoryEventSink()
     await sink.emit(RunEvent("own", {}))
     sink.clear()
@@ -52,7 +52,7 @@ async def test_a_cleared_sink_begins_again() -> None:
     assert sink.events[0].sequence == 1
 
 
-async def test_the_list_of_events_is_the_callers_own() -> None:
+async def test_the_list_of_events_is_a_copy() -> None:
     sink = InMemoryEventSink()
     await sink.emit(logged(1))
     sink.events.clear()
@@ -70,20 +70,20 @@ async def test_stream_events_are_normalised_with_their_context() -> None:
 
 
 @pytest.mark.parametrize("verb", ["record_task_event", "emit_task_event"])
-async def test_a_recorder_knows_the_context_of_its_events(verb: str) -> None:
+async def test_a_recorder_adds_its_context_to_events(verb: str) -> None:
     recorder = RunRecorder(context=RunContext(run_id="r"))
     await getattr(recorder, verb)({"type": "task_progress", "progress": 5, "message": "on"})
     assert recorder.events[0].run_id == "r"
 
 
 @pytest.mark.parametrize("verb", ["emit", "record_event"])
-async def test_a_recorder_takes_events(verb: str) -> None:
+async def test_a_recorder_records_events(verb: str) -> None:
     recorder = RunRecorder()
     await getattr(recorder, verb)(logged(1))
     assert [event.sequence for event in recorder.events] == [1]
 
 
-async def test_a_recorders_report_has_its_context_and_what_was_said_about_it() -> None:
+async def test_a_recorders_report_has_its_context_and_metadata() -> None:
     context = RunContext(run_id="r", session_id="s")
     recorder = RunRecorder(context)
     await recorder.emit(logged(1))
@@ -100,7 +100,7 @@ async def test_a_recorders_report_is_redacted_on_request() -> None:
     assert recorder.events[0].payload == {"password": "hunter2", "room": 7}
 
 
-async def test_a_stream_that_brings_its_task_gives_the_report_its_final_task() -> None:
+async def test_a_task_in_the_stream_is_the_final_task_of_the_report() -> None:
     task: dict[str, Any] = {"id": "t", "state": "completed", "metadata": {"run_context": {"run_id": "r"}}}
     recorder = RunRecorder()
     await recorder.record_task_event(

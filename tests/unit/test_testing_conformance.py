@@ -1,4 +1,4 @@
-"""Python's conformance program says what happened, and can fail."""
+"""The conformance program of the Python client: reports, and failing cases."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,12 +11,12 @@ from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.part import Part
-from protolink_grpc.testing.cases import CASES, Report, report_of
-from protolink_grpc.testing.conformance import SkipError, World, collected, expect_counted, outcome, refused_with, unary
-from protolink_grpc.testing.judge import verdict_on
+from protolink_grpc.testing.cases import CASES, Report, parse_report
+from protolink_grpc.testing.conformance import SkipError, World, collect, expect_counted, expect_refusal, outcome, unary
+from protolink_grpc.testing.judge import evaluate_reports
 
 NOWHERE: Any = None
-"""A world for cases that look at none."""
+"""A world for cases that do not use it."""
 
 
 async def ends_well(_: World) -> None:
@@ -44,15 +44,15 @@ async def cannot(_: World) -> None:
         (cannot, "SKIP unary: there is no folder"),
     ],
 )
-async def test_one_line_says_how_a_case_went(case: Any, line: str) -> None:
+async def test_the_result_of_a_case_is_one_line(case: Any, line: str) -> None:
     said = await outcome("unary", case, NOWHERE)
     assert said.startswith(line)
-    report = report_of(said)
+    report = parse_report(said)
     assert report is not None
     assert (report.result, report.case) == (line.split()[0], "unary")
 
 
-async def test_a_case_that_is_canceled_does_not_report() -> None:
+async def test_a_canceled_case_is_not_reported() -> None:
     async def canceled(_: World) -> None:
         raise asyncio.CancelledError
 
@@ -60,12 +60,12 @@ async def test_a_case_that_is_canceled_does_not_report() -> None:
         await outcome("unary", canceled, NOWHERE)
 
 
-async def test_an_agent_that_says_something_else_fails_the_case() -> None:
+async def test_another_output_fails_the_case() -> None:
     class Deaf:
         async def send_task(self, _url: None, task: Task) -> Task:
             return task.complete("what?")
 
-    world = World(Deaf(), "", "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # as much of a client as the case needs
+    world = World(Deaf(), "", "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # the only method that the case uses
     with pytest.raises(AssertionError, match="output is 'what\\?'"):
         await unary(world)
 
@@ -83,19 +83,19 @@ async def streamed(shown: list[RunEvent]) -> AsyncIterator[RunEvent]:
 
 
 async def test_a_whole_stream_is_collected() -> None:
-    assert len(await collected(streamed(events(1, 2, 3)))) == 3
+    assert len(await collect(streamed(events(1, 2, 3)))) == 3
     expect_counted(events(1, 2, 3), 3)
 
 
 @pytest.mark.parametrize("sequences", [(1, 3), (1, 2, 2, 3), (2, 3)])
 async def test_a_gap_or_a_repetition_is_found(sequences: tuple[int, ...]) -> None:
     with pytest.raises(AssertionError, match="list of sequences"):
-        await collected(streamed(events(*sequences)))
+        await collect(streamed(events(*sequences)))
 
 
 async def test_a_stream_that_stops_early_is_found() -> None:
     with pytest.raises(AssertionError, match="final"):
-        await collected(streamed(events(1, 2, 3)[:2]))
+        await collect(streamed(events(1, 2, 3)[:2]))
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -104,23 +104,23 @@ def test_a_missing_artifact_is_found(count: int) -> None:
         expect_counted(events(1, 2, 3), count)
 
 
-async def test_nothing_refused_is_a_fault() -> None:
+async def test_a_missing_refusal_fails() -> None:
     with pytest.raises(AssertionError, match="TASK_NOT_FOUND"):
-        async with refused_with(TaskNotFoundError):
+        async with expect_refusal(TaskNotFoundError):
             pass
 
 
 def reported(*but: str) -> list[Report]:
-    """Every case as passed; those named are skipped, with what comes behind the colon as the reason."""
+    """Reports with every case passed, except the named ones, which are skipped with the reason after the colon."""
     skipped = dict(each.split(":") for each in but)
     return [Report("SKIP", case, skipped[case]) if case in skipped else Report("PASS", case) for case in CASES]
 
 
-def test_a_case_may_be_skipped_for_a_reason_and_not_without_one() -> None:
-    assert verdict_on(reported("vectors:no proto JSON here"), 0).passed
-    assert verdict_on(reported("vectors:"), 0).complaints == ["vectors was skipped without a reason"]
+def test_a_case_may_be_skipped_only_with_a_reason() -> None:
+    assert evaluate_reports(reported("vectors:no proto JSON here"), 0).passed
+    assert evaluate_reports(reported("vectors:"), 0).problems == ["vectors was skipped without a reason"]
 
 
-def test_of_a_program_that_was_ended_its_exit_code_says_nothing_and_the_cause_comes_first() -> None:
-    verdict = verdict_on(reported()[:-1], None, "it took longer than 1 s and was ended")
-    assert verdict.complaints == ["it took longer than 1 s and was ended", "vectors was not reported"]
+def test_the_cause_of_an_ended_program_is_the_first_problem() -> None:
+    verdict = evaluate_reports(reported()[:-1], None, "it took longer than 1 s and was ended")
+    assert verdict.problems == ["it took longer than 1 s and was ended", "vectors was not reported"]

@@ -1,13 +1,13 @@
-"""What a scripted agent is told, and how what programs report is read and judged."""
+"""Directives of a scripted agent, and the evaluation of reports."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protolink_grpc.testing.cases import CASES, Report, report_of
+from protolink_grpc.testing.cases import CASES, Report, parse_report
 from protolink_grpc.testing.conformance import PROGRAM
-from protolink_grpc.testing.directives import VERBS, Directive, Fault, directive_of
-from protolink_grpc.testing.judge import verdict_on
+from protolink_grpc.testing.directives import VERBS, Directive, Fault, parse_directive
+from protolink_grpc.testing.judge import evaluate_reports
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ from protolink_grpc.testing.judge import verdict_on
         ("calls word", Directive("calls", "word")),
     ],
 )
-def test_a_text_says_what_to_do(text: str, directive: Directive) -> None:
-    assert directive_of(text) == directive
+def test_texts_are_parsed_as_directives(text: str, directive: Directive) -> None:
+    assert parse_directive(text) == directive
 
 
 NONSENSE = """
@@ -52,19 +52,19 @@ hello|Echo x|spend|spend 0|count|count ten|count 0|count -1|count ²|count 10000
 @pytest.mark.parametrize(
     "text", ["", "cut 40", "cut forty count 1", "cut 4 x", "forget x", *NONSENSE.strip().split("|")]
 )
-def test_any_other_text_says_nothing(text: str) -> None:
-    assert directive_of(text) is None
+def test_other_texts_are_not_directives(text: str) -> None:
+    assert parse_directive(text) is None
 
 
 @given(st.text())
-def test_no_text_is_an_error(text: str) -> None:
-    found = directive_of(text)
+def test_any_text_can_be_parsed(text: str) -> None:
+    found = parse_directive(text)
     assert found is None or found.verb in VERBS
 
 
 @given(st.text())
-def test_an_echo_is_what_follows_the_verb(text: str) -> None:
-    assert directive_of(f"echo {text}") == Directive("echo", text)
+def test_an_echo_is_the_text_after_the_verb(text: str) -> None:
+    assert parse_directive(f"echo {text}") == Directive("echo", text)
 
 
 @pytest.mark.parametrize(
@@ -77,48 +77,48 @@ def test_an_echo_is_what_follows_the_verb(text: str) -> None:
     ],
 )
 def test_a_line_reports_a_case(line: str, report: Report) -> None:
-    assert report_of(line) == report
+    assert parse_report(line) == report
 
 
 @pytest.mark.parametrize(
     "line", ["", "PASS", "pass unary", "PASSED unary", "FAIL resume:x", " PASS unary", "PASS a b c"]
 )
 def test_any_other_line_is_output(line: str) -> None:
-    assert report_of(line) is None
+    assert parse_report(line) is None
 
 
 @given(st.text())
-def test_no_line_is_an_error(line: str) -> None:
-    report_of(line)
+def test_any_line_can_be_parsed(line: str) -> None:
+    parse_report(line)
 
 
 ALL = [Report("PASS", case) for case in CASES]
 
 
 def test_a_program_that_passes_every_case_passes() -> None:
-    assert verdict_on(ALL, 0).passed
+    assert evaluate_reports(ALL, 0).passed
 
 
 def test_a_skipped_case_is_reported() -> None:
-    assert verdict_on([*ALL[:-1], Report("SKIP", CASES[-1], "no folder")], 0).passed
+    assert evaluate_reports([*ALL[:-1], Report("SKIP", CASES[-1], "no folder")], 0).passed
 
 
 @pytest.mark.parametrize(
-    ("reports", "exit_code", "complaint"),
+    ("reports", "exit_code", "problem"),
     [
         (ALL[1:], 0, "unary was not reported"),
         ([], 0, "vectors was not reported"),
         ([*ALL, ALL[0]], 0, "unary was reported 2 times"),
-        ([*ALL, Report("PASS", "dance")], 0, "dance is no case"),
+        ([*ALL, Report("PASS", "dance")], 0, "dance is not a case"),
         ([Report("FAIL", "unary", "no answer"), *ALL[1:]], 1, "unary failed: no answer"),
         ([Report("FAIL", "unary", "no answer"), *ALL[1:]], 0, "the program ended with 0, and a case failed"),
         (ALL, 3, "the program ended with 3, and no case failed"),
     ],
 )
-def test_a_program_that_does_not_pass_is_told_why(reports: list[Report], exit_code: int, complaint: str) -> None:
-    verdict = verdict_on(reports, exit_code)
+def test_a_program_that_does_not_pass_gets_the_problem(reports: list[Report], exit_code: int, problem: str) -> None:
+    verdict = evaluate_reports(reports, exit_code)
     assert not verdict.passed
-    assert complaint in verdict.complaints
+    assert problem in verdict.problems
 
 
 def test_the_python_program_has_every_case_in_order() -> None:

@@ -1,4 +1,4 @@
-"""A scripted agent does what it is told, and its faults are those that were asked for and no others. Nothing here is a network."""
+"""A scripted agent follows its directives, and has exactly the requested faults. Without a network."""
 
 import itertools
 import json
@@ -14,7 +14,7 @@ from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.testing import ScriptedAgent
-from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNHEARD_OF, FaultyService
+from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNKNOWN_EVENT_TYPE, FaultyService
 from protolink_grpc.wire.events import unframe
 
 names = itertools.count()
@@ -36,7 +36,7 @@ def told(text: str, request_id: str = "") -> Submission:
 
 
 async def seen(stream: object, into: list[event_pb2.RunEvent]) -> list[event_pb2.RunEvent]:
-    """Events of a stream, also those before it was cut."""
+    """Collect the events of a stream, including those before a cut."""
     async with aclosing(stream) as batches:  # type: ignore[type-var]  # whichever of the two streams it is
         async for frames in batches:  # type: ignore[attr-defined]  # as above
             into += [unframe(frame) for frame in frames]
@@ -55,7 +55,9 @@ async def seen(stream: object, into: list[event_pb2.RunEvent]) -> list[event_pb2
         ("dance", TaskState.REJECTED, None),
     ],
 )
-async def test_it_does_what_it_is_told(agent: ScriptedAgent, text: str, state: TaskState, output: str | None) -> None:
+async def test_the_agent_follows_its_directives(
+    agent: ScriptedAgent, text: str, state: TaskState, output: str | None
+) -> None:
     task = await agent.run_task(Task.create(text))
     assert (task.state, task.get_output()) == (state, output)
     assert agent.received == [text]
@@ -69,14 +71,14 @@ async def test_each_model_call_has_a_price_and_all_but_the_last_one_are_followed
     assert (usage.llm_calls, usage.tool_calls, usage.costs) == (3, 2, (Cost(300_000, "USD"),))
 
 
-async def test_it_asks_back_and_says_the_answer(agent: ScriptedAgent) -> None:
+async def test_the_agent_asks_and_repeats_the_answer(agent: ScriptedAgent) -> None:
     task = await agent.run_task(Task.create("ask Where to?"))
     assert (task.state, task.messages[-1].text) == (TaskState.INPUT_REQUIRED, "Where to?")
     task = await agent.run_task(task.add_message(Message.user("count 3")))
     assert (task.state, task.get_output()) == (TaskState.COMPLETED, "count 3")
 
 
-async def test_what_it_is_given_comes_before_the_language() -> None:
+async def test_given_answers_precede_directives() -> None:
     answers = {"echo x": "y"}
     async with ScriptedAgent(url="runtime://answering", answers=answers) as agent:
         assert [(await agent.run_task(Task.create(text))).get_output() for text in ("echo x", "echo z")] == ["y", "z"]
@@ -100,14 +102,14 @@ async def test_a_lost_answer_comes_after_the_work(agent: ScriptedAgent, service:
     assert agent.received == ["flaky 2 word"]
 
 
-async def test_whoever_repeats_without_the_request_id_is_found_out(service: FaultyService) -> None:
+async def test_a_retry_without_the_request_id_is_counted_as_a_second_run(service: FaultyService) -> None:
     for _ in range(2):
         with pytest.raises(UnavailableError):
             await service.send(told("flaky 2 word"), "ann")
     assert (await service.send(told("flaky 2 word"), "ann")).to_task().get_output() == "word ran 3 times"
 
 
-async def test_a_lost_stream_shows_nothing_first(service: FaultyService) -> None:
+async def test_a_lost_stream_yields_no_events(service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events)
@@ -115,7 +117,7 @@ async def test_a_lost_stream_shows_nothing_first(service: FaultyService) -> None
     assert (await seen(service.stream(told("flaky 1 word", "r-1"), "ann"), events))[-1].last
 
 
-async def test_a_stream_is_cut_twice_and_then_no_more(service: FaultyService) -> None:
+async def test_a_stream_is_cut_exactly_twice(service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     lengths = []
     with pytest.raises(UnavailableError):
@@ -131,7 +133,7 @@ async def test_a_stream_is_cut_twice_and_then_no_more(service: FaultyService) ->
     assert len(await seen(service.watch(task_id, "ann"), [])) == 103
 
 
-async def test_a_stream_ends_early_and_well_once(service: FaultyService) -> None:
+async def test_a_stream_ends_early_with_ok_once(service: FaultyService) -> None:
     events = await seen(service.stream(told("early 5 count 10"), "ann"), [])
     assert [event.sequence for event in events] == [1, 2, 3, 4, 5]
     await seen(service.watch(events[0].task_id, "ann", after=5), events)
@@ -139,7 +141,7 @@ async def test_a_stream_ends_early_and_well_once(service: FaultyService) -> None
 
 
 @pytest.mark.parametrize("fault", ["outage 60000 5", "reset 8 5"])
-async def test_what_needs_the_hostile_address_is_a_plain_cut_elsewhere(service: FaultyService, fault: str) -> None:
+async def test_faults_of_the_proxy_only_cut_the_stream_without_it(service: FaultyService, fault: str) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told(f"{fault} count 10"), "ann"), events)
@@ -147,7 +149,7 @@ async def test_what_needs_the_hostile_address_is_a_plain_cut_elsewhere(service: 
     assert [event.sequence for event in events] == list(range(1, 14))
 
 
-async def test_silence_is_cut_as_often_as_was_asked_for_and_then_the_work_is_done(service: FaultyService) -> None:
+async def test_a_silent_stream_is_cut_as_often_as_requested_and_then_the_work_is_done(service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("idle 2 30 echo here"), "ann"), events)
@@ -159,7 +161,7 @@ async def test_silence_is_cut_as_often_as_was_asked_for_and_then_the_work_is_don
     assert (await service.get(task_id, "ann")).to_task().get_output() == "here"
 
 
-async def test_a_flapping_task_is_cut_without_end_and_counted(agent: ScriptedAgent, service: FaultyService) -> None:
+async def test_a_flapping_task_is_always_cut_and_counted(agent: ScriptedAgent, service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("flap word"), "ann"), events)
@@ -190,7 +192,7 @@ async def said(agent: ScriptedAgent, text: str) -> dict[str, int]:
     return found
 
 
-async def test_a_forgotten_task_is_nowhere_after_the_cut(service: FaultyService) -> None:
+async def test_a_forgotten_task_is_not_found_after_the_cut(service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("forget 5 count 10"), "ann"), events)
@@ -203,7 +205,7 @@ async def test_a_forgotten_task_is_nowhere_after_the_cut(service: FaultyService)
         await seen(service.watch(task_id, "ann", after=5), events)
 
 
-async def test_an_undecided_task_shows_nothing_more_until_its_approval_is_answered(service: FaultyService) -> None:
+async def test_an_undecided_task_yields_no_events_until_its_approval_is_answered(service: FaultyService) -> None:
     events: list[event_pb2.RunEvent] = []
     with pytest.raises(UnavailableError):
         await seen(service.stream(told("undecided 5 approve it"), "ann"), events)
@@ -229,7 +231,7 @@ async def test_a_task_that_is_down_works_at_every_other_address(service: FaultyS
     await service.cancel(turn.task_id, "ann")
 
 
-async def test_a_look_at_what_is_stored_is_not_cut(service: FaultyService) -> None:
+async def test_a_stream_of_stored_events_is_not_cut(service: FaultyService) -> None:
     fold = await service.send(told("cut 40 count 100"), "ann")
     assert len(await seen(service.watch(fold.task_id, "ann", stop_at=StopAt.CURRENT), [])) == 103
 
@@ -238,13 +240,13 @@ async def test_other_tasks_have_no_faults(service: FaultyService) -> None:
     assert len(await seen(service.stream(told("count 100"), "ann"), [])) == 103
 
 
-async def test_the_future_has_a_kind_and_fields_without_code(service: FaultyService) -> None:
+async def test_future_has_an_unknown_payload_and_unknown_fields(service: FaultyService) -> None:
     events = await seen(service.stream(told("future"), "ann"), [])
-    (strange,) = [event for event in events if event.event_type == UNHEARD_OF]
+    (strange,) = [event for event in events if event.event_type == UNKNOWN_EVENT_TYPE]
     assert (strange.summary, strange.WhichOneof("payload")) == ("From the future", None)
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     assert events[-1].last
-    # Fields without code cannot be asked for by name: they are what goes when unknown ones are dropped.
+    # Unknown fields cannot be accessed by name: they are the difference after unknown fields are discarded.
     for event in events:
         whole = event.SerializeToString()
         event.DiscardUnknownFields()

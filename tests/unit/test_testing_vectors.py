@@ -1,4 +1,4 @@
-"""The shared vectors are what their program makes, cover the contract, and would notice a reader that is wrong."""
+"""The shared vectors: equal to the output of their program, complete, and failing for wrong values."""
 
 import importlib.util
 import json
@@ -33,17 +33,17 @@ def index() -> list[dict[str, Any]]:
     return json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
 
 
-def test_the_committed_files_are_what_the_program_makes(made: dict[str, bytes]) -> None:
+def test_the_committed_files_are_those_of_the_program(made: dict[str, bytes]) -> None:
     committed = {each.name: each.read_bytes() for suffix in ("binpb", "json") for each in FOLDER.glob(f"*.{suffix}")}
     assert sorted(committed) == sorted(made), "run python tests/vectors/make_vectors.py"
     assert [name for name in made if made[name] != committed[name]] == []
 
 
-def test_making_them_twice_makes_the_same(maker: ModuleType, made: dict[str, bytes]) -> None:
+def test_the_program_is_deterministic(maker: ModuleType, made: dict[str, bytes]) -> None:
     assert maker.files() == made
 
 
-def test_python_reads_every_vector_as_the_index_says(index: list[dict[str, Any]]) -> None:
+def test_python_reads_every_vector_as_expected_by_the_index(index: list[dict[str, Any]]) -> None:
     assert check_vectors(FOLDER) == len(index) > 150
 
 
@@ -92,7 +92,7 @@ def test_names_are_unique_and_every_entry_expects_something(index: list[dict[str
         ({"json": "empty.run_event.json"}, "JSON form is another value"),
     ],
 )
-def test_a_wrong_entry_is_noticed(index: list[dict[str, Any]], change: dict[str, Any], said: str) -> None:
+def test_a_wrong_entry_fails(index: list[dict[str, Any]], change: dict[str, Any], said: str) -> None:
     (entry,) = [each for each in index if each["name"] == "unknown.event_kind"]
     check_vector(FOLDER, entry)
     with pytest.raises(AssertionError, match=said):
@@ -107,7 +107,7 @@ def test_a_vector_that_fails_is_named(tmp_path: Path) -> None:
         check_vectors(tmp_path)
 
 
-def test_paths_lead_into_lists_maps_oneofs_and_what_is_unset() -> None:
+def test_paths_lead_into_lists_maps_oneofs_and_unset_fields() -> None:
     task = CLASSES["plgrpc.v1.Task"]()
     task.messages.add().parts.add(text="")
     card = CLASSES["plgrpc.v1.AgentCard"](metadata={"7": "seven"})
