@@ -54,9 +54,9 @@ class WireNames:
 
 def wire_names(request: ModelRequest) -> WireNames:
     """The names of all tools in a request, including tools of earlier calls that no longer exist."""
-    called = (call.get("name") for message in request.messages for call in message.tool_calls)
-    result_names = (message.tool_name for message in request.messages)
-    return WireNames([*(tool.name for tool in request.tools), *(str(name) for name in (*called, *result_names) if name)])
+    calls = (call.get("name") for message in request.messages for call in message.tool_calls)
+    results = (message.tool_name for message in request.messages)
+    return WireNames([*(tool.name for tool in request.tools), *(str(name) for name in (*calls, *results) if name)])
 
 
 def to_messages(request: ModelRequest, names: WireNames) -> list[theirs.ModelMessage]:
