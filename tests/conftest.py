@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from itertools import count
@@ -14,6 +15,7 @@ import grpc.aio
 import pytest
 from hypothesis import settings
 from plgrpc.v1 import agent_service_pb2_grpc
+from warm_python import Process, start_python
 
 from protolink_grpc import MemoryStore, SQLiteStore
 from protolink_grpc.client.channel import close_channels
@@ -112,34 +114,48 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> TaskStore:
 class Program:
     """A Python program in a process of its own that says on its standard output how far it is."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+    def __init__(self, process: Process, stdin: int, stdout: int) -> None:
+        self._process = process
+        self._stdin, self._stdout = open(stdin, "wb", buffering=0), open(stdout, "rb")  # noqa: SIM115 -- closed by `close`
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     async def line(self) -> str:
         """Its next line."""
-        if self.process.stdout is None:
-            raise AssertionError("started without a pipe")
         async with asyncio.timeout(START_S):
-            line = (await self.process.stdout.readline()).decode().strip()
+            line = (await asyncio.to_thread(self._stdout.readline)).decode().strip()
         if not line:
-            raise AssertionError(f"the program ended with {await self.process.wait()} and said nothing more")
+            raise AssertionError(f"the program ended with {await self.end()} and said nothing more")
         return line
+
+    async def rest(self) -> str:
+        """All that it still says, once it has ended."""
+        async with asyncio.timeout(START_S):
+            return (await asyncio.to_thread(self._stdout.read)).decode()
 
     def say(self, line: str) -> None:
         """Put a line on its standard input."""
-        if self.process.stdin is None:
-            raise AssertionError("started without a pipe")
-        self.process.stdin.write(f"{line}\n".encode())
+        self._stdin.write(f"{line}\n".encode())
 
-    async def end(self) -> int:
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def end(self, within_s: float = START_S) -> int:
         """Its exit code, once it has ended."""
-        async with asyncio.timeout(START_S):
-            return await self.process.wait()
+        return await asyncio.to_thread(self._process.wait, within_s)
 
     async def kill(self) -> None:
         """SIGKILL: nothing is flushed, nothing is said."""
-        self.process.kill()
+        self.signal(signal.SIGKILL)
         await self.end()
+
+    async def close(self) -> None:
+        """Kill it if it is still running."""
+        await self.kill()
+        self._stdin.close()
+        self._stdout.close()
 
 
 @pytest.fixture
@@ -151,17 +167,15 @@ async def launch(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Progra
     async def start(source: str, *arguments: object) -> Program:
         path = tmp_path / f"program_{next(numbers)}.py"
         path.write_text(dedent(source))
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(path),
-            *map(str, arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
+        (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
+        process = await asyncio.to_thread(
+            start_python, str(path), *map(str, arguments), stdin=theirs_in, stdout=theirs_out
         )
-        programs.append(Program(process))
+        os.close(theirs_in)
+        os.close(theirs_out)
+        programs.append(Program(process, ours_in, ours_out))
         return programs[-1]
 
     yield start
     for program in programs:
-        if program.process.returncode is None:
-            await program.kill()
+        await program.close()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+
+from warm_python import start_python
 
 from protolink_grpc import (
     Agent,
@@ -62,16 +66,25 @@ def plgrpc(
 ) -> Done:
     """Run a command to its end."""
     extra = {"PLGRPC_REGISTRY": registry} if registry else {}
-    done = subprocess.run(
-        [*COMMAND, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=END_S,
-        cwd=cwd,
-        env=environment({**extra, **env}),
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        given.write(stdin)
+        given.seek(0)
+        process = start_python(
+            *("-m", "protolink_grpc.cli", *arguments),
+            stdin=given.fileno(),
+            stdout=out.fileno(),
+            stderr=err.fileno(),
+            cwd=cwd,
+            env=environment({**extra, **env}),
+            strict=True,
+        )
+        try:
+            code = process.wait(END_S)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        out.seek(0)
+        err.seek(0)
+        return Done(code, out.read(), err.read())
 
 
 @contextmanager

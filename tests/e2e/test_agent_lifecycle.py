@@ -485,7 +485,7 @@ class Process:
         return aiter(self.health.Watch(request))
 
     def terminate(self) -> None:
-        self.program.process.send_signal(signal.SIGTERM)
+        self.program.signal(signal.SIGTERM)
 
 
 @pytest.fixture
@@ -600,7 +600,7 @@ async def test_a_signal_while_an_agent_comes_up_is_an_orderly_end(
     source = DRAINED.replace("print(self.card.url, flush=True)", "print('up', flush=True); await asyncio.sleep(0.5)")
     program = await launch(source, "grpc://127.0.0.1:0", tmp_path / "tasks.db", 1)
     assert await program.line() == "up"
-    program.process.send_signal(signal.SIGTERM)
+    program.signal(signal.SIGTERM)
     assert await program.line() == "ended"
     assert await program.end() == 0
 

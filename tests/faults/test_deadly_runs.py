@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -116,11 +117,10 @@ class Host:
         """Start it as often as it dies, until all of its tasks are settled. Gives each by its text."""
         for _ in range(20):
             self.program = await self._launch(AGENT, self.folder, self._width)
-            process = self.program.process
-            ended = asyncio.ensure_future(process.wait())
+            ended = asyncio.ensure_future(self.program.end(within_s=150))
             while not ended.done():
                 if await self._unsettled() == 0:
-                    process.terminate()
+                    self.program.signal(signal.SIGTERM)
                     await ended
                     client = await self.start()
                     page = await client.list_tasks(page_size=100)
@@ -207,7 +207,7 @@ async def test_orderly_stops_do_not_count(launch: Launch, tmp_path: Path, channe
     client = await host.start()
     task = await client.submit_task(None, Task.create("forever"))
     for _ in range(3):
-        host.program.process.terminate()
+        host.program.signal(signal.SIGTERM)
         assert await host.program.end() == 0
         client = await host.start()
     await host.program.kill()

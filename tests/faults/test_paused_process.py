@@ -61,7 +61,7 @@ class Pair:
 
     async def sleep(self, task_id: str) -> Task:
         """Stop the sleeper until the other replica has gone on with a task of its; how the task is then."""
-        self.sleeper.process.send_signal(signal.SIGSTOP)
+        self.sleeper.signal(signal.SIGSTOP)
         async with asyncio.timeout(PATIENCE_S):
             while (task := await self.other.get_task(task_id)).state is not TaskState.INPUT_REQUIRED:
                 await asyncio.sleep(0.05)  # a lease lapses by time alone
@@ -73,7 +73,7 @@ class Pair:
         await asyncio.sleep(
             0.1
         )  # they are in its socket before it looks at anything; where they are not, the test asks less
-        self.sleeper.process.send_signal(signal.SIGCONT)
+        self.sleeper.signal(signal.SIGCONT)
         async with asyncio.timeout(PATIENCE_S):
             return await asyncio.gather(*waiting)
 
@@ -103,9 +103,9 @@ async def test_a_process_that_wakes_up_keeps_what_nobody_has_taken(
     sleeper = await launch(REPLICA, path, "holds")
     client = AgentClient(url=await sleeper.line())
     task = await client.submit_task(None, Task.create("hold"))
-    sleeper.process.send_signal(signal.SIGSTOP)
+    sleeper.signal(signal.SIGSTOP)
     await asyncio.sleep(1.0)  # longer than its lease
-    sleeper.process.send_signal(signal.SIGCONT)
+    sleeper.signal(signal.SIGCONT)
     assert (await client.get_task(task.id)).state is TaskState.WORKING
     assert (await client.cancel_task(None, task.id)).state is TaskState.CANCELED
 
@@ -117,7 +117,7 @@ async def test_an_approval_is_answered_through_a_process_that_slept(
     task = await pair.client.submit_task(None, Task.create("pay"))
     async with asyncio.timeout(PATIENCE_S), aclosing(pair.client.watch_approvals()) as approvals:
         approval = await anext(approvals)
-    pair.sleeper.process.send_signal(signal.SIGSTOP)
+    pair.sleeper.signal(signal.SIGSTOP)
     async with asyncio.timeout(PATIENCE_S):
         async for event in pair.other.subscribe(task.id):
             if event.state is TaskState.WORKING and event.payload.attempt == 2:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -48,10 +49,7 @@ class Graveyard:
 
 @pytest.fixture
 async def lives(launch: Launch, tmp_path: Path) -> Graveyard:
-    programs = [await launch(PROGRAM.read_text(), tmp_path) for _ in range(2)]
-    for program in programs:
-        program.process.stdout._limit = 1 << 24  # a whole log is one line
-    return Graveyard(programs)
+    return Graveyard([await launch(PROGRAM.read_text(), tmp_path) for _ in range(2)])
 
 
 # Readings
@@ -328,7 +326,7 @@ async def test_a_stop_on_purpose_waits_for_no_person_and_the_next_start_does(
     client = AgentClient(url=await program.line())
     task = await client.submit_task(None, trip())
     request_id = await question(client)
-    program.process.terminate()
+    program.signal(signal.SIGTERM)
     # Well within the grace that a run at work would get.
     async with asyncio.timeout(15):
         assert await program.end() == 0
@@ -347,7 +345,7 @@ async def test_another_replica_on_the_same_store_goes_on_with_a_run_that_waits(
     task = await client.submit_task(None, trip())
     request_id = await question(client)
     if orderly:
-        first.process.terminate()
+        first.signal(signal.SIGTERM)
         assert await first.end() == 0
     else:
         await first.kill()

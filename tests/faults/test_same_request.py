@@ -133,9 +133,8 @@ async def test_fifty_at_once_to_two_processes_on_one_file_are_one_run(
         assert answers[0]["state"] == "completed"
     runs = 0
     for replica in replicas:
-        replica.process.kill()
-        said, _ = await replica.process.communicate()
-        runs += said.decode().split().count("run")
+        await replica.kill()
+        runs += (await replica.rest()).split().count("run")
     assert runs == 5
     file = SQLiteStore(tmp_path / "tasks.db")
     await file.open()

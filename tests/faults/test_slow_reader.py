@@ -109,7 +109,7 @@ async def test_a_silent_reader_costs_the_writer_nothing_and_misses_nothing(
 ) -> None:
     program = await launch(WRITER, tmp_path / "tasks.db")
     url = await program.line()
-    writer = Writer(url, program.process.pid, stub(url))
+    writer = Writer(url, program.pid, stub(url))
     # A busy machine may slow one of two runs by chance; it does not do so three times in a row.
     for _ in range(3):
         measured = await writer.measure()

@@ -1,0 +1,220 @@
+"""Python programs that start warm: a process that has imported this package forks for each of them.
+
+Each is a process of its own, with its own input, output, directory and environment, but begins without the second that the imports
+take. Only on Linux; elsewhere programs start as usual. What a program imports at its start, and how long that takes, is no claim of
+a test that starts it like this.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import runpy
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+NUMBER = struct.Struct("!q")
+MAX_REQUEST = 1 << 20
+
+
+class Process(Protocol):
+    """What `subprocess.Popen` and a forked program have in common."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+
+def start_python(
+    *arguments: str,
+    stdin: int,
+    stdout: int,
+    stderr: int = 2,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    strict: bool = False,
+) -> Process:
+    """Start `python *arguments`: the path of a program or `-m` and a module, and its arguments.
+
+    Args:
+        stdin, stdout, stderr: File descriptors, which stay open here; not those of a terminal.
+        cwd: Its working directory; that of this process by default.
+        env: Its whole environment; that of this process by default.
+        strict: Warnings are errors, as with `-W error`.
+    """
+    if sys.platform != "linux":
+        flags = ["-W", "error"] if strict else []
+        command = [sys.executable, *flags, *arguments]
+        return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env)
+    request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ), "strict": strict}
+    return _warm().start(request, (stdin, stdout, stderr))
+
+
+class _Forked:
+    """A forked program. Its keeper sends its process id and, when it has ended, its exit code."""
+
+    def __init__(self, keeper: socket.socket) -> None:
+        self.pid = _receive(keeper)
+        self._code: int | None = None
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch, args=(keeper,), daemon=True).start()
+
+    def _watch(self, keeper: socket.socket) -> None:
+        with keeper:
+            self._code = _receive(keeper)
+        self._ended.set()
+
+    def poll(self) -> int | None:
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self._ended.wait(timeout) or self._code is None:
+            raise subprocess.TimeoutExpired(f"the program {self.pid}", timeout or 0)
+        return self._code
+
+    def send_signal(self, sig: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if self._code is None:
+                os.kill(self.pid, sig)
+
+
+class _Warm:
+    """The process that forks."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair()
+        self._lock = threading.Lock()
+        with theirs:
+            command = [sys.executable, __file__, str(theirs.fileno())]
+            null = subprocess.DEVNULL
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=null, stdout=null)
+        atexit.register(self._close)
+
+    def start(self, request: Mapping[str, Any], descriptors: tuple[int, int, int]) -> _Forked:
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [*descriptors, theirs.fileno()])
+            _receive(self._control)  # otherwise two requests could be read as one
+        return _Forked(ours)
+
+    def _close(self) -> None:
+        self._control.close()
+        self._process.wait()
+
+
+_warm = cache(_Warm)
+
+
+def _receive(connection: socket.socket) -> int:
+    data = connection.recv(NUMBER.size)
+    if not data:
+        raise RuntimeError("the process that starts programs has ended")
+    return int(NUMBER.unpack(data)[0])
+
+
+# -- in the process that forks ---------------------------------------------------------------------------------------------
+
+
+def _import_everything() -> None:
+    import protolink_grpc
+
+    for found in pkgutil.walk_packages(protolink_grpc.__path__, "protolink_grpc."):
+        # What needs an extra takes long, and few programs use it.
+        if "pydantic_ai" not in found.name and not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    for name in protolink_grpc.__all__:
+        getattr(protolink_grpc, name)
+    gc.freeze()
+
+
+def _serve(control: socket.socket) -> list[str]:
+    """Fork for each request until the tests end. Returns only in the programs, with their arguments."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the keepers leave no zombies
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 4)
+        if not data:
+            os._exit(0)
+        if os.fork() == 0:
+            control.close()
+            return _keep(json.loads(data), descriptors)
+        for each in descriptors:
+            os.close(each)
+        control.sendall(NUMBER.pack(0))
+
+
+def _keep(request: dict[str, Any], descriptors: list[int]) -> list[str]:
+    """Fork the program and report how it ends. Returns only in the program."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        return _become(request, descriptors)
+    for each in descriptors[:3]:
+        os.close(each)
+    tests = socket.socket(fileno=descriptors[3])
+    tests.sendall(NUMBER.pack(pid))
+    threading.Thread(target=_kill_without, args=(tests, pid), daemon=True).start()
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):
+        tests.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+    os._exit(0)
+
+
+def _kill_without(tests: socket.socket, pid: int) -> None:
+    """No program outlives the tests that have started it."""
+    if not tests.recv(1):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for target, each in enumerate(descriptors[:3]):
+        os.dup2(each, target)
+    for each in descriptors:
+        os.close(each)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    random.seed()
+    if request["strict"]:
+        warnings.simplefilter("error")
+    return list(request["arguments"])
+
+
+def _run(arguments: list[str]) -> None:
+    """As the interpreter itself would."""
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = str(Path.cwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    sys.path[0] = str(Path(arguments[0]).parent)
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__file__ = arguments[0]
+    exec(compile(Path(arguments[0]).read_bytes(), arguments[0], "exec"), main.__dict__)
+
+
+if __name__ == "__main__":
+    _import_everything()
+    _run(_serve(socket.socket(fileno=int(sys.argv[1]))))
