@@ -41,7 +41,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.storage.port import TaskHead
-from protolink_grpc.wire.events import check_understood, payload_from_pb
+from protolink_grpc.wire.payloads import check_understood, payload_from_pb
 from protolink_grpc.wire.scalars import micros_from_pb
 
 REPLY_KEY, AS_MESSAGE = "reply", "message"

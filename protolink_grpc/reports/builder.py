@@ -24,7 +24,8 @@ from protolink_grpc.models.report_records import (
     ReportTotals,
 )
 from protolink_grpc.models.task import Task
-from protolink_grpc.wire.events import check_understood, event_from_pb, unframe
+from protolink_grpc.wire.events import event_from_pb, unframe
+from protolink_grpc.wire.payloads import check_understood
 
 
 class ReportBuilder:

@@ -8,12 +8,14 @@ an error, unless it is `LeftOut`.
 - An unset field gets the default of the class if it has presence; an empty id or time is generated.
 - An empty text is read as None if the attribute may be None. An unknown number of an enum is kept: see `EnumNumbers`.
 - A value that is not allowed raises an InvalidArgumentError that names the path of its field, in both directions.
+- A field of a class that does not take part in comparisons is in the message only if a line names it.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import partial
+from threading import RLock
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
@@ -21,7 +23,7 @@ from google.protobuf.message import Message
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.compiled import compile_function
-from protolink_grpc.models.json_form import inner_of, own_fields
+from protolink_grpc.models.json_form import inner_of, is_required, own_fields
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.kinds import Kind
 from protolink_grpc.wire.scalars import (
@@ -61,9 +63,26 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A field of a message that is computed from other fields: written, never read."""
+    """A field of a message that is computed from the whole value. It is written, and not read on its own."""
 
     write: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A field of a message that has several attributes of a value.
+
+    Args:
+        attributes: The names of the attributes. They have no lines of their own.
+        write: Returns the field's value from the whole value; None leaves the field unset.
+        read: Returns the values of the attributes, in this order, from the whole message.
+
+    Errors of both name the path below the message.
+    """
+
+    attributes: tuple[str, ...]
+    write: Callable[[Any], Any]
+    read: Callable[[Any], tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +92,7 @@ class LeftOut:
     reason: str
 
 
-Line = str | Special | Computed | LeftOut
+Line = str | Special | Computed | Group | LeftOut
 
 
 class Codec(Generic[V, M]):
@@ -82,7 +101,7 @@ class Codec(Generic[V, M]):
     Args:
         normal: Makes a value conform to the contract, before it is written and after it is read.
         lines: For the name of an attribute: the name of its field in the message, `Special` or `LeftOut`. For the name of a field
-            of the message: `Computed` or `LeftOut`.
+            of the message: `Computed`, `Group` or `LeftOut`.
     """
 
     known: Final[list["Codec[Any, Any]"]] = []
@@ -94,29 +113,23 @@ class Codec(Generic[V, M]):
         self.cls, self.message, self.normal, self.lines = cls, message, normal, lines
         self.to_pb: Callable[[V], M] = self._first_to_pb
         """Convert a value to a message. Raises InvalidArgumentError, naming the path, and TypeError if there is no JSON form."""
-        self._read: Callable[..., V] = self._first_read
-        self._is_compiled = False
-        Codec.known.append(self)
-        _CONVERSIONS.setdefault((cls, message.DESCRIPTOR.full_name), (self.write, self.from_pb))
-
-    def from_pb(self, pb: M, field: str = "", **given: Any) -> V:
-        """Convert a message to a value.
+        self.from_pb: Callable[..., V] = self._first_from_pb
+        """Convert a message to a value: `from_pb(pb, field="", **given)`.
 
         Args:
-            given: Values of attributes that the message does not have.
+            given: Values of the attributes that are `LeftOut`; those with defaults may be missing.
 
         Raises:
             InvalidArgumentError: A value that the contract does not allow; names the path below `field`.
         """
-        try:
-            return self._read(pb, **given)
-        except InvalidArgumentError as error:
-            raise (error.within(field) if field else error) from None
+        self._is_begun = self.is_compiled = False
+        Codec.known.append(self)
+        _CODECS.setdefault((cls, message.DESCRIPTOR.full_name), self)
 
     def all_from_pb(self, items: Iterable[M], field: str) -> list[V]:
         """Convert the messages of a repeated field. Raises as `from_pb`; names `field[index]`."""
         try:
-            found: list[V] = _write_items(self._read, items)
+            found: list[V] = _write_items(self.from_pb, items)
         except InvalidArgumentError as error:
             raise error.within(field) from None
         return found
@@ -125,51 +138,67 @@ class Codec(Generic[V, M]):
         """Call `to_pb`, looked up at each call: the codec of a recursive message refers to itself before it is compiled."""
         return self.to_pb(value)
 
+    def read(self, pb: M) -> V:
+        """Call `from_pb`, like `write`."""
+        return self.from_pb(pb)
+
     def _first_to_pb(self, value: V) -> M:
         self.compile()
         return self.to_pb(value)
 
-    def _first_read(self, pb: M, **given: Any) -> V:
+    def _first_from_pb(self, pb: M, field: str = "", **given: Any) -> V:
         self.compile()
-        return self._read(pb, **given)
+        return self.from_pb(pb, field, **given)
 
     def compile(self) -> None:
         """Compile both functions. Raises TypeError if the class, the message and the lines do not match."""
-        if self._is_compiled:
-            return
-        pairs = self._pairs()
-        self._is_compiled = True
-        self.to_pb = self._compile_writer(pairs)
-        self._read = self._compile_reader(pairs)
+        with _LOCK:
+            if self._is_begun:
+                return
+            self._is_begun = True
+            try:
+                pairs = self._pairs()
+                self.to_pb, self.from_pb = self._compile_writer(pairs), self._compile_reader(pairs)
+                self.is_compiled = True
+            finally:
+                self._is_begun = self.is_compiled
+
+    @property
+    def grouped(self) -> frozenset[str]:
+        """The names of the attributes that are in groups."""
+        return frozenset(name for line in self.lines.values() if isinstance(line, Group) for name in line.attributes)
 
     def _pairs(self) -> list["_Pair"]:
-        fields, attributes = self.message.DESCRIPTOR.fields_by_name, own_fields(self.cls)
-        pairs = [self._pair(name, of, hint) for name, (of, hint) in attributes.items()]
+        known, grouped = self.message.DESCRIPTOR.fields_by_name, self.grouped
+        attributes = own_fields(self.cls, also=self.lines.keys())
+        pairs = [self._pair(name, of, hint) for name, (of, hint) in attributes.items() if name not in grouped]
         used = {pair.field for pair in pairs if pair is not None}
         for name, line in self.lines.items():
-            if name not in attributes and name not in fields:
+            if name not in attributes and name not in known:
                 raise TypeError(f"{self.cls.__name__} and {self.message.DESCRIPTOR.name} have no {name}")
-            if name in fields and name not in used and isinstance(line, Computed | LeftOut):
+            if name in known and name not in used and isinstance(line, Computed | Group | LeftOut):
                 used.add(name)
-        if missing := set(fields.keys()) - used:
+        if missing := set(known.keys()) - used:
             raise TypeError(f"{self.message.DESCRIPTOR.full_name}: nothing maps {', '.join(sorted(missing))}")
         return [pair for pair in pairs if pair is not None]
 
     def _pair(self, name: str, of: Field[Any], hint: Any) -> "_Pair | None":
         line = self.lines.get(name)
-        fields: Any = self.message.DESCRIPTOR.fields_by_name
+        known: Any = self.message.DESCRIPTOR.fields_by_name
         if isinstance(line, LeftOut):
             return None
         if isinstance(line, Special):
-            return _Pair(name, line.field, of, hint, fields[line.field], line)
-        field = line if isinstance(line, str) else name if name in fields else f"{name}_json"
-        if field not in fields:
+            return _Pair(name, line.field, of, hint, known[line.field], line)
+        field = line if isinstance(line, str) else name if name in known else f"{name}_json"
+        if field not in known:
             raise TypeError(f"{self.cls.__name__}.{name} has no field in {self.message.DESCRIPTOR.full_name}")
-        return _Pair(name, field, of, hint, fields[field], None)
+        return _Pair(name, field, of, hint, known[field], None)
 
     def _compile_writer(self, pairs: list["_Pair"]) -> Callable[[V], M]:
         steps = {pair.field: pair.writer() for pair in pairs}
-        steps |= {name: (_BY_HAND, line.write) for name, line in self.lines.items() if isinstance(line, Computed)}
+        steps |= {
+            name: (_BY_HAND, line.write) for name, line in self.lines.items() if isinstance(line, Computed | Group)
+        }
         scope: dict[str, Any] = {"message": self.message, "explain": self._explain(steps)}
         arguments = []
         for field, (expression, function) in steps.items():
@@ -211,22 +240,50 @@ class Codec(Generic[V, M]):
 
         return explain
 
-    def _compile_reader(self, pairs: list["_Pair"]) -> Callable[[M], V]:
+    def _compile_reader(self, pairs: list["_Pair"]) -> Callable[..., V]:
         scope: dict[str, Any] = {"cls": self.cls, "InvalidArgumentError": InvalidArgumentError, "normal": self.normal}
-        lines, arguments = ["key = ''", "try:"], []
+        lines, values, parameters = ["key = ''", "try:"], {}, ["pb", "field=''"]
         for pair in pairs:
             expression, function = pair.reader()
             scope[f"read_{pair.name}"], scope[f"default_{pair.name}"] = function, pair.default
-            key = "" if expression == "{0}(pb)" else pair.field
-            lines += [f"    key = {key!r}", f"    value_{pair.name} = {expression.format(f'read_{pair.name}')}"]
-            arguments.append(f"{pair.name}=value_{pair.name}")
+            values[pair.name] = expression.format(f"read_{pair.name}")
+            if pair.can_be_wrong:
+                # In a line of its own, so that the error can name the field.
+                key = "" if pair.is_read_by_hand else pair.field
+                lines += [f"    key = {key!r}", f"    value_{pair.name} = {values[pair.name]}"]
+                values[pair.name] = f"value_{pair.name}"
+        lines.append("    key = ''")
+        for name, line in self.lines.items():
+            if isinstance(line, Group):
+                scope[f"read_{name}"] = line.read
+                values |= {each: f"value_{each}" for each in line.attributes}
+                lines.append(f"    ({', '.join(values[each] for each in line.attributes)},) = read_{name}(pb)")
+        given = [name for name in own_fields(self.cls) if isinstance(self.lines.get(name), LeftOut)]
+        parameters += ["*", *given] if given else []
+        for name, (of, _) in own_fields(self.cls).items():
+            if name in given:
+                values[name] = name
+            if name in given and not is_required(of):
+                parameters[parameters.index(name)] = f"{name}=missing"
+                factory = of.default_factory is not MISSING
+                scope[f"default_{name}"], scope["missing"] = of.default_factory if factory else of.default, MISSING
+                values[name] = f"default_{name}{'()' if factory else ''} if {name} is missing else {name}"
         lines += [
-            "    key = ''",
-            f"    return {'normal' if self.normal else ''}(cls({', '.join(arguments)}, **given))",
+            f"    return {'normal' if self.normal else ''}(cls({', '.join(self._arguments(values))}))",
             "except InvalidArgumentError as error:",
-            "    raise (error.within(key) if key else error) from None",
+            "    found = error.within(key) if key else error",
+            "    raise (found.within(field) if field else found) from None",
         ]
-        return compile_function(f"read_{self.message.DESCRIPTOR.name}", "pb, **given", lines, scope)
+        return compile_function(f"read_{self.message.DESCRIPTOR.name}", ", ".join(parameters), lines, scope)
+
+    def _arguments(self, values: dict[str, str]) -> list[str]:
+        """Return the arguments of the constructor, by position as far as possible: names take twice the time."""
+        found, by_position = [], True
+        for each in fields(self.cls):  # type: ignore[arg-type]  # a data class
+            by_position = by_position and each.name in values and not each.kw_only
+            if each.name in values:
+                found.append(values[each.name] if by_position else f"{each.name}={values[each.name]}")
+        return found
 
 
 _BY_HAND: Final = "{0}(value)"
@@ -254,7 +311,7 @@ class _Pair:
 
     @property
     def _has_default(self) -> bool:
-        return self.default is not MISSING
+        return self.default is not MISSING and "required" not in self.of.metadata
 
     def writer(self) -> tuple[str, Any]:
         """Return the expression for the value of the field, with the name of a function in it, and that function."""
@@ -270,6 +327,15 @@ class _Pair:
             return f"{{0}}({item}) if {item} else None", write
         return f"{{0}}({item})", write
 
+    @property
+    def can_be_wrong(self) -> bool:
+        """Whether the message can have a value for which the reader raises an error."""
+        return self.is_read_by_hand or (self._conversion()[1] is not None and self.descriptor.enum_type is None)
+
+    @property
+    def is_read_by_hand(self) -> bool:
+        return self.special is not None and self.special.read is not None
+
     def reader(self) -> tuple[str, Any]:
         """Return the expression for the value of the attribute, like `writer`."""
         if self.special is not None and self.special.read is not None:
@@ -282,7 +348,8 @@ class _Pair:
             if not self._has_default:
                 return value, read
             return f"{value} if pb.HasField({self.field!r}) else {self._default_expression}", read
-        if may_be_none or self.descriptor.type == FieldDescriptor.TYPE_ENUM:
+        is_json_object = get_origin(_python_type(inner)) is dict and self.field.endswith("_json")
+        if may_be_none or is_json_object or self.descriptor.type == FieldDescriptor.TYPE_ENUM:
             if self._has_default:
                 return f"{value} if {raw} else {self._default_expression}", read
         elif _python_type(inner) is str and self.of.default_factory is not MISSING:
@@ -345,10 +412,10 @@ def conversion(hint: Any, field: FieldDescriptor) -> _Conversion:
         return _message_conversion(hint, python, field)
     if field.enum_type is not None:
         numbers = enum_numbers(python, field.enum_type)
-        return numbers.__getitem__, numbers.read
+        return numbers.__getitem__, numbers.names.__getitem__
     if field.name.endswith("_json") and field.type == FieldDescriptor.TYPE_STRING:
         if get_origin(python) is dict:
-            return json_object_to_pb, partial(json_object_from_pb, field="")
+            return json_object_to_pb, json_object_from_pb
         return to_json, from_json
     kinds = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Kind)]
     if python not in _PYTHON_TYPES.get(field.cpp_type, ()):
@@ -367,6 +434,10 @@ _PYTHON_TYPES: Final[dict[int, tuple[type, ...]]] = {
 
 def _message_conversion(hint: Any, python: Any, field: Any) -> _Conversion:
     name = field.message_type.full_name
+    codec = _CODECS.get((python, name))
+    if codec is not None:
+        codec.compile()
+        return (codec.to_pb, codec.from_pb) if codec.is_compiled else (codec.write, codec.read)
     found = _CONVERSIONS.get((python, name))
     if found is None:
         raise TypeError(f"no codec between {hint} and {name}, for {field.full_name}")
@@ -394,18 +465,28 @@ def _epoch_from_pb(pb: Any) -> float:
 
 _TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
 _CONVERSIONS: Final[dict[tuple[Any, str], _Conversion]] = {
-    (str, _TIMESTAMP): (timestamp_to_pb, partial(timestamp_from_pb, field="")),
+    (str, _TIMESTAMP): (timestamp_to_pb, timestamp_from_pb),
     (float, _TIMESTAMP): (_epoch_to_pb, _epoch_from_pb),
-    (float, _DURATION): (duration_to_pb, partial(seconds_from_pb, field="")),
-    (int, _DURATION): (micros_to_duration, partial(duration_micros, field="")),
+    (float, _DURATION): (duration_to_pb, seconds_from_pb),
+    (int, _DURATION): (micros_to_duration, duration_micros),
 }
 
+_CODECS: Final[dict[tuple[Any, str], Codec[Any, Any]]] = {}
+"""The first codec of each class and message."""
+_LOCK: Final = RLock()
+"""Held while a codec is compiled, so that two threads do not compile it at the same time."""
 _NUMBERS: Final[dict[tuple[Any, str], EnumNumbers[Any]]] = {}
 
 
-def enum_numbers(kind: type[str], enum: EnumDescriptor) -> EnumNumbers[Any]:
+def enum_numbers(
+    kind: type[str], enum: EnumDescriptor, *, unset: str | None = None, field: str = ""
+) -> EnumNumbers[Any]:
     """Return the numbers of an enum of the contract by name: the names of the StrEnum's members, or else the names of the enum's
     values in lower case without their prefix.
+
+    Args:
+        unset: Name for 0, as in EnumNumbers. A codec that is compiled later uses the same name.
+        field: As in EnumNumbers; a codec names the field itself.
 
     Raises:
         TypeError: The names of the class and of the enum differ.
@@ -415,12 +496,11 @@ def enum_numbers(kind: type[str], enum: EnumDescriptor) -> EnumNumbers[Any]:
         prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
         by_name = {each.name.removeprefix(prefix): each.number for each in enum.values if each.number}
         if issubclass(kind, StrEnum):
-            if by_name.keys() != set(kind.__members__):
-                raise TypeError(
-                    f"{kind.__name__} and {enum.full_name} differ: {by_name.keys() ^ set(kind.__members__)}"
-                )
+            members = {each.name for each in kind if each != unset}
+            if by_name.keys() != members:
+                raise TypeError(f"{kind.__name__} and {enum.full_name} differ: {by_name.keys() ^ members}")
             by_name = {kind[name]: number for name, number in by_name.items()}
         else:
             by_name = {name.lower(): number for name, number in by_name.items()}
-        found = _NUMBERS[kind, enum.full_name] = EnumNumbers(kind, by_name, field="")
-    return found
+        found = _NUMBERS[kind, enum.full_name] = EnumNumbers(kind, by_name, field="", unset=unset)
+    return EnumNumbers(kind, found, field=field, unset=unset) if field else found

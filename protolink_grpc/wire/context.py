@@ -9,24 +9,15 @@ from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import ContextItem, ContextManifest
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.reader import MAX_INTEGER
-from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Line, Special
+from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Line, Special, enum_numbers
 from protolink_grpc.wire.permissions import permissions_from_pb, permissions_to_pb
-from protolink_grpc.wire.scalars import EnumNumbers, timestamp_from_pb
+from protolink_grpc.wire.scalars import timestamp_from_pb
 from protolink_grpc.wire.usage import BUDGET
 
 MAX_AGENT_CHAIN: Final = 64
 """Agents that one run may pass through. Source: the comment of RunContext.agent_chain in plgrpc/v1/context.proto."""
 
-STRATEGIES: Final = EnumNumbers(
-    str,
-    {
-        "recent": pb2.COMPACTION_STRATEGY_RECENT,
-        "tokens": pb2.COMPACTION_STRATEGY_TOKENS,
-        "summary": pb2.COMPACTION_STRATEGY_SUMMARY,
-    },
-    field="strategy",
-    unset="",
-)
+STRATEGIES: Final = enum_numbers(str, pb2.CompactionStrategy.DESCRIPTOR, unset="", field="strategy")
 """Ways to shorten a conversation; recorded events may have none."""
 
 _NO_LIMITS = RunBudget()  # for comparison only: its metadata is mutable, so no context may share it

@@ -13,6 +13,7 @@ from protolink_grpc.models.failure import Failure, category_of
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput, typed_content
 from protolink_grpc.models.payload import Payload, read_value
+from protolink_grpc.wire.compile import register_conversion
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.values import FAILURE, check_payload, payload_from_pb, payload_to_pb
 
@@ -132,7 +133,7 @@ def tool_call_to_pb(call: ToolCall) -> pb.ToolCall:
     return pb.ToolCall(tool_name=call.tool_name, arguments=arguments, call_id=call.call_id)
 
 
-def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
+def tool_call_from_pb(call: pb.ToolCall, field: str = "") -> ToolCall:
     """Convert a tool call unchanged, an empty name included.
 
     Raises:
@@ -141,12 +142,16 @@ def tool_call_from_pb(call: pb.ToolCall, field: str) -> ToolCall:
     return ToolCall(call.tool_name, _arguments_from_pb(call, field), call.call_id)
 
 
+register_conversion(ToolCall, pb.ToolCall, tool_call_to_pb, tool_call_from_pb)
+
+
 def _arguments_from_pb(call: pb.ToolCall, field: str) -> dict[str, Any] | Payload:
     if not call.HasField("arguments"):
         return {}
-    value = payload_from_pb(call.arguments, f"{field}.arguments")
+    path = f"{field}.arguments" if field else "arguments"
+    value = payload_from_pb(call.arguments, path)
     if not isinstance(value, dict | Payload):
-        raise InvalidArgumentError("must be a JSON object", field=f"{field}.arguments.json")
+        raise InvalidArgumentError("must be a JSON object", field=f"{path}.json")
     return value
 
 

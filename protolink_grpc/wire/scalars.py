@@ -31,7 +31,7 @@ def micros_to_pb(micros: int) -> Timestamp:
     return Timestamp(seconds=seconds, nanos=rest * 1000)
 
 
-def timestamp_from_pb(pb: Timestamp, field: str) -> str:
+def timestamp_from_pb(pb: Timestamp, field: str = "") -> str:
     """Convert to ISO 8601 UTC; digits below a microsecond are cut off.
 
     Raises:
@@ -40,7 +40,7 @@ def timestamp_from_pb(pb: Timestamp, field: str) -> str:
     return iso_from_micros(micros_from_pb(pb, field))
 
 
-def micros_from_pb(pb: Timestamp, field: str) -> int:
+def micros_from_pb(pb: Timestamp, field: str = "") -> int:
     if not FIRST_SECOND <= pb.seconds <= LAST_SECOND or not 0 <= pb.nanos < 1_000_000_000:
         raise InvalidArgumentError("is not a valid time", field=field)
     return pb.seconds * 1_000_000 + pb.nanos // 1000
@@ -61,12 +61,12 @@ def micros_to_duration(micros: int) -> Duration:
     return Duration(seconds=seconds, nanos=rest * 1000)
 
 
-def seconds_from_pb(pb: Duration, field: str) -> float:
+def seconds_from_pb(pb: Duration, field: str = "") -> float:
     """Convert to seconds; digits below a microsecond are cut off. Raises like `duration_micros`."""
     return duration_micros(pb, field) / 1e6
 
 
-def duration_micros(pb: Duration, field: str) -> int:
+def duration_micros(pb: Duration, field: str = "") -> int:
     """Convert to microseconds.
 
     Raises:
@@ -98,7 +98,7 @@ def json_value_to_pb(value: object, field: str) -> str:
         raise InvalidArgumentError(str(error), field=field) from None
 
 
-def json_object_from_pb(text: str, field: str) -> dict[str, Any]:
+def json_object_from_pb(text: str, field: str = "") -> dict[str, Any]:
     """Decode an object from JSON, empty for an empty text.
 
     Raises:
@@ -209,6 +209,17 @@ def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:
 Named = TypeVar("Named", bound=str)
 
 
+class _Names(dict[int, Named], Generic[Named]):
+    """The names of the numbers of an open enum."""
+
+    def __init__(self, kind: type[Named], names: Mapping[int, Named]) -> None:
+        super().__init__(names)
+        self._kind = kind
+
+    def __missing__(self, number: int) -> Named:
+        return self._kind(unrecognized(number))
+
+
 class EnumNumbers(dict[Named, Any], Generic[Named]):
     """The numbers of an enum of the contract, by the names of its values in the models.
 
@@ -225,22 +236,24 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
         self, kind: type[Named], numbers: Mapping[Named, int], *, field: str = "state", unset: Named | None = None
     ) -> None:
         super().__init__(numbers)
-        self._kind, self._field = kind, field
-        self._names = {number: name for name, number in numbers.items()}
+        if unset is not None:
+            self.setdefault(unset, 0)
+        self._field = field
+        self.names = _Names(kind, {number: name for name, number in self.items()})
+        """The name of each number in a record or a response; a number without a name gets `unknown-N`."""
         self._has_default = unset is not None
         if unset is not None:
-            self._names[0] = unset
+            self.names[0] = unset
 
     def __missing__(self, name: Named) -> Any:
         number = unrecognized_number(name) if isinstance(name, str) else None
         if number is None:
-            raise InvalidArgumentError(f"{name!r} is not one of {', '.join(self)}", field=self._field)
+            raise InvalidArgumentError(f"{name!r} is not one of {self._known()}", field=self._field)
         return number
 
     def read(self, number: int) -> Named:
         """Return the name of a number in a record or a response."""
-        name = self._names.get(number)
-        return self._kind(unrecognized(number)) if name is None else name
+        return self.names[number]
 
     def asked(self, number: int, field: str) -> Named:
         """Return the name of a number in a request.
@@ -248,7 +261,10 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
         Raises:
             InvalidArgumentError: This version has no name for it; names `field`.
         """
-        name = self._names.get(number)
+        name = self.names.get(number)
         if name is None or (number == 0 and not self._has_default):
-            raise InvalidArgumentError(f"{number} is not known; must be one of {', '.join(self)}", field=field)
+            raise InvalidArgumentError(f"{number} is not known; must be one of {self._known()}", field=field)
         return name
+
+    def _known(self) -> str:
+        return ", ".join(filter(None, self))

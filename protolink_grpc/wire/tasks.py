@@ -36,12 +36,11 @@ from protolink_grpc.wire.answer_bounds import (
     reduced,
     total_size,
 )
-from protolink_grpc.wire.compile import Codec, Special
+from protolink_grpc.wire.compile import Codec, Computed, Group, Special, enum_numbers
 from protolink_grpc.wire.context import CONTEXT, OPTIONS, context_from_pb
 from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
 from protolink_grpc.wire.scalars import (
     VARINTS,
-    EnumNumbers,
     delimited,
     enum_varint,
     json_object_from_pb,
@@ -67,31 +66,8 @@ MAX_ID_BYTES: Final = 128
 MAX_PARTS_IN_ALL: Final = 10_000
 """Parts of all messages of one request together, and of all artifacts: what is read in some 20 ms."""
 
-STATES: Final = EnumNumbers(
-    TaskState,
-    {
-        TaskState.SUBMITTED: pb.TASK_STATE_SUBMITTED,
-        TaskState.WORKING: pb.TASK_STATE_WORKING,
-        TaskState.INPUT_REQUIRED: pb.TASK_STATE_INPUT_REQUIRED,
-        TaskState.AUTH_REQUIRED: pb.TASK_STATE_AUTH_REQUIRED,
-        TaskState.COMPLETED: pb.TASK_STATE_COMPLETED,
-        TaskState.CANCELED: pb.TASK_STATE_CANCELED,
-        TaskState.FAILED: pb.TASK_STATE_FAILED,
-        TaskState.REJECTED: pb.TASK_STATE_REJECTED,
-        TaskState.UNKNOWN: pb.TASK_STATE_UNSPECIFIED,
-    },
-)
-ROLES: Final = EnumNumbers(
-    str,
-    {
-        "user": pb.MESSAGE_ROLE_USER,
-        "agent": pb.MESSAGE_ROLE_AGENT,
-        "system": pb.MESSAGE_ROLE_SYSTEM,
-        "tool": pb.MESSAGE_ROLE_TOOL,
-    },
-    field="role",
-    unset="user",
-)
+STATES: Final = enum_numbers(TaskState, pb.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN, field="state")
+ROLES: Final = enum_numbers(str, pb.MessageRole.DESCRIPTOR, unset="user", field="role")
 _PLAIN_ROLES: Final = {number: role for role, number in ROLES.items() if number}
 _ASSISTANT: Final = "assistant"
 """ProtoLink's role for an agent's model: in the contract that is an agent, with the name in the metadata."""
@@ -116,25 +92,12 @@ def check_required_id(text: str, field: str) -> str:
     return check_id(text, field)
 
 
-def message_to_pb(message: Message) -> pb.Message:
-    role, metadata = message.role, message.metadata
-    if role == _ASSISTANT:
-        role, metadata = "agent", {**(metadata or {}), PROTOLINK_KEY: _ASSISTANT}
-    return pb.Message(
-        id=message.id,
-        role=ROLES[role],
-        parts=[part_to_pb(part) for part in message.parts],
-        create_time=timestamp_to_pb(message.timestamp),
-        metadata_json=json_object_to_pb(metadata) if metadata else "",
-    )
-
-
 def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], tuple[bytes, ...]]:
     """The messages of a request together with their encoding, which keeps fields that this version does not know.
 
     Raises:
         MessageTooLargeError: More than `MAX_MESSAGES`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
-        InvalidArgumentError: As `check_id` and `message_from_pb`.
+        InvalidArgumentError: As `check_id` and `MESSAGE.from_pb`.
     """
     check_bounds(messages, MAX_MESSAGES, "messages", field)
     values = [_message_of_request(message, f"{field}[{index}]") for index, message in enumerate(messages)]
@@ -163,28 +126,45 @@ def _message_of_request(message: pb.Message, field: str) -> Message:
     for part in parts:
         if part.HasField("tool_call") and not part.tool_call.call_id:
             part.tool_call.call_id = new_call_id()
-    return message_from_pb(message, field)
+    return MESSAGE.from_pb(message, field)
 
 
-def message_from_pb(message: pb.Message, field: str = "message") -> Message:
-    """A missing id or time is made.
+def _write_role(message: Message) -> int:
+    role: int = ROLES["agent" if message.role == _ASSISTANT else message.role]
+    return role
 
-    Raises:
-        InvalidArgumentError: Names the path below `field`.
-    """
-    out = Message(
-        message.id or new_message_id(),
-        ROLES.read(message.role),
-        parts_from_pb(message.parts, f"{field}.parts"),
-        set_time(message, "create_time", field),
-    )
-    if message.metadata_json:
-        metadata = json_object_from_pb(message.metadata_json, f"{field}.metadata_json")
-        if metadata.get(PROTOLINK_KEY) == _ASSISTANT and message.role == pb.MESSAGE_ROLE_AGENT:
-            del metadata[PROTOLINK_KEY]
-            out.role = _ASSISTANT
-        out.metadata = metadata or None
-    return out
+
+def _write_metadata(message: Message) -> str:
+    metadata = message.metadata
+    if message.role == _ASSISTANT:
+        metadata = {**(metadata or {}), PROTOLINK_KEY: _ASSISTANT}
+    return json_object_to_pb(metadata)
+
+
+def _read_role_and_metadata(message: pb.Message) -> tuple[str, dict[str, Any] | None]:
+    role = ROLES.names[message.role]
+    if not message.metadata_json:
+        return role, None
+    metadata = json_object_from_pb(message.metadata_json, "metadata_json")
+    if metadata.get(PROTOLINK_KEY) == _ASSISTANT and message.role == pb.MESSAGE_ROLE_AGENT:
+        del metadata[PROTOLINK_KEY]
+        role = _ASSISTANT
+    return role, metadata or None
+
+
+MESSAGE: Final = Codec(
+    Message,
+    pb.Message,
+    timestamp="create_time",
+    parts=Special(
+        "parts",
+        lambda message: [part_to_pb(part) for part in message.parts],
+        lambda message: parts_from_pb(message.parts, "parts"),
+    ),
+    role=Computed(_write_role),
+    metadata_json=Group(("role", "metadata"), _write_metadata, _read_role_and_metadata),
+)
+"""A missing id or time is generated."""
 
 
 def check_bounds(items: Any, most: int, name: str, field: str) -> None:
@@ -249,7 +229,7 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
 def task_to_pb(task: Task) -> pb.Task:
     """A task as a value."""
     out = task_header_to_pb(task)
-    out.messages.extend([message_to_pb(message) for message in task.messages])
+    out.messages.extend([MESSAGE.to_pb(message) for message in task.messages])
     return out
 
 
@@ -263,7 +243,7 @@ def input_to_pb(
         expected_sequence=expected_sequence,
         session_id=task.session_id or "",
         create_time=timestamp_to_pb(task.created_at),
-        messages=[message_to_pb(message) for message in task.messages],
+        messages=[MESSAGE.to_pb(message) for message in task.messages],
     )
     if task.artifacts:
         out.artifacts.extend([ARTIFACT.to_pb(artifact) for artifact in task.artifacts])
@@ -359,7 +339,7 @@ def submitted_task_from_pb(task: pb.Task, field: str) -> Task:
     return Task(
         id=task.id or new_task_id(),
         state=STATES.read(task.state) if task.state else TaskState.SUBMITTED,
-        messages=[message_from_pb(each, f"{field}.messages[{index}]") for index, each in enumerate(task.messages)],
+        messages=MESSAGE.all_from_pb(task.messages, f"{field}.messages"),
         artifacts=ARTIFACT.all_from_pb(task.artifacts, f"{field}.artifacts"),
         metadata=json_object_from_pb(task.metadata_json, f"{field}.metadata_json"),
         flow_state=json_object_from_pb(task.flow_state_json, f"{field}.flow_state_json"),
@@ -567,20 +547,20 @@ def encode_message(message: Message) -> bytes:
     """The message's bytes. Plain text, by far the most common, is put together by hand in a third of the time."""
     texts: list[bytes] = []
     if message.metadata:
-        return message_to_pb(message).SerializeToString()
+        return MESSAGE.to_pb(message).SerializeToString()
     for part in message.parts:
         content = part.content
         if part.type != "text" or type(content) is not str or part.metadata is not None or part.media_type:
-            return message_to_pb(message).SerializeToString()
+            return MESSAGE.to_pb(message).SerializeToString()
         try:
             raw = content.encode()
         except UnicodeEncodeError:
-            return message_to_pb(message).SerializeToString()  # which names the field
+            return MESSAGE.to_pb(message).SerializeToString()  # which names the field
         size = varint(len(raw))
         texts += (_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
     role = ROLES.get(message.role)
     if role is None:
-        return message_to_pb(message).SerializeToString()
+        return MESSAGE.to_pb(message).SerializeToString()
     time = sized_time(micros_from_iso(message.timestamp))
     return b"".join((text_field(_MESSAGE_ID, message.id), _ROLE, VARINTS[role], *texts, _TIME, time))
 

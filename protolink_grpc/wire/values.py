@@ -3,7 +3,6 @@
 In the models a plain JSON value is itself; every other value is a `Payload`.
 """
 
-from functools import partial
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -54,7 +53,7 @@ def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload | None:
     return out if out.WhichOneof("value") is None else None
 
 
-def payload_from_pb(pb: payload_pb2.Payload, field: str) -> Any:
+def payload_from_pb(pb: payload_pb2.Payload, field: str = "") -> Any:
     """A JSON value where it is plain JSON, else a Payload; an unset payload is a Payload, too: callers ask for presence first.
 
     Raises:
@@ -99,7 +98,7 @@ def check_payload(pb: payload_pb2.Payload, field: str) -> None:
         raise InvalidArgumentError(f"must be at most {MAX_PREVIEW_BYTES} bytes", field=f"{field}.preview")
 
 
-def object_from_pb(pb: payload_pb2.Payload, field: str) -> dict[str, Any]:
+def object_from_pb(pb: payload_pb2.Payload, field: str = "") -> dict[str, Any]:
     """The JSON object of a payload that must be one; empty where it is unset.
 
     Raises:
@@ -115,7 +114,7 @@ def object_from_pb(pb: payload_pb2.Payload, field: str) -> dict[str, Any]:
     return value
 
 
-register_conversion(Any, payload_pb2.Payload, payload_to_pb, partial(payload_from_pb, field=""))
-register_conversion(dict[str, Any], payload_pb2.Payload, payload_to_pb, partial(object_from_pb, field=""))
+register_conversion(Any, payload_pb2.Payload, payload_to_pb, payload_from_pb)
+register_conversion(dict[str, Any], payload_pb2.Payload, payload_to_pb, object_from_pb)
 
 FAILURE: Final = Codec(Failure, failure_pb2.Failure, Failure.bounded, retry_delay_s="retry_delay")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from event_messages import event_to_pb
 from google.protobuf.message import DecodeError, Message
 from google.rpc import status_pb2
 from hypothesis import HealthCheck, given, settings
@@ -23,10 +24,6 @@ relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[Health
 Convert = Callable[..., Any]
 
 
-def event_to_pb(event: Any) -> event_pb2.RunEvent:
-    return events.event_to_pb(event, 0)
-
-
 def event_from_pb(pb: event_pb2.RunEvent, field: str) -> Any:
     """An event has no field of its own above it; its errors are named as if it had."""
     try:
@@ -39,10 +36,10 @@ def event_from_pb(pb: event_pb2.RunEvent, field: str) -> Any:
 
 READERS: dict[type[Message], tuple[Convert, Convert]] = {
     part_pb2.Part: (parts.part_from_pb, parts.part_to_pb),
-    task_pb2.Message: (tasks.message_from_pb, tasks.message_to_pb),
+    task_pb2.Message: (tasks.MESSAGE.from_pb, tasks.MESSAGE.to_pb),
     task_pb2.Artifact: (tasks.ARTIFACT.from_pb, tasks.ARTIFACT.to_pb),
     task_pb2.Task: (tasks.task_from_pb, tasks.task_to_pb),
-    event_pb2.RunEvent: (event_from_pb, event_to_pb),
+    event_pb2.RunEvent: (event_from_pb, lambda event: event_to_pb(event, 0)),
 }
 each_message = pytest.mark.parametrize("message", READERS, ids=lambda each: each.DESCRIPTOR.name)
 
@@ -140,7 +137,7 @@ def test_messages_of_any_request_are_read_or_refused_and_their_bytes_stay_readab
     except InvalidArgumentError as error:
         assert error.field.startswith("input.")  # noqa: PT017 -- refusing is as right as reading
         return
-    assert [tasks.message_from_pb(task_pb2.Message.FromString(each)) for each in encoded] == values
+    assert [tasks.MESSAGE.from_pb(task_pb2.Message.FromString(each)) for each in encoded] == values
 
 
 @relaxed

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from event_messages import event_to_pb
 from google.protobuf import json_format
 from plgrpc.v1 import agent_service_pb2, task_pb2
 
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.wire.events import event_from_pb, event_to_pb, replay
+from protolink_grpc.wire.events import event_from_pb, replay
 from protolink_grpc.wire.scalars import delimited, micros_from_pb, tag
 from protolink_grpc.wire.tasks import fold_to_pb
 

@@ -37,6 +37,7 @@ from protolink_grpc.wire.tasks import (
     MAX_ID_BYTES,
     MAX_MESSAGES,
     MAX_PARTS,
+    MESSAGE,
     ROLES,
     STATES,
     artifacts_from_pb,
@@ -45,8 +46,6 @@ from protolink_grpc.wire.tasks import (
     encoded_messages_from_pb,
     fold_to_bytes,
     fold_to_pb,
-    message_from_pb,
-    message_to_pb,
     task_from_pb,
     task_to_pb,
 )
@@ -65,7 +64,7 @@ def travelled(task: Task) -> Task:
 @relaxed
 @given(message=messages)
 def test_every_message_comes_back_equal(message: Message) -> None:
-    assert message_from_pb(pb.Message.FromString(message_to_pb(message).SerializeToString())) == message
+    assert MESSAGE.from_pb(pb.Message.FromString(MESSAGE.to_pb(message).SerializeToString())) == message
 
 
 plain_messages = st.builds(
@@ -78,13 +77,13 @@ plain_messages = st.builds(
 @relaxed
 @given(message=plain_messages | messages)
 def test_a_message_that_is_put_together_by_hand_is_what_protobuf_would_have_written(message: Message) -> None:
-    assert pb.Message.FromString(encode_message(message)) == message_to_pb(message)
+    assert pb.Message.FromString(encode_message(message)) == MESSAGE.to_pb(message)
 
 
 @pytest.mark.parametrize("size", [0, 1, 123, 124, 125, 126, 127, 128, 2047, 2048, 16_381, 16_384, 3_000_000])
 def test_text_of_every_length_of_its_length_is_put_together_rightly(size: int) -> None:
     message = Message("m" * (size % 5000), "agent", [Part("text", "x" * size), Part("text", "é" * size)], NOON)
-    assert pb.Message.FromString(encode_message(message)) == message_to_pb(message)
+    assert pb.Message.FromString(encode_message(message)) == MESSAGE.to_pb(message)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_text_of_every_length_of_its_length_is_put_together_rightly(size: int) -
     ids=["role", "text", "time"],
 )
 def test_what_cannot_be_written_is_refused_by_hand_too(message: Message) -> None:
-    for write in (message_to_pb, encode_message):
+    for write in (MESSAGE.to_pb, encode_message):
         with pytest.raises(InvalidArgumentError):
             write(message)
 
@@ -126,12 +125,12 @@ def test_every_state_has_one_number_and_the_contract_has_no_other() -> None:
 
 def test_every_role_has_one_number_and_the_contract_has_no_other() -> None:
     assert {*ROLES.values(), pb.MESSAGE_ROLE_UNSPECIFIED} == set(pb.MessageRole.values())
-    assert {message_from_pb(pb.Message(role=number)).role for number in ROLES.values()} == set(ROLES)
+    assert {MESSAGE.from_pb(pb.Message(role=number)).role for number in ROLES.values()} == set(ROLES)
 
 
 def test_a_time_with_an_offset_comes_back_as_the_same_instant_in_utc() -> None:
     message = Message("message", "user", [], "2026-06-12T14:00:00.5+02:00")
-    assert message_from_pb(message_to_pb(message)).timestamp == "2026-06-12T12:00:00.500000+00:00"
+    assert MESSAGE.from_pb(MESSAGE.to_pb(message)).timestamp == "2026-06-12T12:00:00.500000+00:00"
 
 
 def test_the_first_instant_of_1970_is_a_time_like_any_other() -> None:
@@ -253,7 +252,7 @@ def test_what_a_sender_leaves_out_is_made() -> None:
 
 def test_a_message_of_an_unknown_role_is_refused_when_it_is_written() -> None:
     with pytest.raises(InvalidArgumentError) as refused:
-        message_to_pb(Message(role="robot"))
+        MESSAGE.to_pb(Message(role="robot"))
     assert refused.value.field == "role"
 
 
@@ -357,16 +356,16 @@ printable_ids = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_
 @relaxed
 @given(sent=st.lists(st.builds(replace, messages, id=printable_ids), max_size=2))
 def test_messages_of_a_request_and_their_bytes_say_the_same(sent: list[Message]) -> None:
-    values, encoded = encoded_messages_from_pb([message_to_pb(message) for message in sent], "input.messages")
+    values, encoded = encoded_messages_from_pb([MESSAGE.to_pb(message) for message in sent], "input.messages")
     assert values == sent
-    assert [message_from_pb(pb.Message.FromString(each)) for each in encoded] == sent
+    assert [MESSAGE.from_pb(pb.Message.FromString(each)) for each in encoded] == sent
 
 
 def test_what_a_sender_leaves_out_is_the_same_in_the_message_and_in_its_bytes() -> None:
     call = part_pb2.Part(tool_call=part_pb2.ToolCall(tool_name="search"))
     values, encoded = encoded_messages_from_pb([pb.Message(parts=[call, *WORDS]), pb.Message()], "input.messages")
     for _ in range(2):  # each reading is the same reading
-        assert [message_from_pb(pb.Message.FromString(each)) for each in encoded] == values
+        assert [MESSAGE.from_pb(pb.Message.FromString(each)) for each in encoded] == values
 
 
 def test_bytes_of_a_message_keep_fields_of_a_newer_version() -> None:
@@ -570,4 +569,4 @@ def test_a_task_and_its_fold_together_leave_no_field_of_the_contract_out() -> No
 @given(text=st.text(max_size=3))
 def test_the_same_message_is_written_in_the_same_bytes(text: str) -> None:
     message = replace(FULL_MESSAGE, parts=[Part("text", text)])
-    assert message_to_pb(message).SerializeToString() == message_to_pb(replace(message)).SerializeToString()
+    assert MESSAGE.to_pb(message).SerializeToString() == MESSAGE.to_pb(replace(message)).SerializeToString()
