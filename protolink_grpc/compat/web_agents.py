@@ -151,7 +151,7 @@ class OwnAgent(GrpcWebAgent):
         except (UnauthenticatedError, PermissionDeniedError):
             # The public card needs no credentials.
             async with time_limit(timeout_s, self.address.url):
-                return (await self._peer.card(asked=True)).own
+                return (await self._peer.card(refresh=True)).own
 
 
 def _port(peer: _Peer, kind: str) -> AgentPort:

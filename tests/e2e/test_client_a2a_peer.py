@@ -329,7 +329,7 @@ async def test_a_message_that_may_have_arrived_is_never_sent_twice(cut_server: t
     await client.get_agent_card(server.url)
     await close_http_channels()
     strung.cut_after([0])
-    with pytest.raises(UncertainExecutionError, match="not known"):
+    with pytest.raises(UncertainExecutionError, match="is unknown"):
         async for _ in client.send_task_streaming(server.url, Task.create("sweep")):
             pass
     assert len(server.errands.heard) <= 1
@@ -396,7 +396,7 @@ async def test_a_place_that_only_the_card_names_is_reached_at_the_address_that_w
         assert host == "errands.example"
         return ["127.0.0.1"]
 
-    monkeypatch.setattr(card_interfaces, "look_up", look_up)
+    monkeypatch.setattr(card_interfaces, "resolve_by_system", look_up)
     async with a2a_server(binding) as server:
         (interface,) = server.card.supported_interfaces
         interface.url = interface.url.replace("127.0.0.1", "errands.example")

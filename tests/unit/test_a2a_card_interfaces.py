@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protolink_grpc.a2a.client import card_interfaces
-from protolink_grpc.a2a.client.card_interfaces import ResolvedAddress, private_addresses_too, public_addresses
-from protolink_grpc.a2a.client.transport import Card, chosen
+from protolink_grpc.a2a.client.card_interfaces import ResolvedAddress, resolve_any, resolve_public
+from protolink_grpc.a2a.client.transport import Card, choose_interface
 from protolink_grpc.client import channel
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.http_channel import Sender, close_http_channels, http_channel_to, remote_address
@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise OSError
         return NAMES.get(host, [host])
 
-    monkeypatch.setattr(card_interfaces, "look_up", look_up)
+    monkeypatch.setattr(card_interfaces, "resolve_by_system", look_up)
     return names
 
 
@@ -83,22 +83,22 @@ def sender(named: str = "https://agent.example", trusted: Sequence[str] = (), in
 )
 async def test_a_card_that_came_over_tls_leads_to_no_place_in_the_clear(url: str, binding: str) -> None:
     found = card(url, binding=binding)
-    with pytest.raises(InvalidAgentResponseError, match=r"in the clear.*insecure_ok=True"):
-        await chosen(found, sender())
-    place, _ = await chosen(found, sender(insecure_ok=True))
+    with pytest.raises(InvalidAgentResponseError, match=r"uses TLS.*insecure_ok=True"):
+        await choose_interface(found, sender())
+    place, _ = await choose_interface(found, sender(insecure_ok=True))
     assert not place.web.secure
-    assert (await chosen(found, sender(trusted=[place.web.origin])))[0] == place
-    assert (await chosen(found, sender("http://agent.example")))[0] == place
+    assert (await choose_interface(found, sender(trusted=[place.web.origin])))[0] == place
+    assert (await choose_interface(found, sender("http://agent.example")))[0] == place
 
 
 async def test_of_several_interfaces_the_first_that_may_be_followed_is_taken() -> None:
     found = card("http://public.example", "https://inside.example", "https://public.example", "https://both.example")
-    assert (await chosen(found, sender()))[0].url == "https://public.example"
+    assert (await choose_interface(found, sender()))[0].url == "https://public.example"
 
 
 @pytest.mark.parametrize("named", ["https://localhost:8443", "https://127.0.0.1:8443", "https://[::1]:8443"])
 async def test_a_card_of_this_machine_may_lead_from_tls_to_the_clear(named: str) -> None:
-    place, _ = await chosen(card("http://127.0.0.1:80", source_address="127.0.0.1"), sender(named))
+    place, _ = await choose_interface(card("http://127.0.0.1:80", source_address="127.0.0.1"), sender(named))
     assert not place.web.secure
 
 
@@ -110,48 +110,50 @@ async def test_a_card_of_this_machine_may_lead_from_tls_to_the_clear(named: str)
 async def test_a_public_card_leads_to_no_address_inside(host: str, source_address: str) -> None:
     for url, binding in ((f"https://{host}/rpc", "JSONRPC"), (f"{host}:443", "GRPC")):
         with pytest.raises(InvalidAgentResponseError, match=r"private network.*trusted"):
-            await chosen(card(url, binding=binding, source_address=source_address), sender())
+            await choose_interface(card(url, binding=binding, source_address=source_address), sender())
 
 
 async def test_a_place_inside_that_the_caller_has_named_is_followed() -> None:
     found = card("https://inside.example:8443/rpc")
-    place, resolved = await chosen(found, sender(trusted=["https://inside.example:8443"]))
+    place, resolved = await choose_interface(found, sender(trusted=["https://inside.example:8443"]))
     assert (place.web.host, resolved) == ("inside.example", ResolvedAddress())
     with pytest.raises(InvalidAgentResponseError):
-        await chosen(found, sender(trusted=["https://inside.example:9999"]))
+        await choose_interface(found, sender(trusted=["https://inside.example:9999"]))
 
 
 @pytest.mark.parametrize("source_address", ["127.0.0.1", "10.0.0.9", "fd00::9", "169.254.7.7"])
 async def test_a_card_from_inside_may_lead_inside_but_not_to_where_clouds_keep_credentials(source_address: str) -> None:
-    place, resolved = await chosen(
+    place, resolved = await choose_interface(
         card("http://inside.example", source_address=source_address), sender("http://agent.example")
     )
-    assert (place.web.host, resolved) == ("inside.example", ResolvedAddress(private_addresses_too, ("10.0.0.5",)))
+    assert (place.web.host, resolved) == ("inside.example", ResolvedAddress(resolve_any, ("10.0.0.5",)))
     for host in ("169.254.169.254", "clouds.example", "[fd00:ec2::254]"):
         with pytest.raises(InvalidAgentResponseError):
-            await chosen(card(f"http://{host}", source_address=source_address), sender("http://agent.example"))
+            await choose_interface(
+                card(f"http://{host}", source_address=source_address), sender("http://agent.example")
+            )
 
 
 async def test_the_host_that_the_caller_has_named_is_not_looked_up_under_any_of_its_names(asked: list[str]) -> None:
     for url in ("https://agent.example/rpc", "https://agent.example:9000/rpc"):
-        assert (await chosen(card(url), sender()))[1] == ResolvedAddress()
+        assert (await choose_interface(card(url), sender()))[1] == ResolvedAddress()
     found = card("localhost:9000", binding="GRPC", source_address="127.0.0.1")
-    assert (await chosen(found, sender("http://127.0.0.1:8000")))[1] == ResolvedAddress()
+    assert (await choose_interface(found, sender("http://127.0.0.1:8000")))[1] == ResolvedAddress()
     assert asked == []
 
 
 async def test_a_name_without_an_address_is_left_to_a_proxy_or_to_the_connection() -> None:
-    assert (await chosen(card("https://nobody.example"), sender()))[1] == ResolvedAddress(public_addresses)
+    assert (await choose_interface(card("https://nobody.example"), sender()))[1] == ResolvedAddress(resolve_public)
     with pytest.raises(UnavailableError, match=r"nobody\.example"):
-        await chosen(card("nobody.example:443", binding="GRPC"), sender())
+        await choose_interface(card("nobody.example:443", binding="GRPC"), sender())
     with pytest.raises(UnavailableError):
-        await public_addresses("nobody.example", 443)
+        await resolve_public("nobody.example", 443)
 
 
 @given(st.ip_addresses())
 async def test_only_public_addresses_are_given_out_for_a_public_card(address: Any) -> None:
     try:
-        (found,) = await public_addresses(str(address), 443)
+        (found,) = await resolve_public(str(address), 443)
     except InvalidAgentResponseError:
         return
     assert address.is_global
@@ -171,7 +173,7 @@ async def test_over_http_each_connection_goes_to_what_was_judged_for_it(monkeypa
     monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect)
     monkeypatch.setattr("protolink_grpc.client.http_channel.getproxies", dict)
     try:
-        client = http_channel_to(WebAddress.parse("http://both.example"), ChannelOptions(), public_addresses)
+        client = http_channel_to(WebAddress.parse("http://both.example"), ChannelOptions(), resolve_public)
         with pytest.raises(httpx.ConnectError):
             await client.get("http://both.example/rpc")
         assert tried == [(PUBLIC, 80), (PUBLIC6, 80)]

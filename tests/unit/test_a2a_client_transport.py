@@ -16,8 +16,8 @@ from protolink_grpc import errors
 from protolink_grpc.a2a.client import card_interfaces
 from protolink_grpc.a2a.client import transport as a2a_way
 from protolink_grpc.a2a.client.card_interfaces import grpc_address
-from protolink_grpc.a2a.client.messages import request_of, tidied, tidied_task
-from protolink_grpc.a2a.client.transport import Card, a2a_errors, card_of, chosen, open_interface
+from protolink_grpc.a2a.client.messages import build_request, tidy, tidy_task
+from protolink_grpc.a2a.client.transport import Card, a2a_errors, card_of, choose_interface, open_interface
 from protolink_grpc.a2a.values import V03, V1
 from protolink_grpc.client import http_channel
 from protolink_grpc.client.channel import ChannelOptions, close_channels
@@ -103,12 +103,12 @@ def _names(monkeypatch: pytest.MonkeyPatch) -> None:
     async def look_up(host: str, port: int) -> list[str]:
         return ["8.8.8.8"]
 
-    monkeypatch.setattr(card_interfaces, "look_up", look_up)
+    monkeypatch.setattr(card_interfaces, "resolve_by_system", look_up)
 
 
 async def _taken(found: Card, who: Sender) -> tuple[str, str, str]:
     try:
-        interface = open_interface(*await chosen(found, who), found, who)
+        interface = open_interface(*await choose_interface(found, who), found, who)
         return interface.binding, interface.version, interface.web.origin
     finally:
         await close_http_channels()
@@ -270,7 +270,7 @@ async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
 
 
 def _request(task: Task) -> pb.SendMessageRequest:
-    return request_of(task, task_id="", context_id="", tenant="", at_once=False)
+    return build_request(task, task_id="", context_id="", tenant="", at_once=False)
 
 
 def test_the_last_item_of_a_task_is_what_is_sent() -> None:
@@ -301,12 +301,12 @@ def test_what_says_nothing_is_left_out_of_answers() -> None:
         history=[silent, spoken],
         artifacts=[pb.Artifact(artifact_id="1"), pb.Artifact(artifact_id="2", parts=[pb.Part(text="x")])],
     )
-    tidy = tidied_task(task)
-    assert not tidy.status.HasField("message")
-    assert [(each.message_id, each.role) for each in tidy.history] == [("2", pb.ROLE_AGENT)]
-    assert [each.artifact_id for each in tidy.artifacts] == ["2"]
+    cleaned = tidy_task(task)
+    assert not cleaned.status.HasField("message")
+    assert [(each.message_id, each.role) for each in cleaned.history] == [("2", pb.ROLE_AGENT)]
+    assert [each.artifact_id for each in cleaned.artifacts] == ["2"]
     empty = pb.StreamResponse(artifact_update=pb.TaskArtifactUpdateEvent(artifact=pb.Artifact(artifact_id="1")))
-    assert tidied(empty).WhichOneof("payload") is None
+    assert tidy(empty).WhichOneof("payload") is None
 
 
 def test_what_was_used_last_is_remembered() -> None:

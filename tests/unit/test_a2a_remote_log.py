@@ -151,9 +151,9 @@ def test_metadata_of_the_task_there_is_kept_but_not_what_is_derived_here() -> No
 def test_a_reading_in_use_is_not_shared() -> None:
     reading = Reading("ours", "agent")
     list(reading.read(TaskView("theirs", "c", Status(TaskState.WORKING, 1)), LINK))
-    assert reading.free() is reading
+    assert reading.for_new_reader() is reading
     reading.busy = True
-    twin = reading.free()
+    twin = reading.for_new_reader()
     list(twin.read(TaskView("theirs", "c", Status(TaskState.COMPLETED, 1)), LINK))
     assert (reading.fold.state, twin.fold.state) == (TaskState.WORKING, TaskState.COMPLETED)
     assert (reading.busy, twin.busy) == (True, False)

@@ -137,7 +137,7 @@ def test_what_is_read_is_what_a2a_sdk_reads_of_it() -> None:
         ],
     }
     theirs = MessageToDict(conversions.to_core_message(schema.Message.model_validate(message)))
-    assert reading._message(message) == theirs
+    assert reading._message_to_v1(message) == theirs
 
 
 # -- what is read --------------------------------------------------------------------------------------------------------

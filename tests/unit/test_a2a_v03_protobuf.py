@@ -188,7 +188,7 @@ def test_any_request_is_read_or_refused(data: bytes) -> None:
 @pytest.mark.parametrize("name", ["", "tasks", "tasks/", "tasks/a/b", "jobs/a", "/tasks/a", "a"])
 def test_a_name_that_is_no_task_is_refused(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="name: must be tasks/"):
-        protobuf.task_of(name, "name")
+        protobuf.parse_task_name(name, "name")
 
 
 @pytest.mark.parametrize(
@@ -196,12 +196,12 @@ def test_a_name_that_is_no_task_is_refused(name: str) -> None:
 )
 def test_a_name_that_is_no_config_is_refused(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="name: must be tasks/"):
-        protobuf.config_of(name, "name")
+        protobuf.parse_config_name(name, "name")
 
 
 def test_names_hold_ids() -> None:
-    assert protobuf.task_of("tasks/t-1", "name") == "t-1"
-    assert protobuf.config_of("tasks/t-1/pushNotificationConfigs/p-1", "name") == ("t-1", "p-1")
+    assert protobuf.parse_task_name("tasks/t-1", "name") == "t-1"
+    assert protobuf.parse_config_name("tasks/t-1/pushNotificationConfigs/p-1", "name") == ("t-1", "p-1")
 
 
 @pytest.mark.parametrize("parent", ["tasks/t-1", "tasks/t-1/pushNotificationConfigs"])

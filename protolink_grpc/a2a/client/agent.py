@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from a2a.types import a2a_pb2 as pb
 
-from protolink_grpc.a2a.client.messages import list_request_of, request_of, summary_of, tidied, tidied_task
+from protolink_grpc.a2a.client.messages import build_list_request, build_request, summary_of, tidy, tidy_task
 from protolink_grpc.a2a.client.peer import A2APeer, Link
 from protolink_grpc.a2a.client.remote_log import Reading, view_of_task
 from protolink_grpc.a2a.client.transport import PeerInterface, a2a_errors
@@ -52,13 +52,13 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 3.0
 OUTAGE_S = 60.0
 """How long a peer may be unavailable while a response is awaited, in seconds."""
 
-LAST_WORD_S = 1.0
+FIRST_RESPONSE_S = 1.0
 """How long a canceled call still waits for the first response, in seconds."""
 
 _SETTLED = TERMINAL | INTERRUPTED
 
 
-_Answer = tuple[Update, bool]
+_Response = tuple[Update, bool]
 _Configs = list[PushConfig]  # inside the class, `list` is a method
 
 
@@ -73,7 +73,7 @@ class A2AAgent(NoControlService):
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with time_limit(timeout_s, self.url):
-            return (await self._peer.card(asked=True)).own
+            return (await self._peer.card(refresh=True)).own
 
     # -- sending -------------------------------------------------------------------------------------------------------------
 
@@ -92,27 +92,27 @@ class A2AAgent(NoControlService):
         # The request has only the last item, and no reading is stored, so the rest of the task is not available.
         partial = must_exist and self._peer.reading_of(task.id) is None
         async with time_limit(timeout_s, self.url, task_id=task.id):
-            await self._sent(task, request_id, must_exist=must_exist, wait=wait)
+            await self._send_with_retries(task, request_id, must_exist=must_exist, wait=wait)
         fold = self._seen[task.id].fold
         if partial:
             return Sent(fold.to_task(turn=True), -1, -1)
         return Sent(fold.to_task(turn=True), len(fold.messages), len(fold.artifacts))
 
-    async def _sent(self, task: Task, request_id: str, *, must_exist: bool, wait: bool) -> None:
+    async def _send_with_retries(self, task: Task, request_id: str, *, must_exist: bool, wait: bool) -> None:
         """Send a task. After an interruption, repeat the request with the same idempotency key if the peer supports these keys."""
         backoff = Backoff(OUTAGE_S)
         while True:
             backoff.begin()
-            turn = self._turn(task, request_id, must_exist=must_exist, at_once=not wait)
+            turn = self._stream_turn(task, request_id, must_exist=must_exist, at_once=not wait)
             try:
-                await (self._through(task.id, turn) if wait else _exhausted(turn))
+                await (self._read_to_end(task.id, turn) if wait else _exhaust(turn))
                 return
             except UnavailableError as error:
                 if task.id in self._seen or not self._peer.knows_keys:
                     raise  # a task that has begun is watched, not sent again
                 await backoff.wait_after(error)
 
-    async def _through(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
+    async def _read_to_end(self, task_id: str, events: AsyncGenerator[list[RunEvent], None]) -> None:
         """Read the events to the end of the turn and reconnect after interruptions."""
         backoff = Backoff(OUTAGE_S)
         while True:
@@ -140,10 +140,10 @@ class A2AAgent(NoControlService):
         timeout_s: float | None,
     ) -> AsyncGenerator[list[RunEvent], None]:
         self._check_expected(expected)
-        turn = self._turn(task, request_id, must_exist=target is TaskTarget.CONTINUE)
+        turn = self._stream_turn(task, request_id, must_exist=target is TaskTarget.CONTINUE)
         return limited_stream(turn, timeout_s, self.url, task_id=task.id)
 
-    async def _turn(
+    async def _stream_turn(
         self, task: Task, request_id: str, *, must_exist: bool, at_once: bool = False
     ) -> AsyncGenerator[list[RunEvent], None]:
         """Send a task and yield the events of the turn, from the first response on.
@@ -160,50 +160,50 @@ class A2AAgent(NoControlService):
         """
         link = self._peer.link_of(task)
         if link is None and must_exist:
-            raise TaskNotFoundError(f"{self.url} was not given task {task.id} by this client", task_id=task.id)
+            raise TaskNotFoundError(f"this client has not sent task {task.id} to {self.url}", task_id=task.id)
         if task.is_terminal and (link is None or not link.task_id):
             raise finished_error(task.state)  # an A2A message does not contain the task's state
         reading: Reading | None = None
         try:
-            async with aclosing(self._send_message(task, link or Link(), request_id, at_once)) as answers:
-                answer = await self._first(task.id, answers)
-                while answer is not None:
-                    update, stale = answer
+            async with aclosing(self._send_message(task, link or Link(), request_id, at_once)) as responses:
+                response = await self._read_first(task.id, responses)
+                while response is not None:
+                    update, stale = response
                     if reading is None:
-                        reading = await self._opened(task, link, update)
-                        for event in reading.begin(task, self._remote_names(reading)):
+                        reading = await self._open_reading(task, link, update)
+                        for event in reading.begin(task, self._remote_ids(reading)):
                             yield [event]
                     for event in self._events(reading, update, stale):
                         yield [event]
                         if event.state in _SETTLED:
                             return
-                    answer = await anext(answers, None)
+                    response = await anext(responses, None)
         except (UnavailableError, DeadlineExceededError) as error:
             can_repeat = isinstance(error, UnavailableError) and self._peer.knows_keys
-            if reading is None and not can_repeat and not _is_harmless(error):
+            if reading is None and not can_repeat and not _is_safe_to_repeat(error):
                 raise UncertainExecutionError(
-                    f"{error}; whether it has begun task {task.id} is not known", task_id=task.id, url=self.url
+                    f"{error}; whether task {task.id} was started is unknown", task_id=task.id, url=self.url
                 ) from None
             raise
         finally:
             if reading is not None:
-                self._left(reading)
+                self._close_reading(reading)
         if not at_once:
-            raise self._ended_early(task.id)
+            raise self._incomplete_stream_error(task.id)
 
-    async def _first(self, task_id: str, answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
+    async def _read_first(self, task_id: str, responses: AsyncGenerator[_Response, None]) -> _Response | None:
         """Return the first response.
 
-        It contains the peer's task id, which a later cancel needs. So a canceled call still waits `LAST_WORD_S` for it.
+        It contains the peer's task id, which a later cancel needs. So a canceled call still waits `FIRST_RESPONSE_S` for it.
         """
-        coming: asyncio.Task[_Answer | None] = asyncio.ensure_future(_next(answers))
+        coming: asyncio.Task[_Response | None] = asyncio.ensure_future(_next(responses))
         try:
             return await asyncio.shield(coming)
         except asyncio.CancelledError:
-            await asyncio.wait([coming], timeout=LAST_WORD_S)
-            answer = coming.result() if coming.done() and coming.exception() is None else None
-            if answer is not None:
-                self._peer.note(task_id, Link(*_names(answer[0])))
+            await asyncio.wait([coming], timeout=FIRST_RESPONSE_S)
+            response = coming.result() if coming.done() and coming.exception() is None else None
+            if response is not None:
+                self._peer.remember_link(task_id, Link(*_ids_of(response[0])))
             raise
         finally:
             if not coming.done():
@@ -212,16 +212,16 @@ class A2AAgent(NoControlService):
 
     async def _send_message(
         self, task: Task, link: Link, request_id: str, at_once: bool
-    ) -> AsyncGenerator[_Answer, None]:
+    ) -> AsyncGenerator[_Response, None]:
         """Send a message and yield the peer's updates, each with whether it may show the task before the message."""
         interface = await self._peer.interface()
-        request = request_of(
+        request = build_request(
             task, task_id=link.task_id, context_id=link.context_id, tenant=interface.tenant, at_once=at_once
         )
         if at_once or not interface.streaming:
             response = await self._peer.call(interface, "send_message", request, task.id, key=request_id)
             with a2a_errors(self.url, interface.grpc, task_id=task.id):
-                update = update_from_pb(tidied(response))
+                update = update_from_pb(tidy(response))
             yield update, False
             return
         first = bool(link.task_id)
@@ -231,16 +231,16 @@ class A2AAgent(NoControlService):
                 yield update, first
                 first = False
 
-    async def _opened(self, task: Task, link: Link | None, update: Update) -> Reading:
+    async def _open_reading(self, task: Task, link: Link | None, update: Update) -> Reading:
         known = self._peer.reading_of(task.id) if link is not None else None
-        reading = known.free() if known is not None else Reading(task.id, (await self._peer.card()).own.name)
+        reading = known.for_new_reader() if known is not None else Reading(task.id, (await self._peer.card()).own.name)
         reading.busy = True
-        reading.remote_id, reading.context_id = _names(update)
-        self._peer.note(task.id, Link(reading.remote_id, reading.context_id))
+        reading.remote_id, reading.context_id = _ids_of(update)
+        self._peer.remember_link(task.id, Link(reading.remote_id, reading.context_id))
         self._seen[task.id] = reading
         return reading
 
-    def _remote_names(self, reading: Reading) -> Mapping[str, Any]:
+    def _remote_ids(self, reading: Reading) -> Mapping[str, Any]:
         """Return the peer's ids of the task and its session, and the peer's URL."""
         if not reading.remote_id and not reading.context_id:
             return {}
@@ -248,36 +248,36 @@ class A2AAgent(NoControlService):
         return {key: value for key, value in names.items() if value}
 
     def _events(self, reading: Reading, update: Update, stale: bool = False) -> Iterator[RunEvent]:
-        remote_id, context_id = _names(update)
+        remote_id, context_id = _ids_of(update)
         reading.remote_id = reading.remote_id or remote_id
         reading.context_id = reading.context_id or context_id
-        return reading.read(update, self._remote_names(reading), stale=stale)
+        return reading.read(update, self._remote_ids(reading), stale=stale)
 
-    def _left(self, reading: Reading) -> None:
+    def _close_reading(self, reading: Reading) -> None:
         reading.busy = False
-        self._peer.keep(reading)
+        self._peer.store_reading(reading)
 
-    def _ended_early(self, task_id: str) -> UnavailableError:
-        return UnavailableError(f"{self.url} ended a stream before its task", url=self.url, task_id=task_id)
+    def _incomplete_stream_error(self, task_id: str) -> UnavailableError:
+        return UnavailableError(f"{self.url} ended a stream before the end of its task", url=self.url, task_id=task_id)
 
     # -- reading -------------------------------------------------------------------------------------------------------------
 
     def watch(
         self, task_id: str, after: int, stop_at: StopAt, *, deltas: bool = False, timeout_s: float | None
     ) -> AsyncGenerator[list[RunEvent], None]:
-        return limited_stream(self._watched(task_id, after, stop_at), timeout_s, self.url, task_id=task_id)
+        return limited_stream(self._watch_task(task_id, after, stop_at), timeout_s, self.url, task_id=task_id)
 
-    async def _watched(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
-        link = self._link(task_id)
+    async def _watch_task(self, task_id: str, after: int, stop_at: StopAt) -> AsyncGenerator[list[RunEvent], None]:
+        link = self._link_of(task_id)
         if not link.task_id:
-            for event in self._task_of_message(task_id, after):
+            for event in self._replay_reply(task_id, after):
                 yield [event]
             return
-        reading = self._resumed(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
+        reading = self._find_reading(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
         reading.busy, self._seen[task_id] = True, reading
         ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
         try:
-            async with aclosing(self._updates(link, stop_at)) as updates:
+            async with aclosing(self._stream_updates(link, stop_at)) as updates:
                 async for update in updates:
                     for event in self._events(reading, update):
                         yield [event]
@@ -286,43 +286,41 @@ class A2AAgent(NoControlService):
                     if reading.fold.is_terminal:
                         return
         finally:
-            self._left(reading)
+            self._close_reading(reading)
         if stop_at is not StopAt.CURRENT:
-            raise self._ended_early(task_id)
+            raise self._incomplete_stream_error(task_id)
 
-    def _task_of_message(self, task_id: str, after: int) -> list[RunEvent]:
+    def _replay_reply(self, task_id: str, after: int) -> list[RunEvent]:
         """Return the events of a task that the peer answered with a message only: the peer has no such task to read."""
-        known = self._answered(task_id)
+        known = self._require_reading(task_id)
         if after >= known.sequence:
             return []
         return list(
-            Reading(task_id, known.agent_name, after).read(
-                view_of_task(known.fold.to_task()), self._remote_names(known)
-            )
+            Reading(task_id, known.agent_name, after).read(view_of_task(known.fold.to_task()), self._remote_ids(known))
         )
 
-    def _answered(self, task_id: str) -> Reading:
+    def _require_reading(self, task_id: str) -> Reading:
         known = self._peer.reading_of(task_id)
         if known is None:
-            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+            raise TaskNotFoundError(f"{self.url} responded without a task", task_id=task_id)
         return known
 
-    def _resumed(self, task_id: str, after: int) -> Reading | None:
+    def _find_reading(self, task_id: str, after: int) -> Reading | None:
         """Return a reading that ends exactly at `after`, or None if there is none and the reader has to begin again."""
         for reading in (self._seen.get(task_id), self._peer.reading_of(task_id)):
             if reading is not None and after and reading.sequence == after:
-                return reading.free()
+                return reading.for_new_reader()
         return None
 
-    def _link(self, task_id: str) -> Link:
+    def _link_of(self, task_id: str) -> Link:
         """Return the peer's ids for a task that this client has sent; for any other, the id itself is taken as the peer's."""
         return self._peer.links.get(task_id) or Link(task_id)
 
-    async def _updates(self, link: Link, stop_at: StopAt) -> AsyncGenerator[Update, None]:
+    async def _stream_updates(self, link: Link, stop_at: StopAt) -> AsyncGenerator[Update, None]:
         """Yield the current task, then its updates. A task that cannot be subscribed to is polled."""
         interface = await self._peer.interface()
         if stop_at is StopAt.CURRENT:
-            yield await self._view(interface, link)
+            yield await self._read_view(interface, link)
             return
         if interface.can_subscribe:
             request = pb.SubscribeToTaskRequest(id=link.task_id, tenant=interface.tenant)
@@ -342,39 +340,39 @@ class A2AAgent(NoControlService):
                 # The task has ended, or the peer does not support subscriptions: reading the task tells which.
         delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
-            view = await self._view(interface, link)
+            view = await self._read_view(interface, link)
             yield view
             if view.status.state in TERMINAL:
                 return
             await asyncio.sleep(delay.next_s())
 
-    async def _view(self, interface: PeerInterface, link: Link) -> TaskView:
+    async def _read_view(self, interface: PeerInterface, link: Link) -> TaskView:
         request = pb.GetTaskRequest(id=link.task_id, tenant=interface.tenant)
         task = await self._peer.call(interface, "get_task", request, link.task_id)
         with a2a_errors(self.url, interface.grpc, task_id=link.task_id):
-            return task_from_pb(tidied_task(task))
+            return task_from_pb(tidy_task(task))
 
     async def get(self, task_id: str, timeout_s: float | None) -> Task:
-        link = self._link(task_id)
+        link = self._link_of(task_id)
         if not link.task_id:
-            return self._answered(task_id).fold.to_task()
+            return self._require_reading(task_id).fold.to_task()
         async with time_limit(timeout_s, self.url, task_id=task_id):
-            return await self._shown(task_id, link, await self._view(await self._peer.interface(), link))
+            return await self._to_task(task_id, link, await self._read_view(await self._peer.interface(), link))
 
-    async def _shown(self, task_id: str, link: Link, view: TaskView) -> Task:
+    async def _to_task(self, task_id: str, link: Link, view: TaskView) -> Task:
         reading = Reading(task_id, (await self._peer.card()).own.name)
         for _ in self._events(reading, view):
             pass
-        self._peer.note(task_id, Link(view.task_id, view.context_id or link.context_id))
+        self._peer.remember_link(task_id, Link(view.task_id, view.context_id or link.context_id))
         return reading.fold.to_task()
 
     async def list(self, wanted: ListFilter, timeout_s: float | None) -> TaskList:
         async with time_limit(timeout_s, self.url):
             interface = await self._peer.interface()
-            page = await self._peer.call(interface, "list_tasks", list_request_of(wanted, interface.tenant))
+            page = await self._peer.call(interface, "list_tasks", build_list_request(wanted, interface.tenant))
             name = (await self._peer.card()).own.name
         with a2a_errors(self.url, interface.grpc):
-            views = [task_from_pb(tidied_task(task)) for task in page.tasks]
+            views = [task_from_pb(tidy_task(task)) for task in page.tasks]
         names = [self._peer.names.get(view.task_id) or view.task_id for view in views]
         tasks = [summary_of(view, task_id, name) for view, task_id in zip(views, names, strict=True)]
         return TaskList(tasks, page.next_page_token, page.total_size)
@@ -382,9 +380,11 @@ class A2AAgent(NoControlService):
     # -- doing ---------------------------------------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, reason: str, timeout_s: float | None) -> Task:
-        link = self._link(task_id)
+        link = self._link_of(task_id)
         if not link.task_id:
-            raise TaskNotCancelableError(f"task {self._answered(task_id).fold.task_id} has ended", task_id=task_id)
+            raise TaskNotCancelableError(
+                f"task {self._require_reading(task_id).fold.task_id} has ended", task_id=task_id
+            )
         async with time_limit(timeout_s, self.url, task_id=task_id):
             interface = await self._peer.interface()
             request = pb.CancelTaskRequest(id=link.task_id, tenant=interface.tenant)
@@ -392,8 +392,8 @@ class A2AAgent(NoControlService):
                 request.metadata["reason"] = reason
             task = await self._peer.call(interface, "cancel_task", request, link.task_id)
             with a2a_errors(self.url, interface.grpc, task_id=link.task_id):
-                view = task_from_pb(tidied_task(task))
-            return await self._shown(task_id, link, view)
+                view = task_from_pb(tidy_task(task))
+            return await self._to_task(task_id, link, view)
 
     # -- webhooks ------------------------------------------------------------------------------------------------------------
 
@@ -435,9 +435,9 @@ class A2AAgent(NoControlService):
 
     def _remote_id(self, task_id: str) -> str:
         """Return the peer's id of a task. Raises TaskNotFoundError: the peer answered with a message, without a task."""
-        link = self._link(task_id)
+        link = self._link_of(task_id)
         if not link.task_id:
-            raise TaskNotFoundError(f"{self.url} answered without a task", task_id=task_id)
+            raise TaskNotFoundError(f"{self.url} responded without a task", task_id=task_id)
         return link.task_id
 
     def _push_config(self, found: pb.TaskPushNotificationConfig, interface: PeerInterface, task_id: str) -> PushConfig:
@@ -457,20 +457,20 @@ class A2AAgent(NoControlService):
         return CalledTool(ToolOutput(call.call_id, done.raise_for_status().get_output()), done.id)
 
 
-async def _next(answers: AsyncGenerator[_Answer, None]) -> _Answer | None:
-    return await anext(answers, None)
+async def _next(responses: AsyncGenerator[_Response, None]) -> _Response | None:
+    return await anext(responses, None)
 
 
-async def _exhausted(events: AsyncGenerator[list[RunEvent], None]) -> None:
+async def _exhaust(events: AsyncGenerator[list[RunEvent], None]) -> None:
     async with aclosing(events):
         async for _ in events:
             pass
 
 
-def _is_harmless(error: ProtolinkError) -> bool:
+def _is_safe_to_repeat(error: ProtolinkError) -> bool:
     """Return whether the request did not arrive or was refused unread, so that it can be repeated."""
     return "unreached" in error.metadata or SAFE_TO_REPEAT in error.metadata
 
 
-def _names(update: Update) -> tuple[str, str]:
+def _ids_of(update: Update) -> tuple[str, str]:
     return ("", update.context_id) if isinstance(update, MessageReply) else (update.task_id, update.context_id)

@@ -48,7 +48,7 @@ class InterfaceAddress:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """How to connect to a place.
+    """The way to connect to an interface.
 
     Args:
         resolve: Resolves and checks the host for each new connection; None connects by name, without a check.
@@ -60,18 +60,18 @@ class ResolvedAddress:
 
 
 def interface_address(interface: pb.AgentInterface, sender: Sender) -> InterfaceAddress | None:
-    """Return the place of an interface, or None if its URL cannot be called."""
+    """Return the address of an interface, or None if its URL cannot be called."""
     version = V1 if interface.protocol_version.startswith("1.") else ".".join(interface.protocol_version.split(".")[:2])
     binding = interface.protocol_binding
     try:
         target = grpc_address(interface.url, sender.address) if binding == GRPC else None
-        web = WebAddress.parse(interface.url) if target is None else _web(target)
+        web = WebAddress.parse(interface.url) if target is None else _web_address(target)
     except InvalidArgumentError:
         return None
     return InterfaceAddress(interface.url, web, target, binding, version, interface.tenant)
 
 
-def _web(target: Address) -> WebAddress:
+def _web_address(target: Address) -> WebAddress:
     return WebAddress("https" if target.secure else "http", target.host, target.port)
 
 
@@ -94,13 +94,13 @@ def grpc_address(url: str, named: WebAddress) -> Address:
 
 
 async def resolve_address(place: InterfaceAddress, sender: Sender, source_address: str) -> ResolvedAddress:
-    """Check a place that a card names and return how to connect to it.
+    """Check an interface of a card and return how to connect to it.
 
     Args:
         source_address: The numeric address that the card came from; empty if unknown, which counts as a public address.
 
     Raises:
-        InvalidAgentResponseError: The card must not lead to this place.
+        InvalidAgentResponseError: The card must not lead to this address.
         UnavailableError: The host of a gRPC interface has no address now.
     """
     named = sender.address
@@ -108,14 +108,14 @@ async def resolve_address(place: InterfaceAddress, sender: Sender, source_addres
         return ResolvedAddress()
     if named.secure and not place.web.secure and not (sender.insecure_ok or is_loopback(named.host)):
         raise InvalidAgentResponseError(
-            f"the card of {named.url} leads from TLS to {place.web.origin}, which is in the clear: "
-            "allow it with insecure_ok=True, or name that origin as a trusted one",
+            f"the card of {named.url}, which uses TLS, leads to {place.web.origin}, which does not: "
+            "allow this with insecure_ok=True, or add that origin to trusted_origins",
             url=named.url,
         )
     if place.web.host == named.host or (is_loopback(place.web.host) and is_loopback(named.host)):
         return ResolvedAddress()
     is_public = not source_address or is_permitted(ip_address(source_address), ())
-    resolve = public_addresses if is_public else private_addresses_too
+    resolve = resolve_public if is_public else resolve_any
     try:
         found = await resolve(place.web.host, place.web.port)
     except UnavailableError:
@@ -125,33 +125,33 @@ async def resolve_address(place: InterfaceAddress, sender: Sender, source_addres
     return ResolvedAddress(resolve, tuple(each for each in found if (":" in each) == (":" in found[0])))
 
 
-async def public_addresses(host: str, port: int) -> Sequence[str]:
+async def resolve_public(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host that the card of a public peer may lead to; an `AddressResolver`."""
-    return await _judged(host, port, ())
+    return await _resolve_checked(host, port, ())
 
 
-async def private_addresses_too(host: str, port: int) -> Sequence[str]:
+async def resolve_any(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host that the card of a peer on this machine or in a private network may lead to; an
     `AddressResolver`."""
-    return await _judged(host, port, _ANYWHERE)
+    return await _resolve_checked(host, port, _ANYWHERE)
 
 
-async def _judged(host: str, port: int, allowed: Sequence[Network]) -> Sequence[str]:
+async def _resolve_checked(host: str, port: int, allowed: Sequence[Network]) -> Sequence[str]:
     try:
-        found = await resolve_permitted(look_up, host, port, allowed)
+        found = await resolve_permitted(resolve_by_system, host, port, allowed)
     except ForbiddenAddressError:
         raise InvalidAgentResponseError(
-            f"a card leads to {host}, which is on this machine or in a private network, while the card is not: "
-            "if that is meant, name its origin as a trusted one",
+            f"a public card leads to {host}, which is on this machine or in a private network: "
+            "to allow this, add its origin to trusted_origins",
             host=host,
         ) from None
     if not found:
         url = f"{host}:{port}"
-        raise UnavailableError(f"{url}, which a card names, has no address", url=url, unreached="true")
+        raise UnavailableError(f"{url}, an interface of a card, has no address", url=url, unreached="true")
     return found
 
 
-async def look_up(host: str, port: int) -> Sequence[str]:
+async def resolve_by_system(host: str, port: int) -> Sequence[str]:
     """Resolve a name with the system's resolver. Raises OSError if it has no address."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(each[4][0]) for each in found))

@@ -23,7 +23,7 @@ _PRIVATE = ("workspace_uri", "trace_id", "metadata", "principal", "scopes", "ses
 """Fields of a run's context that are not sent to a peer."""
 
 
-def request_of(task: Task, *, task_id: str, context_id: str, tenant: str, at_once: bool) -> pb.SendMessageRequest:
+def build_request(task: Task, *, task_id: str, context_id: str, tenant: str, at_once: bool) -> pb.SendMessageRequest:
     """Return the request that sends the last item of a task.
 
     An agent acts on the last item, and an A2A request cannot carry the earlier messages of other agents.
@@ -37,21 +37,21 @@ def request_of(task: Task, *, task_id: str, context_id: str, tenant: str, at_onc
     """
     request = pb.SendMessageRequest(
         tenant=tenant,
-        message=message_pb(_last(task), context_id or task.session_id or "", task_id),
+        message=message_pb(_last_item(task), context_id or task.session_id or "", task_id),
         configuration=pb.SendMessageConfiguration(return_immediately=at_once),
     )
     metadata = own_metadata(task.metadata)
     metadata.pop(A2A_KEY, None)
     context = task.given_context()
     if context is not None:
-        said = context.to_dict()
-        metadata[OWN_KEY] = {CONTEXT_KEY: {key: said[key] for key in said if key not in _PRIVATE}}
+        fields = context.to_dict()
+        metadata[OWN_KEY] = {CONTEXT_KEY: {key: fields[key] for key in fields if key not in _PRIVATE}}
     if metadata:
         put_metadata(request.metadata, metadata)
     return request
 
 
-def _last(task: Task) -> Message:
+def _last_item(task: Task) -> Message:
     item = task.get_last_item()
     if item is None or not item.parts:
         raise InvalidArgumentError("must end with a message or an artifact that has parts", field="task")
@@ -60,7 +60,7 @@ def _last(task: Task) -> Message:
     return item if item.role == "user" else replace(item, role="user")
 
 
-def list_request_of(wanted: ListFilter, tenant: str) -> pb.ListTasksRequest:
+def build_list_request(wanted: ListFilter, tenant: str) -> pb.ListTasksRequest:
     """Return the request for a page of tasks. Raises InvalidArgumentError for more than one state."""
     if len(wanted.states) > 1:
         raise InvalidArgumentError("A2A lists one state at a time", field="states")
@@ -102,23 +102,23 @@ def summary_of(view: TaskView, task_id: str, agent_name: str) -> TaskSummary:
 # -- incomplete responses ------------------------------------------------------------------------------------------------------
 
 
-def tidied(response: Any) -> Any:
+def tidy(response: Any) -> Any:
     """Remove messages and artifacts without parts from a response, and set missing roles. The official types allow them, and
     some agents send them."""
     which = response.WhichOneof("payload")
     if which == "task":
-        tidied_task(response.task)
+        tidy_task(response.task)
     elif which == "message":
-        _speaking(response.message)
+        _set_role(response.message)
     elif which == "status_update":
-        _tidied_status(response.status_update.status)
+        _tidy_status(response.status_update.status)
     elif which == "artifact_update" and not response.artifact_update.artifact.parts:
         response.ClearField("artifact_update")
     return response
 
 
-def tidied_task(task: pb.Task) -> pb.Task:
-    _tidied_status(task.status)
+def tidy_task(task: pb.Task) -> pb.Task:
+    _tidy_status(task.status)
     items: Any
     for items in (task.history, task.artifacts):
         kept = [item for item in items if item.parts]
@@ -126,18 +126,18 @@ def tidied_task(task: pb.Task) -> pb.Task:
             del items[:]
             items.extend(kept)
     for message in task.history:
-        _speaking(message)
+        _set_role(message)
     return task
 
 
-def _tidied_status(status: pb.TaskStatus) -> None:
+def _tidy_status(status: pb.TaskStatus) -> None:
     if status.HasField("message"):
         if status.message.parts:
-            _speaking(status.message)
+            _set_role(status.message)
         else:
             status.ClearField("message")
 
 
-def _speaking(message: pb.Message) -> None:
+def _set_role(message: pb.Message) -> None:
     if message.role == pb.ROLE_UNSPECIFIED:
         message.role = pb.ROLE_AGENT

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protolink_grpc.a2a.client.card_interfaces import InterfaceAddress, ResolvedAddress
-from protolink_grpc.a2a.client.messages import tidied
+from protolink_grpc.a2a.client.messages import tidy
 from protolink_grpc.a2a.client.remote_log import Reading
 from protolink_grpc.a2a.client.transport import (
     Card,
     PeerInterface,
     a2a_errors,
-    chosen,
+    choose_interface,
     fetch_card,
-    grpc_way,
+    grpc_interface,
     open_interface,
 )
 from protolink_grpc.a2a.pb_codec import update_from_pb
@@ -66,10 +66,10 @@ class A2APeer:
     def url(self) -> str:
         return self.sender.address.url
 
-    async def card(self, *, asked: bool = False) -> Card:
-        """Return the card. `asked` requests it from the peer even if the cached card is still fresh."""
+    async def card(self, *, refresh: bool = False) -> Card:
+        """Return the card. `refresh` requests it from the peer even if the cached card is still fresh."""
         known = self._card
-        if known is None or asked or time.monotonic() >= known.fresh_until:
+        if known is None or refresh or time.monotonic() >= known.fresh_until:
             known = self._card = await fetch_card(self.sender, known)
             self.knows_keys = known.has_own_services
         return known
@@ -84,10 +84,10 @@ class A2APeer:
         card = await self.card()
         known = self._chosen
         if known is None or known[0] is not card:
-            known = self._chosen = (card, *await chosen(card, self.sender, self.binding))
+            known = self._chosen = (card, *await choose_interface(card, self.sender, self.binding))
         return open_interface(known[1], known[2], card, self.sender)
 
-    def note(self, task_id: str, link: Link) -> None:
+    def remember_link(self, task_id: str, link: Link) -> None:
         self.links.put(task_id, link)
         if link.task_id:
             self.names.put(link.task_id, task_id)
@@ -96,7 +96,7 @@ class A2APeer:
         """Return the latest stored reading of a task, or None."""
         return self._unfinished.get(task_id) or self._finished.get(task_id)
 
-    def keep(self, reading: Reading) -> None:
+    def store_reading(self, reading: Reading) -> None:
         """Store a reading when its reader stops."""
         task_id = reading.fold.task_id
         if reading.fold.is_terminal:
@@ -108,10 +108,10 @@ class A2APeer:
     def link_of(self, task: Task) -> Link | None:
         """Return the peer's ids of a task, as stored here or in the task's metadata; None for a new task."""
         known = self.links.get(task.id)
-        said = task.metadata.get(A2A_KEY)
-        if known is not None or not isinstance(said, dict) or said.get("url") != self.url:
+        own = task.metadata.get(A2A_KEY)
+        if known is not None or not isinstance(own, dict) or own.get("url") != self.url:
             return known
-        task_id, context_id = said.get("task_id"), said.get("context_id")
+        task_id, context_id = own.get("task_id"), own.get("context_id")
         return Link(
             task_id if isinstance(task_id, str) else "",
             context_id if isinstance(context_id, str) else "",
@@ -127,7 +127,7 @@ class A2APeer:
         while True:
             call = await interface.call(self.sender, key)
             try:
-                with a2a_errors(self.url, interface.grpc, **_named(task_id)):
+                with a2a_errors(self.url, interface.grpc, **_task_metadata(task_id)):
                     return await getattr(interface.transport, verb)(request, context=call)
             except UnauthenticatedError:
                 if renewed or not await self.sender.refresh(call.service_parameters):
@@ -146,13 +146,13 @@ class A2APeer:
         while True:
             call = await interface.call(self.sender, key)
             try:
-                with a2a_errors(self.url, interface.grpc, **_named(task_id)):
+                with a2a_errors(self.url, interface.grpc, **_task_metadata(task_id)):
                     async with aclosing(getattr(interface.transport, verb)(request, context=call)) as responses:
                         async for response in responses:
                             begun = True
-                            answer = tidied(response)
-                            if answer.WhichOneof("payload") is not None:
-                                yield update_from_pb(answer)
+                            update = tidy(response)
+                            if update.WhichOneof("payload") is not None:
+                                yield update_from_pb(update)
                 return
             except UnauthenticatedError:
                 if begun or renewed or not await self.sender.refresh(call.service_parameters):
@@ -173,8 +173,8 @@ class GrpcPeer(A2APeer):
         self.address = address
 
     async def interface(self) -> PeerInterface:
-        return grpc_way(self.address, self.sender)
+        return grpc_interface(self.address, self.sender)
 
 
-def _named(task_id: str) -> dict[str, str]:
+def _task_metadata(task_id: str) -> dict[str, str]:
     return {"task_id": task_id} if task_id else {}

@@ -64,7 +64,7 @@ class Reading:
         self.context_id = ""
         self.busy = False
 
-    def free(self) -> "Reading":
+    def for_new_reader(self) -> "Reading":
         """Return this reading for another reader: itself, or a copy if it is in use."""
         if not self.busy:
             return self
@@ -82,12 +82,12 @@ class Reading:
             context = task.given_context()
             if context is not None:
                 self.run_id = context.run_id
-            yield self._append(TaskSubmitted.of(_copy(task, self.context_id, link)))
+            yield self._append(TaskSubmitted.of(_copy_task(task, self.context_id, link)))
         else:
             unseen = [copy_message(each) for each in task.messages if each.id not in self.fold.message_ids]
             if unseen:
                 yield self._append(TaskMessagesAdded(tuple(unseen)))
-            for payload, micros in self._made([copy_artifact(artifact) for artifact in task.artifacts]):
+            for payload, micros in self._artifact_changes([copy_artifact(artifact) for artifact in task.artifacts]):
                 yield self._append(payload, micros)
             if link and self.fold.metadata.get(A2A_KEY) != link:
                 yield self._append(TaskPatched({A2A_KEY: dict(link)}))
@@ -101,9 +101,9 @@ class Reading:
             stale: The update is a snapshot from before the message just sent, so an interrupted state in it is ignored.
         """
         if self.fold.sequence == 0:
-            yield from self.begin(_first(self.fold.task_id, update), link)
+            yield from self.begin(_first_messages(self.fold.task_id, update), link)
         metadata = update.metadata if isinstance(update, StatusUpdate | ArtifactUpdate) else {}
-        for payload, micros in self._news(update, stale):
+        for payload, micros in self._changes(update, stale):
             yield self._append(payload, micros, metadata)
 
     def _append(self, payload: Payload, micros: int = 0, metadata: Mapping[str, Any] | None = None) -> RunEvent:
@@ -126,18 +126,18 @@ class Reading:
             metadata=dict(metadata or {}),
         )
 
-    def _news(self, update: Update, stale: bool) -> Iterator[tuple[Payload, int]]:
+    def _changes(self, update: Update, stale: bool) -> Iterator[tuple[Payload, int]]:
         match update:
             case TaskView(status=status):
-                yield from self._said(update.history or (), 0)
-                yield from self._made(update.artifacts or ())
+                yield from self._new_messages(update.history or (), 0)
+                yield from self._artifact_changes(update.artifacts or ())
                 yield from self._store_patch(update.metadata)
                 if stale and status.state in INTERRUPTED:
                     return
-                yield from self._entered(status, _reason_of(update.metadata))
+                yield from self._status_changes(status, _reason_of(update.metadata))
             case StatusUpdate(status=status):
                 yield from self._store_patch(_task_metadata(update.metadata))
-                yield from self._entered(status)
+                yield from self._status_changes(status)
             case ArtifactUpdate():
                 yield from self._store_patch(_task_metadata(update.metadata))
                 artifact = update.whole_artifact
@@ -147,15 +147,15 @@ class Reading:
                 elif known is None or known.parts != artifact.parts or update.last_chunk:
                     yield TaskArtifactUpdated(artifact, False, update.last_chunk), 0
             case MessageReply(message=message):
-                yield from self._said((message,), 0)
-                yield from self._entered(Status(TaskState.COMPLETED, 0))
+                yield from self._new_messages((message,), 0)
+                yield from self._status_changes(Status(TaskState.COMPLETED, 0))
 
-    def _said(self, messages: Sequence[Message], micros: int) -> Iterator[tuple[Payload, int]]:
+    def _new_messages(self, messages: Sequence[Message], micros: int) -> Iterator[tuple[Payload, int]]:
         for message in messages:
             if message.id not in self.fold.message_ids:
                 yield TaskMessagesAdded((message,)), micros
 
-    def _made(self, artifacts: Sequence[Artifact]) -> Iterator[tuple[Payload, int]]:
+    def _artifact_changes(self, artifacts: Sequence[Artifact]) -> Iterator[tuple[Payload, int]]:
         for artifact in artifacts:
             known = self.fold.artifact(artifact.id)
             shown = 0 if known is None else len(known.parts)
@@ -174,14 +174,14 @@ class Reading:
         if patch:
             yield TaskPatched(patch), 0
 
-    def _entered(self, status: Status, told: str = "") -> Iterator[tuple[Payload, int]]:
+    def _status_changes(self, status: Status, reason: str = "") -> Iterator[tuple[Payload, int]]:
         """Yield the status message, then the change of state, through `working` if the lifecycle requires it.
 
         Args:
-            told: Reason why a task ended without success, used if there is no message with a reason.
+            reason: Reason why a task ended without success, used if there is no message with a reason.
         """
         if status.message is not None:
-            yield from self._said((status.message,), status.micros)
+            yield from self._new_messages((status.message,), status.micros)
         state, current = status.state, self.fold.state
         if state is current or current in TERMINAL or state is TaskState.UNKNOWN:
             return
@@ -189,7 +189,7 @@ class Reading:
             yield TaskStatusChanged(current, TaskState.WORKING), status.micros
             current = TaskState.WORKING
         if state is not current:
-            yield TaskStatusChanged.because(current, state, _reason(status) or told), status.micros
+            yield TaskStatusChanged.because(current, state, _reason(status) or reason), status.micros
 
 
 WITHOUT_SUCCESS = TERMINAL - {TaskState.COMPLETED}
@@ -215,7 +215,7 @@ def _reason_of(metadata: Mapping[str, Any]) -> str:
     return next((text for text in found if isinstance(text, str) and text), "")
 
 
-def _copy(task: Task, context_id: str, link: Mapping[str, Any]) -> Task:
+def _copy_task(task: Task, context_id: str, link: Mapping[str, Any]) -> Task:
     metadata = plain(task.metadata)
     if link:
         metadata[A2A_KEY] = dict(link)
@@ -232,7 +232,7 @@ def _copy(task: Task, context_id: str, link: Mapping[str, Any]) -> Task:
     )
 
 
-def _first(task_id: str, update: Update) -> Task:
+def _first_messages(task_id: str, update: Update) -> Task:
     """Return the beginning of a task that another client sent: the messages before the agent's first one."""
     messages: list[Message] = []
     if isinstance(update, TaskView):

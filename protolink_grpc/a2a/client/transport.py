@@ -109,7 +109,9 @@ def card_of(text: bytes, address: WebAddress, etag: str, fresh_until: float) -> 
         theirs_card = parse_agent_card(copy.deepcopy(found))  # it modifies its argument
         own = card_from_a2a(found)
     except (ParseError, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise InvalidAgentResponseError(f"{address.url}{CARD_PATH} is no A2A card: {error}", url=address.url) from None
+        raise InvalidAgentResponseError(
+            f"{address.url}{CARD_PATH} is not a valid A2A card: {error}", url=address.url
+        ) from None
     # The card keeps the URL by which it was found; the URLs of its interfaces are used only to call the peer.
     return Card(theirs_card, replace(own, url=address.url), etag, fresh_until)
 
@@ -156,7 +158,7 @@ class PeerInterface:
         return ClientCallContext(service_parameters=parameters)
 
 
-async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[InterfaceAddress, ResolvedAddress]:
+async def choose_interface(card: Card, sender: Sender, binding: str = "") -> tuple[InterfaceAddress, ResolvedAddress]:
     """Return the best interface that both sides support and that passes the checks of `resolve_address`.
 
     If there are credentials, interfaces of the origins that may receive them come first. Then A2A v1.0 comes before v0.3, then the
@@ -171,20 +173,20 @@ async def chosen(card: Card, sender: Sender, binding: str = "") -> tuple[Interfa
         UnavailableError: The first refused interface has a name without an address.
     """
     places = [place for each in card.a2a.supported_interfaces if (place := interface_address(each, sender)) is not None]
-    spoken = [place for place in places if (place.binding, place.version) in _TRANSPORTS]
+    supported = [place for place in places if (place.binding, place.version) in _TRANSPORTS]
     if binding:
-        spoken = [place for place in spoken if place.binding == binding]
-    if not spoken:
+        supported = [place for place in supported if place.binding == binding]
+    if not supported:
         over = f" over {binding}" if binding else ""
-        raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface{over} that is spoken here")
-    spoken.sort(
+        raise errors.UnimplementedError(f"{sender.address.url} has no A2A interface{over} that this client supports")
+    supported.sort(
         key=lambda place: (
             sender.has_secrets and not sender.may_receive_credentials(place.web.origin),
             place.version != V1,
         )
     )
     refusals: list[ProtolinkError] = []
-    for place in spoken:
+    for place in supported:
         try:
             return place, await resolve_address(place, sender, card.source_address)
         except (InvalidAgentResponseError, errors.UnavailableError) as error:
@@ -204,7 +206,7 @@ def open_interface(place: InterfaceAddress, resolved: ResolvedAddress, card: Car
     return PeerInterface(transport, place.web, place.grpc, place.binding, place.version, place.tenant, streaming)
 
 
-def grpc_way(address: Address, sender: Sender) -> PeerInterface:
+def grpc_interface(address: Address, sender: Sender) -> PeerInterface:
     """Return an A2A v1.0 interface at a gRPC address, without a card."""
     transport = GrpcTransport(channel_to(address, sender.options), pb.AgentCard())
     return PeerInterface(transport, sender.address, address, GRPC, V1, "", streaming=True)
@@ -247,50 +249,52 @@ def a2a_errors(url: str, grpc_at: Address | None, **metadata: str) -> Iterator[N
         yield
     except InvalidArgumentError as error:
         # This error is about the peer's response: our codec raises it. An error about our request is an A2AError.
-        raise _illegible(error, url, metadata) from None
+        raise _invalid_response_error(error, url, metadata) from None
     except ProtolinkError:
         raise
     except theirs.A2AError as error:
-        raise _typed(error, url, grpc_at, metadata) from None
+        raise _convert_error(error, url, grpc_at, metadata) from None
     except NotImplementedError as error:
         raise errors.UnimplementedError(f"{url}: {error}", **metadata) from None
     except (httpx.HTTPError, httpx.StreamError) as error:
         raise http_error(error, url, **metadata) from None
     except grpc.aio.AioRpcError as error:
-        raise _of_grpc(error, url, grpc_at, metadata) from None
+        raise _grpc_error(error, url, grpc_at, metadata) from None
     except (ParseError, DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _illegible(error, url, metadata) from None
+        raise _invalid_response_error(error, url, metadata) from None
 
 
-def _typed(error: theirs.A2AError, url: str, grpc_at: Address | None, metadata: dict[str, str]) -> ProtolinkError:
+def _convert_error(
+    error: theirs.A2AError, url: str, grpc_at: Address | None, metadata: dict[str, str]
+) -> ProtolinkError:
     cls = _CLASSES.get(type(error))
     if cls is not None:
-        made = cls(str(error), **metadata)
-        made.metadata |= _texts(error.data)
-        return made
+        converted = cls(str(error), **metadata)
+        converted.metadata |= _text_entries(error.data)
+        return converted
     cause = error.__cause__
     if isinstance(cause, httpx.HTTPError):
         return http_error(cause, url, **metadata)
     if isinstance(cause, grpc.aio.AioRpcError):
-        return _of_grpc(cause, url, grpc_at, metadata)
+        return _grpc_error(cause, url, grpc_at, metadata)
     if isinstance(error, A2AClientTimeoutError):
         return deadline_error(url, **metadata)
     if cause is not None:
-        return _illegible(cause, url, metadata)
+        return _invalid_response_error(cause, url, metadata)
     return RemoteError(str(error), code="INTERNAL", url=url, **metadata)
 
 
-def _illegible(error: BaseException, url: str, metadata: dict[str, str]) -> ProtolinkError:
-    return InvalidAgentResponseError(f"{url} answered with what is no A2A: {error}", url=url, **metadata)
+def _invalid_response_error(error: BaseException, url: str, metadata: dict[str, str]) -> ProtolinkError:
+    return InvalidAgentResponseError(f"{url} sent an invalid A2A response: {error}", url=url, **metadata)
 
 
-def _of_grpc(
+def _grpc_error(
     error: grpc.aio.AioRpcError, url: str, grpc_at: Address | None, metadata: dict[str, str]
 ) -> ProtolinkError:
     return RemoteError(f"{url}: {error.code().name}") if grpc_at is None else call_error(error, grpc_at, **metadata)
 
 
-def _texts(data: object) -> Mapping[str, str]:
+def _text_entries(data: object) -> Mapping[str, str]:
     if not isinstance(data, Mapping):
         return {}
     return {key: value for key, value in data.items() if isinstance(key, str) and isinstance(value, str)}

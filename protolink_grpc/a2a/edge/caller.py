@@ -29,7 +29,7 @@ async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: 
         if name == b"a2a-version":
             text = value.decode("latin-1").strip()
             if version and text != version:
-                raise VersionNotSupportedError("A2A-Version is there twice, with two values")
+                raise VersionNotSupportedError("A2A-Version occurs twice with different values")
             version = text
         elif name in (b"a2a-extensions", b"x-a2a-extensions"):
             named = b"%b,%b" % (named, value) if named else value
@@ -38,12 +38,12 @@ async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: 
         elif name == b"idempotency-key":
             text = value.decode("latin-1").strip()
             if key and text != key:
-                raise InvalidArgumentError("is there twice, with two values", field="Idempotency-Key")
+                raise InvalidArgumentError("occurs twice with different values", field="Idempotency-Key")
             key = text
     receive_waiting_runs(waiting_runs)
     if not version and request.scope["query_string"]:
         version = request.query_params.get("A2A-Version", "")
-    extensions = _names(named) if named else _NO_EXTENSIONS
+    extensions = _split_names(named) if named else _NO_EXTENSIONS
     return CallerInfo(principal, not guard.is_open, version, extensions, key)
 
 
@@ -58,6 +58,6 @@ async def admit_caller(guard: RequestGuard, request: HTTPConnection, method: str
     return replace(caller, principal=await guard.principal(request, method))
 
 
-def _names(header: bytes) -> frozenset[str]:
+def _split_names(header: bytes) -> frozenset[str]:
     """Return the members of a comma-separated header."""
     return frozenset(filter(None, (each.strip() for each in header.decode("latin-1").split(","))))

@@ -23,44 +23,44 @@ class CardRoute:
     def __init__(self, guard: RequestGuard, operations: Operations) -> None:
         self._guard = guard
         self._operations = operations
-        self._shown: dict[bool, tuple[str, bytes, str]] = {}
+        self._cached: dict[bool, tuple[str, bytes, str]] = {}
 
-    async def show(self, request: Request) -> Response:
-        """Answer one request."""
+    async def respond(self, request: Request) -> Response:
+        """Respond to one request."""
         options = self._operations.options
         if not options.public_card:
             await self._guard.principal(request, CARD_METHOD)
-        tag, body, changed = self._current(dual=options.dual_card and options.v03 and not _speaks_v1(request))
+        tag, body, changed = self._current_card(dual=options.dual_card and options.v03 and not _requests_v1(request))
         headers = {
             "cache-control": f"{'public' if options.public_card else 'private'}, max-age={options.card_max_age_s}",
             "etag": tag,
             "last-modified": changed,
             "vary": "Accept-Encoding, A2A-Version",
         }
-        if _has_it(request, tag, changed):
+        if _is_current(request, tag, changed):
             return Response(None, 304, headers)
         return Response(body, 200, headers, JSON)
 
-    def _current(self, *, dual: bool) -> tuple[str, bytes, str]:
+    def _current_card(self, *, dual: bool) -> tuple[str, bytes, str]:
         """Return tag, text and last change of the current card; an unchanged card keeps its time."""
         options = self._operations.options
         public = self._operations.cards.public()
         card: dict[str, Any] = dual_card_json(public) if dual else card_json(public)
         tag = etag(card)
-        shown = self._shown.get(dual)
-        if shown is None or shown[0] != tag:
+        cached = self._cached.get(dual)
+        if cached is None or cached[0] != tag:
             if options.signer is not None:
                 card = options.signer.sign(card)
-            shown = self._shown[dual] = tag, write_json(card), formatdate(time(), usegmt=True)
-        return shown
+            cached = self._cached[dual] = tag, write_json(card), formatdate(time(), usegmt=True)
+        return cached
 
 
-def _speaks_v1(request: Request) -> bool:
+def _requests_v1(request: Request) -> bool:
     """Return whether the request asks for v1.0, so that the card does not need the v0.3 fields."""
     return ".".join(request.headers.get("a2a-version", "").strip().split(".")[:2]) == V1
 
 
-def _has_it(request: Request, tag: str, changed: str) -> bool:
+def _is_current(request: Request, tag: str, changed: str) -> bool:
     """Return whether the client's cached card is current. Source: RFC 9110 section 13; if a tag is given, the date is ignored."""
     tags = request.headers.get("if-none-match")
     if tags is not None:

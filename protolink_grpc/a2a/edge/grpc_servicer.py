@@ -40,7 +40,7 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
     for key, value in context.invocation_metadata() or ():
         if key == "a2a-version":
             if given and str(value) != given:
-                raise VersionNotSupportedError("a2a-version is there twice, with two values")
+                raise VersionNotSupportedError("a2a-version occurs twice with different values")
             given = str(value)
         elif key in ("a2a-extensions", "x-a2a-extensions"):
             extensions = f"{extensions},{value!s}"
@@ -48,7 +48,7 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
             waiting_runs = str(value)
         elif key == IDEMPOTENCY_KEY:
             if idempotency_key and str(value) != idempotency_key:
-                raise InvalidArgumentError("is there twice, with two values", field=IDEMPOTENCY_KEY)
+                raise InvalidArgumentError("occurs twice with different values", field=IDEMPOTENCY_KEY)
             idempotency_key = str(value)
     receive_waiting_runs(waiting_runs)
     named = frozenset(filter(None, (each.strip() for each in extensions.split(",")))) if extensions else frozenset()
@@ -62,9 +62,9 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
     return caller
 
 
-async def convert_response(write: Callable[[S], T], shown: S) -> T:
+async def convert_response(write: Callable[[S], T], response: S) -> T:
     """Return the message of a response; a large one is built in a thread, because each JSON value becomes a protobuf message."""
-    return await run_in_thread(write, shown) if is_large(shown) else write(shown)
+    return await run_in_thread(write, response) if is_large(response) else write(response)
 
 
 class A2AServicer:

@@ -61,18 +61,20 @@ class A2AV03Servicer:
         self, request: pb.TaskSubscriptionRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
         caller = _caller(context)
-        async with aclosing(self._operations.subscribe(caller, "", protobuf.task_of(request.name, "name"))) as batches:
+        async with aclosing(
+            self._operations.subscribe(caller, "", protobuf.parse_task_name(request.name, "name"))
+        ) as batches:
             async for updates in batches:
                 for update in updates:
                     yield await convert_response(protobuf.update_pb, update)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:
-        caller, task_id = _caller(context), protobuf.task_of(request.name, "name")
+        caller, task_id = _caller(context), protobuf.parse_task_name(request.name, "name")
         length = request.history_length or None  # v0.3: 0 means all
         return await convert_response(protobuf.task_pb, await self._operations.get(caller, "", task_id, length))
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
-        caller, task_id = _caller(context), protobuf.task_of(request.name, "name")
+        caller, task_id = _caller(context), protobuf.parse_task_name(request.name, "name")
         return await convert_response(protobuf.task_pb, await self._operations.cancel(caller, "", task_id, {}))
 
     async def CreateTaskPushNotificationConfig(
@@ -84,20 +86,20 @@ class A2AV03Servicer:
     async def GetTaskPushNotificationConfig(
         self, request: pb.GetTaskPushNotificationConfigRequest, context: Context
     ) -> pb.TaskPushNotificationConfig:
-        caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
+        caller, (task_id, config_id) = _caller(context), protobuf.parse_config_name(request.name, "name")
         return protobuf.push_pb(await self._operations.push.get(caller, "", task_id, config_id))
 
     async def ListTaskPushNotificationConfig(
         self, request: pb.ListTaskPushNotificationConfigRequest, context: Context
     ) -> pb.ListTaskPushNotificationConfigResponse:
-        caller, task_id = _caller(context), protobuf.task_of(request.parent, "parent")
+        caller, task_id = _caller(context), protobuf.parse_task_name(request.parent, "parent")
         page = await self._operations.push.list(caller, "", task_id, request.page_size, request.page_token)
         return protobuf.push_page_pb(page)
 
     async def DeleteTaskPushNotificationConfig(
         self, request: pb.DeleteTaskPushNotificationConfigRequest, context: Context
     ) -> Empty:
-        caller, (task_id, config_id) = _caller(context), protobuf.config_of(request.name, "name")
+        caller, (task_id, config_id) = _caller(context), protobuf.parse_config_name(request.name, "name")
         await self._operations.push.delete(caller, "", task_id, config_id)
         return Empty()
 

@@ -39,7 +39,7 @@ SERVICE: Final = "/lf.a2a.v1.A2AService/"
 SERVICE_V03: Final = "/a2a.v1.A2AService/"
 """Prefixes of the gRPC methods. Access rules use the gRPC names of the operations, on every binding."""
 
-Words = Callable[[ProtolinkError], dict[str, Any]]
+ErrorFormat = Callable[[ProtolinkError], dict[str, Any]]
 """Converts an error to the JSON object of a protocol version."""
 
 Params = dict[str, Any]
@@ -93,14 +93,14 @@ class JsonRpc:
             "GetTaskPushNotificationConfig": self._get_push,
             "ListTaskPushNotificationConfigs": self._list_push,
             "DeleteTaskPushNotificationConfig": self._delete_push,
-            "GetExtendedAgentCard": self._extended_card,
+            "GetExtendedAgentCard": self._get_extended_card,
         }
         self._rpcs = {name: SERVICE + name for name in (*self._unary, *STREAMS)}
         if v03 is not None:
             self._rpcs |= {name: SERVICE_V03 + rpc for name, rpc in _NAMES_V03.items()}
 
-    async def answer(self, request: Request) -> Response:
-        """Answer one request. Errors of the request become responses and are not raised.
+    async def respond(self, request: Request) -> Response:
+        """Respond to one request. Errors of the request become responses and are not raised.
 
         The caller is authenticated once, together with the access check for the method. Only if the body is large or of unknown
         size, the caller is authenticated before the body is read.
@@ -110,17 +110,17 @@ class JsonRpc:
             if not self._guard.reads_body_first(request):
                 caller = await identify_caller(self._guard, request)
         except ProtolinkError as error:
-            return _refused(error)
+            return _refusal_response(error)
         try:
             check_json(request)
-            call_id, method, params = await _envelope(
+            call_id, method, params = await _parse_call(
                 await self._guard.body(request), self._guard.bounds.max_complexity
             )
             rpc = self._rpcs.get(method)
             if rpc is None:
-                raise _MalformedError(-32601, f"there is no method {method[:100]!r}", call_id)
-        except (_MalformedError, ProtolinkError) as wrong:
-            return await self._no_call(request, wrong, caller)
+                raise _MalformedError(-32601, f"the method {method[:100]!r} does not exist", call_id)
+        except (_MalformedError, ProtolinkError) as invalid:
+            return await self._respond_to_invalid_call(request, invalid, caller)
         request.scope[OPERATION] = method
         try:
             caller = await (
@@ -130,12 +130,12 @@ class JsonRpc:
             )
             return await self._dispatch(request, caller, call_id, method, params)
         except ClientDisconnect:
-            raise  # the client is gone; there is no one to respond to, and it is not a server error
+            raise  # the client has disconnected
         except Exception as error:
-            return self._failed(request, public_error(error, method), call_id, method)
+            return self._error_response(request, public_error(error, method), call_id, method)
 
-    async def _no_call(
-        self, request: Request, wrong: "ProtolinkError | _MalformedError", caller: CallerInfo | None
+    async def _respond_to_invalid_call(
+        self, request: Request, invalid: "ProtolinkError | _MalformedError", caller: CallerInfo | None
     ) -> Response:
         """Return the response to a request that names no method. It counts toward the caller's rate limit like a call."""
         try:
@@ -144,19 +144,19 @@ class JsonRpc:
             else:
                 self._guard.charge(caller.principal)
         except ProtolinkError as refusal:
-            return _refused(refusal)
-        if isinstance(wrong, ProtolinkError):
-            return _refused(wrong)
-        return _answer(_malformed(wrong.call_id, wrong.code, str(wrong)))
+            return _refusal_response(refusal)
+        if isinstance(invalid, ProtolinkError):
+            return _refusal_response(invalid)
+        return _json_response(_encode_malformed(invalid.call_id, invalid.code, str(invalid)))
 
-    def _failed(self, request: Request, error: ProtolinkError, call_id: bytes, method: str) -> Response:
+    def _error_response(self, request: Request, error: ProtolinkError, call_id: bytes, method: str) -> Response:
         is_v03 = method in _NAMES_V03
-        failure = _failure(call_id, error, error_json if is_v03 else jsonrpc_json)
+        body = _encode_error(call_id, error, error_json if is_v03 else jsonrpc_json)
         if isinstance(error, UnauthenticatedError):
-            return _answer(failure, 401)
+            return _json_response(body, 401)
         if method in STREAMS_V03 and "text/event-stream" in request.headers.get("accept", ""):
-            return Response(event_frame(failure), 200, {"cache-control": "no-cache"}, "text/event-stream")
-        return _answer(failure)
+            return Response(event_frame(body), 200, {"cache-control": "no-cache"}, "text/event-stream")
+        return _json_response(body)
 
     async def _dispatch(
         self, request: Request, caller: CallerInfo, call_id: bytes, method: str, params: Params
@@ -170,10 +170,10 @@ class JsonRpc:
             after = last_event_id(request)
             updates = self._operations.subscribe(caller, *requests.subscribe_params(params), after)
         else:
-            return await self._whole(
+            return await self._respond_with_result(
                 request, caller, call_id, self._unary[method], params, waits=method == "SendMessage"
             )
-        return await self._respond(request, caller, call_id, _frames(call_id, updates), jsonrpc_json)
+        return await self._respond_with_stream(request, caller, call_id, _frames(call_id, updates), jsonrpc_json)
 
     async def _dispatch_v03(
         self, request: Request, caller: CallerInfo, call_id: bytes, method: str, params: Params
@@ -186,12 +186,12 @@ class JsonRpc:
         elif method == "message/stream":
             events = v03.stream(caller, params)
         else:
-            return await self._whole(
+            return await self._respond_with_result(
                 request, caller, call_id, v03.unary[method], params, waits=method == "message/send"
             )
-        return await self._respond(request, caller, call_id, _frames_of(call_id, events), error_json)
+        return await self._respond_with_stream(request, caller, call_id, _v03_frames(call_id, events), error_json)
 
-    async def _whole(
+    async def _respond_with_result(
         self, request: Request, caller: CallerInfo, call_id: bytes, unary: Unary, params: Params, *, waits: bool
     ) -> Response:
         if waits:
@@ -199,16 +199,16 @@ class JsonRpc:
                 result = await unary(caller, params)
         else:
             result = await unary(caller, params)
-        return _answer(_success(call_id, write_json(result)))
+        return _json_response(_encode_result(call_id, write_json(result)))
 
-    async def _respond(
-        self, request: Request, caller: CallerInfo, call_id: bytes, batches: Batches, words: Words
+    async def _respond_with_stream(
+        self, request: Request, caller: CallerInfo, call_id: bytes, batches: Batches, error_format: ErrorFormat
     ) -> Response:
-        def failed(error: Exception) -> bytes:
-            return event_frame(_failure(call_id, public_error(error, "stream"), words))
+        def error_frame(error: Exception) -> bytes:
+            return event_frame(_encode_error(call_id, public_error(error, "stream"), error_format))
 
         return await open_stream(
-            request, batches, self._streams, failed, self._guard.stream_quota.take(caller.principal)
+            request, batches, self._streams, error_frame, self._guard.stream_quota.take(caller.principal)
         )
 
     # -- the methods: read, call, write ----------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class JsonRpc:
     async def _delete_push(self, caller: CallerInfo, params: Params) -> Any:
         await self._operations.push.delete(caller, *requests.push_params(params))
 
-    async def _extended_card(self, caller: CallerInfo, params: Params) -> Any:
+    async def _get_extended_card(self, caller: CallerInfo, params: Params) -> Any:
         return card_json(await self._operations.cards.extended(caller, requests.card_params(params)))
 
 
@@ -265,7 +265,7 @@ class _MalformedError(Exception):
         self.call_id = call_id
 
 
-async def _envelope(body: bytes, max_complexity: int) -> tuple[bytes, str, Params]:
+async def _parse_call(body: bytes, max_complexity: int) -> tuple[bytes, str, Params]:
     """Return the id as JSON text, the method and the params of a body."""
     try:
         call = await read_json(body, max_complexity=max_complexity)
@@ -274,45 +274,45 @@ async def _envelope(body: bytes, max_complexity: int) -> tuple[bytes, str, Param
     except InvalidArgumentError as error:
         raise _MalformedError(-32700, str(error)) from None
     if not isinstance(call, dict):
-        raise _MalformedError(-32600, "a request is one JSON object; batches are not supported")
+        raise _MalformedError(-32600, "a request must be one JSON object; batches are not supported")
     # A2A has no JSON-RPC notifications: a request without an id gets a response, too, with the id null.
     call_id = call.get("id")
     if isinstance(call_id, bool | list | dict):
         raise _MalformedError(-32600, "id must be a string or a number")
     if len(str(call_id)) > MAX_CALL_ID:
         raise _MalformedError(-32600, f"id must have at most {MAX_CALL_ID} characters")
-    repeated = write_json(call_id)
+    id_json = write_json(call_id)
     if call.get("jsonrpc") != "2.0":
-        raise _MalformedError(-32600, 'jsonrpc must be "2.0"', repeated)
+        raise _MalformedError(-32600, 'jsonrpc must be "2.0"', id_json)
     method, params = call.get("method"), call.get("params")
     if not isinstance(method, str) or not method:
-        raise _MalformedError(-32600, "method must be the name of one", repeated)
+        raise _MalformedError(-32600, "method must be a non-empty string", id_json)
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        raise _MalformedError(-32602, "params must be an object", repeated)
-    return repeated, method, params
+        raise _MalformedError(-32602, "params must be an object", id_json)
+    return id_json, method, params
 
 
-def _success(call_id: bytes, result: bytes) -> bytes:
+def _encode_result(call_id: bytes, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (call_id, result)
 
 
-def _failure(call_id: bytes, error: ProtolinkError, words: Words = jsonrpc_json) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps(words(error)))
+def _encode_error(call_id: bytes, error: ProtolinkError, error_format: ErrorFormat = jsonrpc_json) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps(error_format(error)))
 
 
-def _malformed(call_id: bytes, code: int, message: str) -> bytes:
+def _encode_malformed(call_id: bytes, code: int, message: str) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (call_id, orjson.dumps({"code": code, "message": message}))
 
 
-def _answer(body: bytes, status: int = 200) -> Response:
+def _json_response(body: bytes, status: int = 200) -> Response:
     return JsonResponse(body, status)
 
 
-def _refused(error: ProtolinkError) -> Response:
+def _refusal_response(error: ProtolinkError) -> Response:
     """Return the response to a request that was refused before its call was read; it has the error's HTTP status."""
-    response = JsonResponse(_failure(b"null", error), http_status(error))
+    response = JsonResponse(_encode_error(b"null", error), http_status(error))
     response.raw_headers += retry_after_headers(error)
     return response
 
@@ -329,7 +329,9 @@ async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -
             )
 
 
-async def _frames_of(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
+async def _v03_frames(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
     async with aclosing(events) as batches:
         async for batch in batches:
-            yield b"".join([event_frame(_success(call_id, write_json(event)), sequence) for sequence, event in batch])
+            yield b"".join(
+                [event_frame(_encode_result(call_id, write_json(event)), sequence) for sequence, event in batch]
+            )

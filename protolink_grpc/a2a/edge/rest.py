@@ -51,7 +51,7 @@ class Rest:
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes. Those with a tenant come last, so that a tenant's name cannot hide an operation."""
-        return one_route_a_path(
+        return merge_routes(
             (prefix + path, method, self._endpoint(name, handler))
             for prefix in ("", "/{tenant}")
             for path, method, name, handler in _TABLE
@@ -62,20 +62,20 @@ class Rest:
             try:
                 caller = await identify_caller(self._guard, request, SERVICE + name)
                 check_version(caller, V1)
-                answer = await handler(self, request, caller)
-                if isinstance(answer, Response):
-                    return answer
-                return JsonResponse(write_json(answer), 200, answer_type(request))
+                result = await handler(self, request, caller)
+                if isinstance(result, Response):
+                    return result
+                return JsonResponse(write_json(result), 200, response_type(request))
             except ProtolinkError as error:
                 return error_response(request, error)
             except ClientDisconnect:
-                raise  # the client is gone; there is no one to respond to, and it is not a server error
+                raise  # the client has disconnected
             except Exception as error:
                 return error_response(request, public_error(error, name))
 
         return endpoint
 
-    async def _body(self, request: Request, *, may_be_null: bool = False) -> dict[str, Any]:
+    async def _read_body(self, request: Request, *, may_be_null: bool = False) -> dict[str, Any]:
         """Read the body of a POST and add the tenant of its path."""
         check_json(request)
         most = self._guard.bounds.max_complexity
@@ -83,71 +83,77 @@ class Rest:
         tenant = request.path_params.get("tenant")
         if tenant:
             if body.get("tenant", tenant) != tenant:
-                raise InvalidArgumentError("is another one than in the path", field="tenant")
+                raise InvalidArgumentError("differs from the path", field="tenant")
             body["tenant"] = tenant
         return body
 
     async def _send(self, request: Request, caller: CallerInfo) -> Any:
-        params = codec.send_params(await self._body(request))
+        params = codec.send_params(await self._read_body(request))
         with self._guard.bounded_wait(request):
             return codec.update_json(await self._operations.send(caller, params))
 
     async def _stream(self, request: Request, caller: CallerInfo) -> Any:
-        params = codec.send_params(await self._body(request))
-        return await self._events(request, caller, self._operations.stream(caller, params))
+        params = codec.send_params(await self._read_body(request))
+        return await self._respond_with_stream(request, caller, self._operations.stream(caller, params))
 
     async def _get(self, request: Request, caller: CallerInfo) -> Any:
-        query = query_of(request)
+        query = read_query(request)
         given = {"historyLength": query["historyLength"]} if query.get("historyLength") else {}
-        _, _, length = requests.task_params({"id": _id(request), **given})
-        return codec.task_json(await self._operations.get(caller, _tenant(request), _id(request), length))
+        _, _, length = requests.task_params({"id": _task_id(request), **given})
+        return codec.task_json(await self._operations.get(caller, _read_tenant(request), _task_id(request), length))
 
     async def _list(self, request: Request, caller: CallerInfo) -> Any:
-        params = replace(requests.list_params_from_query(query_of(request)), tenant=_tenant(request))
+        params = replace(requests.list_params_from_query(read_query(request)), tenant=_read_tenant(request))
         return codec.page_json(await self._operations.list_tasks(caller, params))
 
     async def _cancel(self, request: Request, caller: CallerInfo) -> Any:
-        body = await self._body(request, may_be_null=True)
-        tenant, task_id, metadata = requests.cancel_params(body | {"id": _id(request)})
-        return codec.task_json(await self._operations.cancel(caller, tenant or _tenant(request), task_id, metadata))
+        body = await self._read_body(request, may_be_null=True)
+        tenant, task_id, metadata = requests.cancel_params(body | {"id": _task_id(request)})
+        return codec.task_json(
+            await self._operations.cancel(caller, tenant or _read_tenant(request), task_id, metadata)
+        )
 
     async def _subscribe(self, request: Request, caller: CallerInfo) -> Any:
         after = last_event_id(request)
-        body = await self._body(request, may_be_null=True) if request.method == "POST" else {}
-        tenant, task_id = requests.subscribe_params(body | {"id": _id(request)})
-        updates = self._operations.subscribe(caller, tenant or _tenant(request), task_id, after)
-        return await self._events(request, caller, updates)
+        body = await self._read_body(request, may_be_null=True) if request.method == "POST" else {}
+        tenant, task_id = requests.subscribe_params(body | {"id": _task_id(request)})
+        updates = self._operations.subscribe(caller, tenant or _read_tenant(request), task_id, after)
+        return await self._respond_with_stream(request, caller, updates)
 
     async def _set_push(self, request: Request, caller: CallerInfo) -> Any:
-        config = codec.push_config(await self._body(request))
-        config = replace(config, task_id=_id(request), tenant=config.tenant or _tenant(request))
+        config = codec.push_config(await self._read_body(request))
+        config = replace(config, task_id=_task_id(request), tenant=config.tenant or _read_tenant(request))
         return codec.push_json(await self._operations.push.set(caller, config))
 
     async def _get_push(self, request: Request, caller: CallerInfo) -> Any:
         config_id = request.path_params["config"]
-        return codec.push_json(await self._operations.push.get(caller, _tenant(request), _id(request), config_id))
+        return codec.push_json(
+            await self._operations.push.get(caller, _read_tenant(request), _task_id(request), config_id)
+        )
 
     async def _list_push(self, request: Request, caller: CallerInfo) -> Any:
-        given = {key: value for key, value in query_of(request).items() if value != ""}
-        _, task_id, size, token = requests.push_list_params(given | {"taskId": _id(request)})
-        page = await self._operations.push.list(caller, _tenant(request), task_id, size, token)
+        given = {key: value for key, value in read_query(request).items() if value != ""}
+        _, task_id, size, token = requests.push_list_params(given | {"taskId": _task_id(request)})
+        page = await self._operations.push.list(caller, _read_tenant(request), task_id, size, token)
         return codec.push_page_json(page)
 
     async def _delete_push(self, request: Request, caller: CallerInfo) -> Any:
-        await self._operations.push.delete(caller, _tenant(request), _id(request), request.path_params["config"])
+        await self._operations.push.delete(
+            caller, _read_tenant(request), _task_id(request), request.path_params["config"]
+        )
         return {}
 
-    async def _extended_card(self, request: Request, caller: CallerInfo) -> Any:
-        return card_json(await self._operations.cards.extended(caller, _tenant(request)))
+    async def _get_extended_card(self, request: Request, caller: CallerInfo) -> Any:
+        return card_json(await self._operations.cards.extended(caller, _read_tenant(request)))
 
-    async def _events(
+    async def _respond_with_stream(
         self, request: Request, caller: CallerInfo, updates: AsyncGenerator[list[Update], None]
     ) -> Response:
-        def failed(error: Exception) -> bytes:
+        def error_frame(error: Exception) -> bytes:
             return b"event: error\ndata: %b\n\n" % write_json(rest_json(public_error(error, "stream")))
 
         slot = self._guard.stream_quota.take(caller.principal)
-        return await open_stream(request, _frames(updates), self._streams, failed, slot)
+        return await open_stream(request, _frames(updates), self._streams, error_frame, slot)
 
 
 _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
@@ -162,43 +168,43 @@ _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
     ("/tasks/{id}/pushNotificationConfigs/{config}", "GET", "GetTaskPushNotificationConfig", Rest._get_push),
     ("/tasks/{id}/pushNotificationConfigs/{config}", "DELETE", "DeleteTaskPushNotificationConfig", Rest._delete_push),
     ("/tasks/{id}", "GET", "GetTask", Rest._get),
-    ("/extendedAgentCard", "GET", "GetExtendedAgentCard", Rest._extended_card),
+    ("/extendedAgentCard", "GET", "GetExtendedAgentCard", Rest._get_extended_card),
 ]
 """Path, HTTP method, operation, handler."""
 
 
-def one_route_a_path(ways: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
+def merge_routes(routes: Iterable[tuple[str, str, Endpoint]]) -> list[BaseRoute]:
     """Return one route per path, in order of the paths' first occurrence. A 405 then lists all methods of the path."""
     by_path: dict[str, dict[str, Endpoint]] = {}
-    for path, method, endpoint in ways:
+    for path, method, endpoint in routes:
         by_path.setdefault(path, {})[method] = endpoint
-    return [Route(path, _by_method(ends), methods=list(ends)) for path, ends in by_path.items()]
+    return [Route(path, _dispatch_by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
 
 
-def _by_method(ends: Mapping[str, Endpoint]) -> Endpoint:
-    if len(ends) == 1:
-        return next(iter(ends.values()))
+def _dispatch_by_method(endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    if len(endpoints) == 1:
+        return next(iter(endpoints.values()))
 
     async def endpoint(request: Request) -> Response:
-        return await ends["GET" if request.method == "HEAD" else request.method](request)
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
 
     return endpoint
 
 
-def _tenant(request: Request) -> str:
+def _read_tenant(request: Request) -> str:
     """Return the tenant of the path or of the query. Raises InvalidArgumentError if the two differ."""
-    said = request.query_params.get("tenant", "")
-    found = str(request.path_params.get("tenant") or said)
-    if said not in ("", found):
-        raise InvalidArgumentError("is another one than in the path", field="tenant")
+    in_query = request.query_params.get("tenant", "")
+    found = str(request.path_params.get("tenant") or in_query)
+    if in_query not in ("", found):
+        raise InvalidArgumentError("differs from the path", field="tenant")
     return found
 
 
-def _id(request: Request) -> str:
+def _task_id(request: Request) -> str:
     return str(request.path_params["id"])
 
 
-def query_of(request: Request) -> dict[str, str]:
+def read_query(request: Request) -> dict[str, str]:
     """Return the query parameters by name.
 
     Raises:
@@ -207,12 +213,12 @@ def query_of(request: Request) -> dict[str, str]:
     found: dict[str, str] = {}
     for key, value in request.query_params.multi_items():
         if key in found:
-            raise InvalidArgumentError("is there twice", field=key)
+            raise InvalidArgumentError("occurs twice", field=key)
         found[key] = value
     return found
 
 
-def answer_type(request: Request) -> str:
+def response_type(request: Request) -> str:
     """Return the media type of a response: A2A's own if the request accepts or has it, otherwise plain JSON."""
     headers = request.headers
     wants = headers.get("accept", "")
@@ -220,14 +226,14 @@ def answer_type(request: Request) -> str:
 
 
 def error_response(
-    request: Request, error: ProtolinkError, words: Callable[[ProtolinkError], dict[str, Any]] = rest_json
+    request: Request, error: ProtolinkError, error_format: Callable[[ProtolinkError], dict[str, Any]] = rest_json
 ) -> Response:
-    """Return an error response of A2A's REST binding; `words` is the error format of the version."""
+    """Return an error response of A2A's REST binding; `error_format` is the error format of the version."""
     status = http_status(error)
-    body = words(error)
-    if words is rest_json:
+    body = error_format(error)
+    if error_format is rest_json:
         body["error"]["code"] = status
-    response = Response(write_json(body), status, media_type=answer_type(request))
+    response = Response(write_json(body), status, media_type=response_type(request))
     response.raw_headers += retry_after_headers(error)
     return response
 

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 
 from protolink_grpc.a2a.edge.caller import identify_caller
 from protolink_grpc.a2a.edge.jsonrpc import SERVICE_V03, last_event_id
-from protolink_grpc.a2a.edge.rest import error_response, one_route_a_path, query_of
+from protolink_grpc.a2a.edge.rest import error_response, merge_routes, read_query
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
@@ -38,9 +38,7 @@ _NAMES: Final = {
 
 def routes_v03(guard: RequestGuard, operations: Operations, streams: OpenStreams) -> list[BaseRoute]:
     """Return the routes of v0.3, in the order in which they must be matched."""
-    return one_route_a_path(
-        (route.path, route.method, _endpoint(guard, streams, route)) for route in rest_v03(operations)
-    )
+    return merge_routes((route.path, route.method, _endpoint(guard, streams, route)) for route in rest_v03(operations))
 
 
 def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Callable[[Request], Awaitable[Response]]:
@@ -51,7 +49,7 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
     async def endpoint(request: Request) -> Response:
         try:
             caller = await identify_caller(guard, request, name)
-            query = query_of(request)
+            query = read_query(request)
             body: dict[str, Any] = {}
             if route.method == "POST":
                 check_json(request)
@@ -64,7 +62,7 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
                 events = route.stream(caller, request.path_params, query, body)
             if events is not None:
                 return await open_stream(
-                    request, _frames(events), streams, _failed, guard.stream_quota.take(caller.principal)
+                    request, _frames(events), streams, _error_frame, guard.stream_quota.take(caller.principal)
                 )
             if route.answer is None:
                 raise LookupError(route.path)
@@ -74,14 +72,14 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
         except ProtolinkError as error:
             return error_response(request, error, rest_error_json)
         except ClientDisconnect:
-            raise  # the client is gone; there is no one to respond to, and it is not a server error
+            raise  # the client has disconnected
         except Exception as error:
             return error_response(request, public_error(error, name), rest_error_json)
 
     return endpoint
 
 
-def _failed(error: Exception) -> bytes:
+def _error_frame(error: Exception) -> bytes:
     return b"event: error\n" + event_frame(write_json(rest_error_json(public_error(error, "stream"))))
 
 

@@ -27,9 +27,9 @@ def a2a_routes(gateway: Gateway, operations: Operations) -> list[BaseRoute]:
         return Response(described, 200, {"cache-control": f"{'public' if public else 'private'}, max-age=300"}, JSON)
 
     found: list[BaseRoute] = [
-        Route("/.well-known/agent-card.json", CardRoute(guard, operations).show, methods=["GET"]),
+        Route("/.well-known/agent-card.json", CardRoute(guard, operations).respond, methods=["GET"]),
         Route(
-            "/", JsonRpc(guard, operations, streams, JsonRpcV03(operations) if v03 else None).answer, methods=["POST"]
+            "/", JsonRpc(guard, operations, streams, JsonRpcV03(operations) if v03 else None).respond, methods=["POST"]
         ),
         Route("/openapi.json", description, methods=["GET"]),
     ]

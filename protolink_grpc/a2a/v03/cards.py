@@ -37,8 +37,8 @@ _WRAPPER: Final = "SecurityScheme"
 
 def card_json(public: PublicCard) -> Json:
     """Return the card as JSON-RPC shows it."""
-    given, found = _made(public)
-    schemes = _schemes(given, wrapped=False)
+    given, found = _common_fields(public)
+    schemes = _schemes_json(given, wrapped=False)
     if schemes:
         found["securitySchemes"] = schemes
         found["security"] = [{name: []} for name in schemes]
@@ -47,8 +47,8 @@ def card_json(public: PublicCard) -> Json:
 
 def card_proto_json(public: PublicCard) -> Json:
     """Return the card as REST shows it: ProtoJSON of v0.3's protobuf, with required fields even if they are empty."""
-    given, found = _made(public)
-    schemes = _schemes(given, wrapped=True)
+    given, found = _common_fields(public)
+    schemes = _schemes_json(given, wrapped=True)
     if schemes:
         found["securitySchemes"] = schemes
         found["security"] = [{"schemes": {name: {"list": []}}} for name in schemes]
@@ -60,7 +60,7 @@ def card_pb(public: PublicCard) -> v03.AgentCard:
     return ParseDict(card_proto_json(public), v03.AgentCard(), ignore_unknown_fields=True)
 
 
-def _made(public: PublicCard) -> tuple[Json, Json]:
+def _common_fields(public: PublicCard) -> tuple[Json, Json]:
     """Return a dual card, and the fields of the v0.3 card that are the same in JSON and in protobuf."""
     if all(binding.version != V03 for binding in public.bindings):
         # v0.3 is served but not listed in the card: list the card's own URL, because a v0.3 card requires an interface.
@@ -73,7 +73,7 @@ def _made(public: PublicCard) -> tuple[Json, Json]:
     return given, found
 
 
-def _schemes(given: Json, *, wrapped: bool) -> Json:
+def _schemes_json(given: Json, *, wrapped: bool) -> Json:
     """Return the security schemes that v0.3 defines, either wrapped or with a `type`."""
     return {
         name: {key: each for key, each in scheme.items() if key.endswith(_WRAPPER) is wrapped}

@@ -43,7 +43,7 @@ class JsonRpcV03:
             "tasks/pushNotificationConfig/get": self._get_push,
             "tasks/pushNotificationConfig/list": self._list_push,
             "tasks/pushNotificationConfig/delete": self._delete_push,
-            "agent/getAuthenticatedExtendedCard": self._extended_card,
+            "agent/getAuthenticatedExtendedCard": self._get_extended_card,
         }
         self.streaming: dict[str, Streaming] = {"message/stream": self.stream, "tasks/resubscribe": self.resubscribe}
         self.methods: dict[str, Unary | Streaming] = {**self.unary, **self.streaming}
@@ -57,21 +57,21 @@ class JsonRpcV03:
         caller = require_v03(caller)
         async with aclosing(self._operations.stream(caller, reading.send_params(params))) as batches:
             async for updates in batches:
-                yield events(updates)
+                yield to_events(updates)
 
     async def resubscribe(self, caller: CallerInfo, params: Json, after: int | None = None) -> Events:
         """Run `tasks/resubscribe`. With `after`, only the events after that sequence are streamed."""
         caller = require_v03(caller)
-        async with aclosing(self._operations.subscribe(caller, "", reading.required_id(params), after)) as batches:
+        async with aclosing(self._operations.subscribe(caller, "", reading.require_id(params), after)) as batches:
             async for updates in batches:
-                yield events(updates)
+                yield to_events(updates)
 
     async def _get(self, caller: CallerInfo, params: Json) -> Json:
-        caller, task_id = require_v03(caller), reading.required_id(params)
+        caller, task_id = require_v03(caller), reading.require_id(params)
         return task_json(await self._operations.get(caller, "", task_id, reading.history_length(params)))
 
     async def _cancel(self, caller: CallerInfo, params: Json) -> Json:
-        caller, task_id = require_v03(caller), reading.required_id(params)
+        caller, task_id = require_v03(caller), reading.require_id(params)
         return task_json(await self._operations.cancel(caller, "", task_id, reader.mapping(params, "metadata")))
 
     async def _set_push(self, caller: CallerInfo, params: Json) -> Json:
@@ -79,7 +79,7 @@ class JsonRpcV03:
         return push_json(await self._operations.push.set(caller, reading.push_config(params)))
 
     async def _get_push(self, caller: CallerInfo, params: Json) -> Json:
-        caller, task_id = require_v03(caller), reading.required_id(params)
+        caller, task_id = require_v03(caller), reading.require_id(params)
         config_id = reader.text(params, "pushNotificationConfigId")
         if config_id:
             return push_json(await self._operations.push.get(caller, "", task_id, config_id))
@@ -90,7 +90,7 @@ class JsonRpcV03:
         return push_json(page.configs[0])
 
     async def _list_push(self, caller: CallerInfo, params: Json) -> list[Json]:
-        caller, task_id = require_v03(caller), reading.required_id(params)
+        caller, task_id = require_v03(caller), reading.require_id(params)
         found: list[Json] = []
         token = ""
         while True:  # v0.3's JSON has no pages
@@ -101,11 +101,11 @@ class JsonRpcV03:
                 return found
 
     async def _delete_push(self, caller: CallerInfo, params: Json) -> None:
-        caller, task_id = require_v03(caller), reading.required_id(params)
-        config_id = reading.required_id(params, "pushNotificationConfigId")
+        caller, task_id = require_v03(caller), reading.require_id(params)
+        config_id = reading.require_id(params, "pushNotificationConfigId")
         await self._operations.push.delete(caller, "", task_id, config_id)
 
-    async def _extended_card(self, caller: CallerInfo, params: Json) -> Json:
+    async def _get_extended_card(self, caller: CallerInfo, params: Json) -> Json:
         caller = require_v03(caller)
         if not self._operations.cards.public().extended_card:
             # In v1.0 this is an UnsupportedOperationError.
@@ -113,6 +113,6 @@ class JsonRpcV03:
         return card_json(await self._operations.cards.extended(caller))
 
 
-def events(updates: list[Update]) -> list[tuple[int, Json]]:
+def to_events(updates: list[Update]) -> list[tuple[int, Json]]:
     """Return the updates as v0.3 events, each with its sequence."""
     return [(update.sequence, update_json(update)) for update in updates]

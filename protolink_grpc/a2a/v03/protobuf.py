@@ -14,7 +14,7 @@ from a2a.types import a2a_pb2 as v1
 from google.protobuf.struct_pb2 import Struct
 
 from protolink_grpc.a2a import pb_codec
-from protolink_grpc.a2a.v03.reading import respelled
+from protolink_grpc.a2a.v03.reading import respell_field
 from protolink_grpc.a2a.v03.terms import BARE_VALUE, V1_KEY, scheme_of
 from protolink_grpc.a2a.values import ArtifactUpdate, MessageReply, PushPage, SendParams, StatusUpdate, TaskView, Update
 from protolink_grpc.errors import InvalidArgumentError
@@ -54,12 +54,12 @@ def send_params_from_pb(request: v03.SendMessageRequest) -> SendParams:
         InvalidArgumentError: Names the path as v0.3's protobuf spells it, with `message`, the JSON name of the field `request`.
     """
     try:
-        return pb_codec.send_params_from_pb(_request(request))
+        return pb_codec.send_params_from_pb(_request_to_v1(request))
     except InvalidArgumentError as error:
-        raise respelled(error, _SPELLINGS) from None
+        raise respell_field(error, _SPELLINGS) from None
 
 
-def _request(given: v03.SendMessageRequest) -> v1.SendMessageRequest:
+def _request_to_v1(given: v03.SendMessageRequest) -> v1.SendMessageRequest:
     found = v1.SendMessageRequest()
     if given.HasField("request"):
         _message_to_v1(given.request, found.message)
@@ -79,12 +79,12 @@ def _configuration_to_v1(given: v03.SendMessageConfiguration, found: v1.SendMess
     if given.HasField("push_notification"):
         push, into = given.push_notification, found.task_push_notification_config
         into.id, into.url, into.token = push.id, push.url, push.token
-        scheme = _scheme(push, "configuration.push_notification")
+        scheme = _scheme_of(push, "configuration.push_notification")
         if scheme:
             into.authentication.scheme, into.authentication.credentials = scheme, push.authentication.credentials
 
 
-def _scheme(push: v03.PushNotificationConfig, path: str) -> str:
+def _scheme_of(push: v03.PushNotificationConfig, path: str) -> str:
     given = push.authentication
     return scheme_of(list(given.schemes), given.credentials, f"{path}.authentication.schemes")
 
@@ -97,7 +97,7 @@ def _message_to_v1(given: v03.Message, found: v1.Message) -> None:
     found.extensions.extend(given.extensions)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
-        kept = _taken(found.metadata, V1_KEY)
+        kept = _take(found.metadata, V1_KEY)
         if "referenceTaskIds" in kept.fields:
             ids = kept.fields["referenceTaskIds"].list_value.values
             found.reference_task_ids.extend(each.string_value for each in ids)
@@ -109,9 +109,9 @@ def _part_to_v1(given: v03.Part, found: v1.Part) -> None:
     is_bare = False
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
-        kept = _taken(found.metadata, V1_KEY)
+        kept = _take(found.metadata, V1_KEY)
         is_bare = BARE_VALUE in found.metadata.fields and found.metadata.fields.pop(BARE_VALUE).bool_value
-        found.media_type, found.filename = _text(kept, "mediaType"), _text(kept, "filename")
+        found.media_type, found.filename = _get_text(kept, "mediaType"), _get_text(kept, "filename")
         if not found.metadata.fields:
             found.ClearField("metadata")
     match given.WhichOneof("part"):
@@ -135,7 +135,7 @@ def _file_to_v1(given: v03.FilePart, found: v1.Part) -> None:
         case "file_with_uri":
             found.url = given.file_with_uri
         case "file_with_bytes":
-            found.raw = _bytes(given.file_with_bytes)
+            found.raw = _decode_base64(given.file_with_bytes)
         case None:
             pass  # as above
     if given.mime_type:
@@ -144,23 +144,23 @@ def _file_to_v1(given: v03.FilePart, found: v1.Part) -> None:
         found.filename = given.name
 
 
-def _bytes(given: bytes) -> bytes:
+def _decode_base64(given: bytes) -> bytes:
     try:
         return base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):
         return given
 
 
-def _taken(metadata: Struct, key: str) -> Struct:
+def _take(metadata: Struct, key: str) -> Struct:
     """Remove an object from the metadata and return it; empty if it is absent."""
     return metadata.fields.pop(key).struct_value if key in metadata.fields else Struct()
 
 
-def _text(given: Struct, key: str) -> str:
+def _get_text(given: Struct, key: str) -> str:
     return given.fields[key].string_value if key in given.fields else ""
 
 
-def task_of(name: str, field: str) -> str:
+def parse_task_name(name: str, field: str) -> str:
     """Return the id in `tasks/{id}`. Raises InvalidArgumentError: the name has another form; names `field`."""
     kind, _, task_id = name.partition("/")
     if kind != "tasks" or not task_id or "/" in task_id:
@@ -168,12 +168,12 @@ def task_of(name: str, field: str) -> str:
     return task_id
 
 
-def config_of(name: str, field: str) -> tuple[str, str]:
-    """Return both ids in `tasks/{id}/pushNotificationConfigs/{config}`. Raises as `task_of`."""
+def parse_config_name(name: str, field: str) -> tuple[str, str]:
+    """Return both ids in `tasks/{id}/pushNotificationConfigs/{config}`. Raises as `parse_task_name`."""
     task, separator, config_id = name.partition(f"{_CONFIGS}/")
     if not separator or not config_id or "/" in config_id:
         raise InvalidArgumentError("must be tasks/{id}/pushNotificationConfigs/{config}", field=field)
-    return task_of(task, field), config_id
+    return parse_task_name(task, field), config_id
 
 
 def push_config_from_pb(request: v03.CreateTaskPushNotificationConfigRequest) -> PushConfig:
@@ -191,9 +191,9 @@ def push_config_from_pb(request: v03.CreateTaskPushNotificationConfigRequest) ->
     return PushConfig(
         url=push.url,
         id=request.config_id or push.id,
-        task_id=task_of(parent, "parent"),
+        task_id=parse_task_name(parent, "parent"),
         token=push.token,
-        scheme=_scheme(push, path),
+        scheme=_scheme_of(push, path),
         credentials=push.authentication.credentials,
     )
 
@@ -203,16 +203,16 @@ def push_config_from_pb(request: v03.CreateTaskPushNotificationConfigRequest) ->
 
 def task_pb(view: TaskView) -> v03.Task:
     found = v03.Task()
-    _task(pb_codec.task_pb(view), found)
+    _put_task(pb_codec.task_pb(view), found)
     return found
 
 
 def reply_pb(reply: TaskView | MessageReply) -> v03.SendMessageResponse:
     found = v03.SendMessageResponse()
     if isinstance(reply, TaskView):
-        _task(pb_codec.task_pb(reply), found.task)
+        _put_task(pb_codec.task_pb(reply), found.task)
     else:
-        _message(pb_codec.message_pb(reply.message, reply.context_id, ""), found.msg)
+        _put_message(pb_codec.message_pb(reply.message, reply.context_id, ""), found.msg)
     return found
 
 
@@ -220,14 +220,14 @@ def update_pb(update: Update) -> v03.StreamResponse:
     found, given = v03.StreamResponse(), pb_codec.update_pb(update)
     match update:
         case TaskView():
-            _task(given.task, found.task)
+            _put_task(given.task, found.task)
         case MessageReply():
-            _message(given.message, found.msg)
+            _put_message(given.message, found.msg)
         case StatusUpdate():
-            _status_update(given.status_update, found.status_update)
+            _put_status_update(given.status_update, found.status_update)
             found.status_update.final = update.final
         case ArtifactUpdate():
-            _artifact_update(given.artifact_update, found.artifact_update)
+            _put_artifact_update(given.artifact_update, found.artifact_update)
         case _:
             assert_never(update)
     return found
@@ -247,54 +247,54 @@ def push_page_pb(page: PushPage) -> v03.ListTaskPushNotificationConfigResponse:
     return v03.ListTaskPushNotificationConfigResponse(configs=configs, next_page_token=page.next_page_token)
 
 
-def _task(given: v1.Task, found: v03.Task) -> None:
+def _put_task(given: v1.Task, found: v03.Task) -> None:
     found.id, found.context_id = given.id, given.context_id
-    _status(given.status, found.status)
+    _put_status(given.status, found.status)
     for artifact in given.artifacts:
-        _artifact(artifact, found.artifacts.add())
+        _put_artifact(artifact, found.artifacts.add())
     for message in given.history:
-        _message(message, found.history.add())
+        _put_message(message, found.history.add())
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
 
 
-def _status(given: v1.TaskStatus, found: v03.TaskStatus) -> None:
+def _put_status(given: v1.TaskStatus, found: v03.TaskStatus) -> None:
     found.state = _STATES[given.state]
     if given.HasField("message"):
-        _message(given.message, found.update)
+        _put_message(given.message, found.update)
     if given.HasField("timestamp"):
         found.timestamp.CopyFrom(given.timestamp)
 
 
-def _status_update(given: v1.TaskStatusUpdateEvent, found: v03.TaskStatusUpdateEvent) -> None:
+def _put_status_update(given: v1.TaskStatusUpdateEvent, found: v03.TaskStatusUpdateEvent) -> None:
     found.task_id, found.context_id = given.task_id, given.context_id
-    _status(given.status, found.status)
+    _put_status(given.status, found.status)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
 
 
-def _artifact_update(given: v1.TaskArtifactUpdateEvent, found: v03.TaskArtifactUpdateEvent) -> None:
+def _put_artifact_update(given: v1.TaskArtifactUpdateEvent, found: v03.TaskArtifactUpdateEvent) -> None:
     found.task_id, found.context_id = given.task_id, given.context_id
     found.append, found.last_chunk = given.append, given.last_chunk
-    _artifact(given.artifact, found.artifact)
+    _put_artifact(given.artifact, found.artifact)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
 
 
-def _artifact(given: v1.Artifact, found: v03.Artifact) -> None:
+def _put_artifact(given: v1.Artifact, found: v03.Artifact) -> None:
     found.artifact_id, found.name, found.description = given.artifact_id, given.name, given.description
     for part in given.parts:
-        _part(part, found.parts.add())
+        _put_part(part, found.parts.add())
     found.extensions.extend(given.extensions)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
 
 
-def _message(given: v1.Message, found: v03.Message) -> None:
+def _put_message(given: v1.Message, found: v03.Message) -> None:
     found.message_id, found.context_id, found.task_id = given.message_id, given.context_id, given.task_id
     found.role = _ROLES.get(given.role, v03.ROLE_UNSPECIFIED)
     for part in given.parts:
-        _part(part, found.content.add())
+        _put_part(part, found.content.add())
     found.extensions.extend(given.extensions)
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
@@ -304,16 +304,16 @@ def _message(given: v1.Message, found: v03.Message) -> None:
             kept.values.add().string_value = task_id
 
 
-def _part(given: v1.Part, found: v03.Part) -> None:
+def _put_part(given: v1.Part, found: v03.Part) -> None:
     if given.HasField("metadata"):
         found.metadata.CopyFrom(given.metadata)
     match given.WhichOneof("content"):
         case "text":
             found.text = given.text
-            _keep(given, found)
+            _put_v1_fields(given, found)
         case "data":
-            _data(given, found)
-            _keep(given, found)
+            _put_data(given, found)
+            _put_v1_fields(given, found)
         case "raw":
             found.file.file_with_bytes = base64.b64encode(given.raw)
             found.file.mime_type, found.file.name = given.media_type, given.filename
@@ -324,7 +324,7 @@ def _part(given: v1.Part, found: v03.Part) -> None:
             pass  # the codec writes no part without content
 
 
-def _data(given: v1.Part, found: v03.Part) -> None:
+def _put_data(given: v1.Part, found: v03.Part) -> None:
     if given.data.HasField("struct_value"):
         found.data.data.CopyFrom(given.data.struct_value)
     else:
@@ -333,7 +333,7 @@ def _data(given: v1.Part, found: v03.Part) -> None:
     found.data.data.SetInParent()
 
 
-def _keep(given: v1.Part, found: v03.Part) -> None:
+def _put_v1_fields(given: v1.Part, found: v03.Part) -> None:
     for name, value in (("mediaType", given.media_type), ("filename", given.filename)):
         if value:
             found.metadata.fields[V1_KEY].struct_value.fields[name].string_value = value

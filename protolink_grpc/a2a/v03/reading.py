@@ -41,12 +41,14 @@ def send_params(params: object) -> SendParams:
         InvalidArgumentError: Names the path as v0.3 spells it, for example `message.parts[0].file.bytes`.
     """
     try:
-        return json_codec.send_params(_request(reader.as_object(params)))
+        return json_codec.send_params(_request_to_v1(reader.as_object(params)))
     except InvalidArgumentError as error:
-        raise respelled(error, _SPELLINGS) from None
+        raise respell_field(error, _SPELLINGS) from None
 
 
-def respelled(error: InvalidArgumentError, spellings: tuple[tuple[re.Pattern[str], str], ...]) -> InvalidArgumentError:
+def respell_field(
+    error: InvalidArgumentError, spellings: tuple[tuple[re.Pattern[str], str], ...]
+) -> InvalidArgumentError:
     """Return the error with its path as the caller spells it."""
     field = error.field
     for pattern, spelling in spellings:
@@ -57,25 +59,25 @@ def respelled(error: InvalidArgumentError, spellings: tuple[tuple[re.Pattern[str
     return type(error)(error.detail, field=field, **rest)
 
 
-def _request(params: dict[str, Any]) -> dict[str, Any]:
+def _request_to_v1(params: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if params.get("message") is not None:
-        found["message"] = _within("message", _message, params["message"])
+        found["message"] = _read_within("message", _message_to_v1, params["message"])
     if params.get("configuration") is not None:
-        found["configuration"] = _within("configuration", _configuration, params["configuration"])
+        found["configuration"] = _read_within("configuration", _configuration_to_v1, params["configuration"])
     if params.get("metadata") is not None:
         found["metadata"] = params["metadata"]
     return found
 
 
-def _within(path: str, read: Callable[[Any], dict[str, Any]], value: Any) -> dict[str, Any]:
+def _read_within(path: str, read: Callable[[Any], dict[str, Any]], value: Any) -> dict[str, Any]:
     try:
         return read(value)
     except InvalidArgumentError as error:
         raise error.within(path) from None
 
 
-def _message(value: object) -> dict[str, Any]:
+def _message_to_v1(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
     if (given.get("kind") or "message") != "message":
         raise InvalidArgumentError("must be 'message'", field="kind")
@@ -88,47 +90,47 @@ def _message(value: object) -> dict[str, Any]:
     parts = given.get("parts")
     if parts is not None and not isinstance(parts, list):
         raise InvalidArgumentError("must be a list", field="parts")
-    found["parts"] = [_within(f"parts[{index}]", _part, part) for index, part in enumerate(parts or ())]
+    found["parts"] = [_read_within(f"parts[{index}]", _part_to_v1, part) for index, part in enumerate(parts or ())]
     return found
 
 
-def _part(value: object) -> dict[str, Any]:
+def _part_to_v1(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
     metadata = given.get("metadata")
     if metadata is None:
-        return _content(given, {})
+        return _content_to_v1(given, {})
     if not isinstance(metadata, dict):
         raise InvalidArgumentError("must be an object", field="metadata")
-    found = _content(given, metadata)
+    found = _content_to_v1(given, metadata)
     rest = {key: item for key, item in metadata.items() if key not in (V1_KEY, BARE_VALUE)}
     if rest or not metadata:
         found["metadata"] = rest
     return found
 
 
-def _content(given: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+def _content_to_v1(given: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the v1.0 part without its metadata."""
-    match _kind(given):
+    match _kind_of(given):
         case "text":
             found = {"text": reader.given_text(given, "text")}
         case "file":
-            found = _within("file", _file, given.get("file"))
+            found = _read_within("file", _file_to_v1, given.get("file"))
         case _:
-            found = _data(given.get("data"), metadata.get(BARE_VALUE) is True)
+            found = _data_to_v1(given.get("data"), metadata.get(BARE_VALUE) is True)
     kept = metadata.get(V1_KEY)
     if isinstance(kept, dict):
         found |= {name: kept[name] for name in ("mediaType", "filename") if isinstance(kept.get(name), str)}
     return found
 
 
-def _kind(given: dict[str, Any]) -> str:
+def _kind_of(given: dict[str, Any]) -> str:
     kind = given.get("kind") or given.get("type") or next((each for each in _KINDS if given.get(each) is not None), "")
     if kind not in _KINDS:
         raise InvalidArgumentError(f"must be one of {', '.join(_KINDS)}", field="kind")
     return str(kind)
 
 
-def _file(value: object) -> dict[str, Any]:
+def _file_to_v1(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
     raw, url = reader.optional_text(given, "bytes"), reader.optional_text(given, "uri")
     if (raw is None) is (url is None):
@@ -141,13 +143,13 @@ def _file(value: object) -> dict[str, Any]:
     return found
 
 
-def _data(value: object, is_bare: bool) -> dict[str, Any]:
+def _data_to_v1(value: object, is_bare: bool) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidArgumentError("must be an object", field="data")
     return {"data": value["value"] if is_bare and "value" in value else value}
 
 
-def _configuration(value: object) -> dict[str, Any]:
+def _configuration_to_v1(value: object) -> dict[str, Any]:
     given = reader.as_object(value)
     blocking = reader.flag(given, "blocking", True)  # in v0.3 the default is to wait
     found: dict[str, Any] = {"returnImmediately": not blocking}
@@ -158,7 +160,7 @@ def _configuration(value: object) -> dict[str, Any]:
         found["historyLength"] = length
     push = given.get("pushNotificationConfig")
     if push is not None:
-        found["taskPushNotificationConfig"] = _within("pushNotificationConfig", _webhook, push)
+        found["taskPushNotificationConfig"] = _read_within("pushNotificationConfig", _webhook_to_v1, push)
     return found
 
 
@@ -167,7 +169,7 @@ def history_length(given: dict[str, Any]) -> int | None:
     return integer(given, "historyLength", 0) or None
 
 
-def _webhook(value: object) -> dict[str, Any]:
+def _webhook_to_v1(value: object) -> dict[str, Any]:
     """Return a `PushNotificationConfig` in v1.0 JSON."""
     given = reader.as_object(value)
     found = {name: text for name in ("id", "url", "token") if (text := reader.text(given, name))}
@@ -189,8 +191,8 @@ def push_config(params: object) -> PushConfig:
         InvalidArgumentError: No task, no URL, or a value of the wrong type; names its path.
     """
     given = reader.as_object(params)
-    task_id = required_id(given, "taskId")
-    webhook = _within("pushNotificationConfig", _webhook, given.get("pushNotificationConfig"))
+    task_id = require_id(given, "taskId")
+    webhook = _read_within("pushNotificationConfig", _webhook_to_v1, given.get("pushNotificationConfig"))
     if not webhook.get("url"):
         raise InvalidArgumentError("must be a non-empty string", field="pushNotificationConfig.url")
     authentication = webhook.get("authentication", {})
@@ -204,6 +206,6 @@ def push_config(params: object) -> PushConfig:
     )
 
 
-def required_id(params: object, key: str = "id") -> str:
+def require_id(params: object, key: str = "id") -> str:
     """Return the id of a task or of a config."""
     return check_id(reader.required_text(reader.as_object(params), key), key)

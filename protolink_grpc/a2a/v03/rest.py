@@ -52,37 +52,37 @@ class RestRoute:
 
 def rest_v03(operations: Operations) -> list[RestRoute]:
     """Return the routes of one agent, in the order in which they must be matched."""
-    verbs = _Verbs(operations)
+    handlers = _Handlers(operations)
     task, configs = "/v1/tasks/{id}", "/v1/tasks/{id}/pushNotificationConfigs"
     return [
-        RestRoute("POST", "/v1/message:send", answer=verbs.send),
-        RestRoute("POST", "/v1/message:stream", stream=verbs.stream),
-        RestRoute("POST", f"{task}:cancel", answer=verbs.cancel),
-        RestRoute("POST", f"{task}:subscribe", resume=verbs.subscribe),
-        RestRoute("GET", f"{task}:subscribe", resume=verbs.subscribe),
-        RestRoute("GET", task, answer=verbs.get),
-        RestRoute("POST", configs, answer=verbs.set_push),
-        RestRoute("GET", configs, answer=verbs.list_push),
-        RestRoute("GET", f"{configs}/{{config_id}}", answer=verbs.get_push),
-        RestRoute("DELETE", f"{configs}/{{config_id}}", answer=verbs.delete_push),
-        RestRoute("GET", "/v1/card", answer=verbs.card),
+        RestRoute("POST", "/v1/message:send", answer=handlers.send),
+        RestRoute("POST", "/v1/message:stream", stream=handlers.stream),
+        RestRoute("POST", f"{task}:cancel", answer=handlers.cancel),
+        RestRoute("POST", f"{task}:subscribe", resume=handlers.subscribe),
+        RestRoute("GET", f"{task}:subscribe", resume=handlers.subscribe),
+        RestRoute("GET", task, answer=handlers.get),
+        RestRoute("POST", configs, answer=handlers.set_push),
+        RestRoute("GET", configs, answer=handlers.list_push),
+        RestRoute("GET", f"{configs}/{{config_id}}", answer=handlers.get_push),
+        RestRoute("DELETE", f"{configs}/{{config_id}}", answer=handlers.delete_push),
+        RestRoute("GET", "/v1/card", answer=handlers.card),
     ]
 
 
-class _Verbs:
+class _Handlers:
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
     async def send(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller, is_plain = require_v03(caller), _is_plain(body)
-        reply = await self._operations.send(caller, _send_params(body, is_plain))
-        return _reply(reply, is_plain)
+        reply = await self._operations.send(caller, _read_send_params(body, is_plain))
+        return _reply_json(reply, is_plain)
 
     async def stream(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Events:
         caller, is_plain = require_v03(caller), _is_plain(body)
-        async with aclosing(self._operations.stream(caller, _send_params(body, is_plain))) as batches:
+        async with aclosing(self._operations.stream(caller, _read_send_params(body, is_plain))) as batches:
             async for updates in batches:
-                yield _events(updates, is_plain)
+                yield _to_events(updates, is_plain)
 
     async def subscribe(
         self, caller: CallerInfo, path: Texts, query: Texts, body: Json, after: int | None = None
@@ -90,11 +90,11 @@ class _Verbs:
         caller = require_v03(caller)
         async with aclosing(self._operations.subscribe(caller, "", path["id"], after)) as batches:
             async for updates in batches:
-                yield _events(updates, False)
+                yield _to_events(updates, False)
 
     async def get(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller = require_v03(caller)
-        length = _number(query, "historyLength", "history_length") or None
+        length = _read_count(query, "historyLength", "history_length") or None
         return MessageToDict(protobuf.task_pb(await self._operations.get(caller, "", path["id"], length)))
 
     async def cancel(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
@@ -103,7 +103,7 @@ class _Verbs:
 
     async def set_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller, is_plain = require_v03(caller), "taskId" in body
-        config = await self._operations.push.set(caller, _push_config(body, path["id"], is_plain))
+        config = await self._operations.push.set(caller, _read_push_config(body, path["id"], is_plain))
         return push_json(config) if is_plain else MessageToDict(protobuf.push_pb(config))
 
     async def get_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
@@ -113,7 +113,7 @@ class _Verbs:
 
     async def list_push(self, caller: CallerInfo, path: Texts, query: Texts, body: Json) -> Json:
         caller = require_v03(caller)
-        size = _number(query, "pageSize", "page_size")
+        size = _read_count(query, "pageSize", "page_size")
         token = query.get("pageToken") or query.get("page_token") or ""
         page = await self._operations.push.list(caller, "", path["id"], size, token)
         return MessageToDict(protobuf.push_page_pb(page))
@@ -136,27 +136,27 @@ def _is_plain(body: Json) -> bool:
     return isinstance(message, dict) and ("parts" in message or "kind" in message)
 
 
-def _send_params(body: Json, is_plain: bool) -> SendParams:
+def _read_send_params(body: Json, is_plain: bool) -> SendParams:
     if is_plain:
         return reading.send_params(body)
-    params = protobuf.send_params_from_pb(_parsed(body, v03.SendMessageRequest()))
+    params = protobuf.send_params_from_pb(_parse_body(body, v03.SendMessageRequest()))
     configuration = body.get("configuration")
     if isinstance(configuration, dict) and configuration.get("blocking") is False:
         params.return_immediately = True  # protobuf does not distinguish an explicit false from an absent field
     return params
 
 
-def _reply(reply: TaskView | MessageReply, is_plain: bool) -> Json:
+def _reply_json(reply: TaskView | MessageReply, is_plain: bool) -> Json:
     return reply_json(reply) if is_plain else MessageToDict(protobuf.reply_pb(reply))
 
 
-def _events(updates: list[Update], is_plain: bool) -> list[tuple[int, Json]]:
+def _to_events(updates: list[Update], is_plain: bool) -> list[tuple[int, Json]]:
     if is_plain:
         return [(update.sequence, update_json(update)) for update in updates]
     return [(update.sequence, MessageToDict(protobuf.update_pb(update))) for update in updates]
 
 
-def _push_config(body: Json, task_id: str, is_plain: bool) -> PushConfig:
+def _read_push_config(body: Json, task_id: str, is_plain: bool) -> PushConfig:
     """Return the push config of a request; the path names the task.
 
     By v0.3's annotations, the body is the config only; v0.3 clients send the whole request. Both are accepted.
@@ -165,21 +165,21 @@ def _push_config(body: Json, task_id: str, is_plain: bool) -> PushConfig:
         return reading.push_config({**body, "taskId": task_id})
     request = v03.CreateTaskPushNotificationConfigRequest()
     if "config" in body:
-        _parsed(body, request)
+        _parse_body(body, request)
     else:
-        _parsed(body, request.config)
+        _parse_body(body, request.config)
     request.parent = f"tasks/{task_id}"
     return protobuf.push_config_from_pb(request)
 
 
-def _parsed(body: Json, into: M) -> M:
+def _parse_body(body: Json, into: M) -> M:
     try:
         return ParseDict(body, into, ignore_unknown_fields=True, max_recursion_depth=MAX_DEPTH)
     except ParseError as error:
         raise InvalidArgumentError(str(error), field="body") from None
 
 
-def _number(query: Texts, *names: str) -> int:
+def _read_count(query: Texts, *names: str) -> int:
     """Return a count in the query, 0 if absent. Raises InvalidArgumentError: not 0 to 2**31 - 1; names the parameter."""
     for name in names:
         text = query.get(name)

@@ -33,7 +33,7 @@ ROLES: Final[dict[str, str]] = {"ROLE_USER": "user", "ROLE_AGENT": "agent"}
 _CODES: Final = frozenset({*range(-32007, -32000), *range(-32603, -32599), -32700})
 """All JSON-RPC codes that v0.3 defines."""
 
-_NO_PAYLOAD_FAULT: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
+_SENT_AS_INTERNAL: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 """Reasons that are sent as an internal error, because in v0.3 their code, -32600, means a malformed payload."""
 
 INTERNAL: Final = -32603
@@ -68,12 +68,12 @@ def require_v03(caller: CallerInfo) -> CallerInfo:
 def code_v03(error: ProtolinkError) -> int:
     """Return the JSON-RPC code of an error; an error without a v0.3 code becomes an internal error."""
     code = error.rule.jsonrpc
-    return code if code in _CODES and error.reason not in _NO_PAYLOAD_FAULT else INTERNAL
+    return code if code in _CODES and error.reason not in _SENT_AS_INTERNAL else INTERNAL
 
 
 def name_v03(error: ProtolinkError) -> str | None:
-    """Return the name of an error, even if v0.3 has no code for it; None for `_NO_PAYLOAD_FAULT`, where the status is clearer."""
-    return None if error.reason in _NO_PAYLOAD_FAULT else NAMES.get(error.rule.jsonrpc)
+    """Return the name of an error, even if v0.3 has no code for it; None for `_SENT_AS_INTERNAL`, where the status is clearer."""
+    return None if error.reason in _SENT_AS_INTERNAL else NAMES.get(error.rule.jsonrpc)
 
 
 def error_json(error: ProtolinkError) -> dict[str, Any]:

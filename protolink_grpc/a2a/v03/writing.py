@@ -14,7 +14,7 @@ _ARTIFACT_FIELDS = ("artifactId", "name", "description", "extensions", "metadata
 
 
 def task_json(view: TaskView) -> Json:
-    return _task(json_codec.task_json(view))
+    return _task_to_v03(json_codec.task_json(view))
 
 
 def push_body_v03(view: TaskView) -> Json:
@@ -26,7 +26,7 @@ def reply_json(reply: TaskView | MessageReply) -> Json:
     """Return the result of `message/send`: a task or a message, without a wrapper."""
     if isinstance(reply, TaskView):
         return task_json(reply)
-    return _message(json_codec.message_json(reply.message, reply.context_id, ""))
+    return _message_to_v03(json_codec.message_json(reply.message, reply.context_id, ""))
 
 
 def update_json(update: Update) -> Json:
@@ -35,9 +35,9 @@ def update_json(update: Update) -> Json:
         case TaskView() | MessageReply():
             return reply_json(update)
         case StatusUpdate():
-            return _status_update(json_codec.update_json(update)["statusUpdate"], update.final)
+            return _status_update_to_v03(json_codec.update_json(update)["statusUpdate"], update.final)
         case ArtifactUpdate():
-            return _artifact_update(json_codec.update_json(update)["artifactUpdate"])
+            return _artifact_update_to_v03(json_codec.update_json(update)["artifactUpdate"])
         case _:
             assert_never(update)
 
@@ -56,37 +56,37 @@ def push_json(config: PushConfig) -> Json:
     return {"taskId": config.task_id, "pushNotificationConfig": found}
 
 
-def _task(given: Json) -> Json:
+def _task_to_v03(given: Json) -> Json:
     found: Json = {
         "kind": "task",
         "id": given["id"],
         "contextId": given["contextId"],
-        "status": _status(given["status"]),
+        "status": _status_to_v03(given["status"]),
     }
     if "history" in given:
-        found["history"] = [_message(message) for message in given["history"]]
+        found["history"] = [_message_to_v03(message) for message in given["history"]]
     if "artifacts" in given:
-        found["artifacts"] = [_artifact(artifact) for artifact in given["artifacts"]]
+        found["artifacts"] = [_artifact_to_v03(artifact) for artifact in given["artifacts"]]
     if "metadata" in given:
         found["metadata"] = given["metadata"]
     return found
 
 
-def _status(given: Json) -> Json:
+def _status_to_v03(given: Json) -> Json:
     found: Json = {"state": STATES[given["state"]]}
     if "message" in given:
-        found["message"] = _message(given["message"])
+        found["message"] = _message_to_v03(given["message"])
     if "timestamp" in given:
         found["timestamp"] = given["timestamp"]
     return found
 
 
-def _status_update(given: Json, final: bool) -> Json:
+def _status_update_to_v03(given: Json, final: bool) -> Json:
     found: Json = {
         "kind": "status-update",
         "taskId": given["taskId"],
         "contextId": given["contextId"],
-        "status": _status(given["status"]),
+        "status": _status_to_v03(given["status"]),
         "final": final,
     }
     if "metadata" in given:
@@ -94,12 +94,12 @@ def _status_update(given: Json, final: bool) -> Json:
     return found
 
 
-def _artifact_update(given: Json) -> Json:
+def _artifact_update_to_v03(given: Json) -> Json:
     found: Json = {
         "kind": "artifact-update",
         "taskId": given["taskId"],
         "contextId": given["contextId"],
-        "artifact": _artifact(given["artifact"]),
+        "artifact": _artifact_to_v03(given["artifact"]),
         "append": given.get("append", False),
         "lastChunk": given.get("lastChunk", False),
     }
@@ -108,21 +108,25 @@ def _artifact_update(given: Json) -> Json:
     return found
 
 
-def _message(given: Json) -> Json:
-    found: Json = {"kind": "message", "role": ROLES[given["role"]], "parts": [_part(part) for part in given["parts"]]}
+def _message_to_v03(given: Json) -> Json:
+    found: Json = {
+        "kind": "message",
+        "role": ROLES[given["role"]],
+        "parts": [_part_to_v03(part) for part in given["parts"]],
+    }
     for key in _MESSAGE_FIELDS:
         if key in given:
             found[key] = given[key]
     return found
 
 
-def _artifact(given: Json) -> Json:
+def _artifact_to_v03(given: Json) -> Json:
     found = {key: given[key] for key in _ARTIFACT_FIELDS if key in given}
-    found["parts"] = [_part(part) for part in given.get("parts", ())]
+    found["parts"] = [_part_to_v03(part) for part in given.get("parts", ())]
     return found
 
 
-def _part(given: Json) -> Json:
+def _part_to_v03(given: Json) -> Json:
     if len(given) == 1 and "text" in given:  # by far the most common
         return {"kind": "text", "text": given["text"]}
     added: Json = {}
