@@ -74,7 +74,7 @@ class World:
             self.metrics.route(),
         ]
         app = self.metrics.count_requests(with_middleware(Router(routes), options))
-        self.server = HttpServer(app, options, drain=self.drain, rejected=self.metrics.rejected)
+        self.server = HttpServer(app, options, drain=self.drain, rejected=self.metrics.count_rejection)
 
     @property
     def port(self) -> int:

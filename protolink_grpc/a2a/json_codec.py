@@ -31,8 +31,8 @@ from protolink_grpc.a2a.json_reader import (
     mapping,
     micros,
     nested,
+    require_nested,
     require_text,
-    required,
     spelling_of,
     text,
     texts,
@@ -384,7 +384,7 @@ def send_params(found: object) -> SendParams:
         MessageTooLargeError: More parts or items than a request may have.
     """
     source = as_object(found)
-    message, context_id, task_id = required(source, "message", message_from_json)
+    message, context_id, task_id = require_nested(source, "message", message_from_json)
     params = SendParams(
         message, task_id, context_id, _read_id(source, "tenant"), metadata=mapping(source, "metadata") or {}
     )

@@ -177,7 +177,7 @@ def nested(source: Source, name: str, read: Callable[[Source], T]) -> T | None:
         raise error.within(spelling_of(source, name)) from None
 
 
-def required(source: Source, name: str, read: Callable[[Source], T]) -> T:
+def require_nested(source: Source, name: str, read: Callable[[Source], T]) -> T:
     found = nested(source, name, read)
     if found is None:
         raise field_error(source, name, "must be an object")

@@ -27,7 +27,7 @@ async def follow_approvals(agent: AgentPort, task_id: str, *, outage_s: float) -
                 async for batch in batches:
                     if batch.approvals:
                         backoff.reset()
-                    for approval in follower.news(batch):
+                    for approval in follower.take_batch(batch):
                         yield approval
             return
         except ProtolinkError as error:
@@ -49,7 +49,7 @@ class ApprovalFollower:
         self._snapshot = None
         return self._revision
 
-    def news(self, batch: ApprovalChanges) -> list[Approval]:
+    def take_batch(self, batch: ApprovalChanges) -> list[Approval]:
         """Return the approvals of a batch to yield. A snapshot is yielded when it is complete; an interrupted one is sent again."""
         position, found = batch.position, batch.approvals
         if position.reset:

@@ -172,8 +172,8 @@ async def test_more_series_than_the_bound_become_one() -> None:
 
 def test_rejections_and_numbers_of_others_are_shown() -> None:
     metrics = Metrics()
-    metrics.rejected("slow_reader")
-    metrics.rejected("slow_reader")
+    metrics.count_rejection("slow_reader")
+    metrics.count_rejection("slow_reader")
     metrics.gauge("active_tasks", "Tasks that work.", lambda: 7)
     found = samples(metrics)
     assert found[series("plgrpc_http_rejected_total", reason="slow_reader")] == 2
@@ -191,7 +191,7 @@ def test_a_number_is_shown_once_however_often_it_is_announced() -> None:
 def test_the_metrics_have_the_documented_names_and_types() -> None:
     metrics = Metrics()
     metrics.count('/a"\\\n', "GET", 200, 0.1)
-    metrics.rejected("x")
+    metrics.count_rejection("x")
     metrics.gauge("log_records_left_out_total", "Records.", lambda: 2, kind="counter")
     families = [
         line.split()[2:]

@@ -690,7 +690,7 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
             async with aclosing(service.watch_approvals("ada", after_revision=reader.begin_stream())) as batches:
                 async for batch in batches:
                     caught_up += batch.position.caught_up
-                    for approval in reader.news(batch):
+                    for approval in reader.take_batch(batch):
                         name, state = approval.request.request_id, str(approval.state)
                         if seen.get(name) == state:
                             twice.append(name)

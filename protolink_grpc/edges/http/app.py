@@ -87,7 +87,7 @@ class Gateway:
         return self.url
 
     async def _listen(self, app: ASGIApp) -> HttpServer:
-        server = HttpServer(app, self.options, drain=self.drain, rejected=self.metrics.rejected)
+        server = HttpServer(app, self.options, drain=self.drain, rejected=self.metrics.count_rejection)
         await server.start()
         self.metrics.observe(server)
         return server

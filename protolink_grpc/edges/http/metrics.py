@@ -95,7 +95,7 @@ class Metrics:
 
         return counting_app
 
-    def rejected(self, reason: str) -> None:
+    def count_rejection(self, reason: str) -> None:
         """Count a connection or request that was dropped because of its peer."""
         self._rejected[reason] += 1
 
@@ -242,4 +242,4 @@ def metrics_server(metrics: Metrics, options: HttpOptions) -> HttpServer | None:
         return None
     tls = options.tls if options.metrics_listen.startswith("https://") else None
     own = replace(options, listen=options.metrics_listen, metrics_listen=None, tls=tls, cors_origins=(), root_path="")
-    return HttpServer(with_middleware(Router([metrics.route()]), own), own, rejected=metrics.rejected)
+    return HttpServer(with_middleware(Router([metrics.route()]), own), own, rejected=metrics.count_rejection)
