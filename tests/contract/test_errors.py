@@ -21,13 +21,14 @@ def tree(cls: type[ProtolinkError] = ProtolinkError) -> Iterator[type[ProtolinkE
         yield from tree(each)
 
 
-CLASSES = [cls for cls in tree() if cls.__module__ == errors.__name__]
+CLASSES = [cls for cls in tree() if cls.__module__.startswith("protolink_grpc")]
 
 
 def test_every_error_has_exactly_one_rule() -> None:
     reasons = [cls.reason for cls in CLASSES]
     assert sorted(reasons) == sorted(RULES)
     assert errors.classes() == {cls.reason: cls for cls in CLASSES}
+    assert [cls.__name__ for cls in CLASSES if "reason" not in vars(cls)] == []
 
 
 @pytest.mark.parametrize("reason", RULES)
