@@ -41,7 +41,8 @@ class Webhooks:
 
     Args:
         render: Converts a piece of a log to notifications, by version of the protocol.
-        retry_policy, resolve, post: Retries, name resolution and HTTP requests; tests replace them.
+        retry_policy, resolve, post, sleep: Retries, name resolution, HTTP requests, and the wait between two looks for webhooks of
+            dead processes; tests replace them.
 
     Raises:
         ValueError: `options.allow` has an entry that is not a network.
@@ -56,8 +57,10 @@ class Webhooks:
         retry_policy: RetryPolicy | None = None,
         resolve: Resolve | None = None,
         post: Callable[[Notification], Awaitable[PostResult]] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._service = service
+        self._sleep = sleep
         self._rows = service.webhooks
         self._options = options
         self._targets = PushTargets(options.allow, resolve)
@@ -130,7 +133,7 @@ class Webhooks:
     async def _claim_periodically(self) -> None:
         """Take over the webhooks of dead processes, at intervals, until canceled."""
         while True:
-            await asyncio.sleep(self._service.limits.lease_ttl_s / 3)
+            await self._sleep(self._service.limits.lease_ttl_s / 3)
             try:
                 await self._claim()
             except Exception:  # the store may be available again at the next attempt

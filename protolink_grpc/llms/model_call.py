@@ -65,7 +65,7 @@ class ModelCaller:
     """The calls of one inference.
 
     Args:
-        sleep: Waits between attempts, in seconds.
+        sleep: Waits between attempts, and for the end of the budget's time, in seconds.
         jitter: Returns random numbers in [0, 1), so that agents that failed at the same time do not retry at the same time.
     """
 
@@ -179,7 +179,7 @@ class ModelCaller:
                 raise
             if timeout != self._request.settings.call_timeout_s:  # it was the remaining time of the budget
                 # A timer of the event loop may fire slightly before the budget's time is over.
-                await asyncio.sleep((self._host.budget.remaining_seconds or 0.0) + TICK_S)
+                await self._sleep((self._host.budget.remaining_seconds or 0.0) + TICK_S)
             raise ModelTimeoutError(f"the model gave no answer within {timeout:g} s") from error
 
     async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:

@@ -1,6 +1,7 @@
 import os
 import threading
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -69,20 +70,18 @@ def test_62_bits_of_an_id_come_from_the_random_source():
     assert (uuid.UUID(low).int ^ uuid.UUID(high).int) == (1 << 62) - 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows does not fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the child only writes and leaves
-def test_a_forked_child_repeats_no_random_tail_of_its_parent():
-    new_uuid()  # the parent holds drawn tails now
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, new_uuid().encode())
-        os._exit(0)
-    os.waitpid(child, 0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        theirs = pipe.read().decode()
-    assert theirs[19:] != new_uuid()[19:]
+def test_a_source_draws_again_in_a_forked_child(monkeypatch: pytest.MonkeyPatch):
+    hooks: list[Callable[[], None]] = []
+    monkeypatch.setattr(os, "register_at_fork", lambda *, after_in_child: hooks.append(after_in_child), raising=False)
+    draws: list[int] = []
+    source = uuid_source(random=lambda count: os.urandom(draws.append(count) or count))
+    source()
+    source()
+    assert len(draws) == 1
+    (forget,) = hooks
+    forget()
+    source()
+    assert len(draws) == 2
 
 
 def test_the_generator_puts_its_prefix_before_the_id():

@@ -125,6 +125,24 @@ async def public(host: str, port: int) -> Sequence[str]:
     return ["8.8.8.8"]
 
 
+class Ticks:
+    """The times at which webhooks look for those of dead processes: when the test says so."""
+
+    def __init__(self) -> None:
+        self._due, self._asleep = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+    async def sleep(self, seconds: float) -> None:
+        self._asleep.release()
+        await self._due.acquire()
+
+    async def tick(self) -> None:
+        """Let them look once, and wait until they have."""
+        await self._asleep.acquire()
+        self._due.release()
+        await self._asleep.acquire()
+        self._asleep.release()
+
+
 class Scene:
     """Webhooks over a store, whose logs are written here: a frame is a notification, `a|b` two of them, `-` none."""
 
@@ -136,7 +154,7 @@ class Scene:
         self.rendered: list[tuple[str, str, str, int]] = []
         self.piece = 256
 
-    def webhooks(self, options: PushOptions | None = None, **patience: Any) -> Webhooks:
+    def webhooks(self, options: PushOptions | None = None, ticks: "Ticks | None" = None, **patience: Any) -> Webhooks:
         return Webhooks(
             TaskService("agent", self.store, idle, limits=Limits(lease_ttl_s=60.0)),
             options or PushOptions(),
@@ -144,6 +162,7 @@ class Scene:
             retry_policy=self.time.patience(**patience),
             resolve=public,
             post=self.receiver.post,
+            sleep=(ticks or Ticks()).sleep,
         )
 
     async def render(self, version: str, owner: str, task_id: str, after: int) -> NotificationBatch:
@@ -657,8 +676,8 @@ async def two_processes(path: Path) -> AsyncIterator[tuple[Scene, Scene]]:
 async def test_of_two_processes_one_delivers_and_the_other_takes_over_when_it_stops(tmp_path: Path) -> None:
     async with two_processes(tmp_path / "tasks.db") as (first, second):
         await first.happens("one")
-        theirs = second.webhooks()
-        theirs._service.limits = Limits(lease_ttl_s=0.03)  # looks for what is left a hundred times a second
+        ticks = Ticks()
+        theirs = second.webhooks(ticks=ticks)
         async with running(theirs):
             async with running(first.webhooks()) as webhooks:
                 await webhooks.add("ada", hook(), 0, V1)
@@ -668,8 +687,10 @@ async def test_of_two_processes_one_delivers_and_the_other_takes_over_when_it_st
                 await first.happens("three")
                 await second.receiver.has("three", url="https://theirs.test/")
                 await first.receiver.has("one", "two", "three")
+                await ticks.tick()
                 assert URL not in second.receiver.seen
             await first.happens("four")
+            await ticks.tick()
             await second.receiver.has("four")
             assert first.receiver.seen == {URL: ["one", "two", "three"]}
 

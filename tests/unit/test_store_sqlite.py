@@ -5,7 +5,6 @@ import os
 import sqlite3
 import stat
 import threading
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -407,7 +406,7 @@ def test_two_who_open_a_new_file_do_not_fail_over_its_journal(path: Path, monkey
         if first.in_transaction:
             first.execute("COMMIT")
 
-    monkeypatch.setattr(file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=meanwhile))
+    monkeypatch.setattr(file, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=meanwhile))
     second = connect(path, SCHEMA)
     assert waits  # SQLite itself did not wait, so we did
     assert second.execute("PRAGMA journal_mode").fetchone() == ("wal",)
