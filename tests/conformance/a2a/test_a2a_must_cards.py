@@ -328,7 +328,7 @@ async def test_interfaces_that_no_card_can_list_are_refused(interfaces: tuple[st
 
 async def test_a_card_without_any_interface_that_is_served_is_refused_at_start() -> None:
     agent = Agent(name="web", url="http://127.0.0.1:0", a2a=A2AOptions(interfaces=("GRPC",)))
-    with pytest.raises(InvalidArgumentError, match="no port for that"):
+    with pytest.raises(InvalidArgumentError, match="has no port for it"):
         await agent.serve()
     assert not agent.is_running
 
