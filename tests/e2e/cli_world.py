@@ -33,6 +33,7 @@ from protolink_grpc.errors import InvalidArgumentError
 END_S = 60
 """How long a command may take; far more than it needs on a busy machine."""
 
+AT_ONCE = str(Path(__file__).with_name("plgrpc_at_once.py"))
 COMMAND = [sys.executable, "-W", "error", "-m", "protolink_grpc.cli"]
 
 
@@ -62,15 +63,21 @@ def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
 
 
 def plgrpc(
-    *arguments: str, registry: str = "", stdin: str = "", cwd: Path | None = None, env: Mapping[str, str] = {}
+    *arguments: str,
+    registry: str = "",
+    stdin: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] = {},
+    retries: bool = True,
 ) -> Done:
-    """Run a command to its end."""
+    """Run a command to its end; with `retries=False`, it does not retry what it cannot reach."""
     extra = {"PLGRPC_REGISTRY": registry} if registry else {}
     with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
         given.write(stdin)
         given.seek(0)
         process = start_python(
-            *("-m", "protolink_grpc.cli", *arguments),
+            *(("-m", "protolink_grpc.cli") if retries else (AT_ONCE,)),
+            *arguments,
             stdin=given.fileno(),
             stdout=out.fileno(),
             stderr=err.fileno(),

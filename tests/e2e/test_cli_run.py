@@ -200,8 +200,9 @@ def test_an_export_in_a_file_can_be_replayed(cli: Callable[..., Done], world: Wo
 
 
 def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(
-    cli: Callable[..., Done], world: World, tmp_path: Path
+    cli: Callable[..., Done], world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("protolink_grpc.cli.connect.OUTAGE_S", 0.1)  # one of these cannot be reached
     missing, junk = str(tmp_path / "none.db"), tmp_path / "junk.json"
     junk.write_text("hello")
     for arguments, code, said in (

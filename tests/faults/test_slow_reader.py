@@ -14,8 +14,8 @@ from protolink_grpc import AgentClient, Task, TaskState
 from protolink_grpc.models.ids import new_task_id
 
 EVENTS = 50_000
-SILENCE_S = float(os.environ.get("PLGRPC_SILENCE_S", "30"))
-"""How long the reader is silent at least, shorter for the impatient; it is silent until the writer has finished in any case."""
+SILENCE_S = float(os.environ.get("PLGRPC_SILENCE_S", "2"))
+"""How long the reader is silent at least; it is silent until the writer has finished in any case."""
 
 MIB = 1 << 20
 EVENT_BYTES = 1000
