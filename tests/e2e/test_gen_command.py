@@ -196,7 +196,7 @@ def test_a_missing_plugin_is_named_with_the_command_that_installs_it(
 
 def test_every_tool_has_a_version_and_a_command() -> None:
     for tool in (*(each for tools in gen_command.PLUGINS.values() for each in tools), gen_command.GOOGLES_PROTOC):
-        hint = gen_command._missing(tool).hint
+        hint = gen_command._missing_error(tool).hint
         version = next(section[tool.pin] for section in PINS.values() if tool.pin in section)
         assert version in hint
         assert "{" not in hint
