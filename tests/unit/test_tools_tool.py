@@ -348,12 +348,12 @@ async def test_a_tool_that_blocks_beyond_its_timeout_does_not_occupy_the_pool(ga
 
     hanging = Tool.from_callable(hang, timeout_s=SOON_S)
     async with ToolRunner(max_workers=2, max_abandoned=4) as runner:
-        for _ in range(2):
+        # On a busy machine a call may time out before its thread starts: then there is nothing to abandon.
+        while runner.abandoned < 4:
             outcomes = await asyncio.gather(
                 *(hanging.call({}, runner=runner) for _ in range(2)), return_exceptions=True
             )
             assert [type(outcome) for outcome in outcomes] == [ToolTimeoutError] * 2
-        assert runner.abandoned == 4
         assert await Tool.from_callable(add).call({"a": 1}, runner=runner) == 3
 
 
