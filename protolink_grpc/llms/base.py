@@ -137,6 +137,7 @@ class LLM(ABC):
                 settings=settings or InferSettings(),
             )
             result = await Inference(self, request, host).run()
+            await host.report_final(result)
         finally:
             await host.aclose()
         conversation.extend(result.messages)

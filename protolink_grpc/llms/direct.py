@@ -18,7 +18,7 @@ from protolink_grpc.errors import (
     ToolRejectedError,
     error_text,
 )
-from protolink_grpc.llms.loop_host import ActionCall, Observation
+from protolink_grpc.llms.loop_host import ActionCall, InferenceResult, Observation
 from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.context import RunContext
@@ -34,7 +34,6 @@ from protolink_grpc.models.events import (
     type_of,
 )
 from protolink_grpc.models.json_value import normalize, plain
-from protolink_grpc.models.stream_events import chunk_of
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure
@@ -93,11 +92,15 @@ class DirectLoopHost:
             raise asyncio.CancelledError(self._context.cancel_reason or "the context is canceled")
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        if self._chunk_task is not None:  # chunks are delivered before later reports
-            task, self._chunk_task = self._chunk_task, None
-            await task
-        if self._event_callback is not None:
-            await self._emit(self._to_event(payload))
+        if self._event_callback is None:
+            return
+        if isinstance(payload, ContextPrepared):
+            await self._notify({"type": "llm_step", "step": payload.step, "content": ""})
+        await self._notify(self._to_event(payload))
+
+    async def report_final(self, result: InferenceResult) -> None:
+        """Report the answer of the inference. Its text is the last message of the turn."""
+        await self._notify({"type": "llm_final", "step": result.steps, "content": result.messages[-1].content})
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
         if not self._streaming or self._event_callback is None:
@@ -110,6 +113,8 @@ class DirectLoopHost:
         return None
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
+        for call in calls:
+            await self._notify({"type": "llm_action", "step": call.step, "content": "", **_describe_action(call)})
         tasks = [asyncio.ensure_future(self._run(call)) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
@@ -170,8 +175,10 @@ class DirectLoopHost:
             await self._emit(self._chunks.popleft())
 
     async def _notify(self, event: dict[str, Any]) -> None:
-        if self._event_callback is not None:
-            await self._emit(event)
+        if self._chunk_task is not None:  # chunks are delivered before later events
+            task, self._chunk_task = self._chunk_task, None
+            await task
+        await self._emit(event)
 
     async def _emit(self, event: dict[str, Any]) -> None:
         if self._event_callback is not None and inspect.isawaitable(done := self._event_callback(event)):
@@ -182,8 +189,7 @@ class DirectLoopHost:
             case LlmStep():
                 return {"type": payload.kind, "step": payload.step, "content": payload.content, **payload.data}
             case LlmCallFailed():
-                kind, data = chunk_of(payload)
-                return {"type": kind, "step": payload.step, "content": "", **data}
+                return {"step": payload.step, "content": "", **failed_call_event(payload)}
             case ContextPrepared():
                 return {"type": "context_prepared", "step": payload.step, "manifest": payload.manifest.to_dict()}
             case LlmCallStarted():
@@ -199,6 +205,21 @@ class DirectLoopHost:
 def _to_dict(payload: LlmCallStarted | LlmCallCompleted) -> dict[str, Any]:
     values = {each.name: getattr(payload, each.name) for each in fields(payload)}
     return plain(values)  # type: ignore[no-any-return]  # it copies values of any type
+
+
+def failed_call_event(call: LlmCallFailed) -> dict[str, Any]:
+    """Return the event of a failed attempt at a model call, as ProtoLink has it, without its step."""
+    error, attempt = call.failure.message, call.attempt
+    if not call.will_retry:
+        return {"type": "llm_error", "error": error, "code": call.failure.reason, "attempt": attempt}
+    delay_s = call.failure.retry_delay_s
+    return {"type": "llm_retry", "reason": "transport", "error": error, "attempt": attempt, "delay_s": delay_s}
+
+
+def _describe_action(call: ActionCall) -> dict[str, Any]:
+    if call.kind == "agent.call":
+        return {"action": "agent_call", "payload": {"agent": call.name, **call.arguments}}
+    return {"action": "tool_call", "payload": {"tool": call.name, "args": call.arguments}}
 
 
 def _build_toolbox(tools: Mapping[str, AnyTool]) -> Toolbox:

@@ -18,7 +18,6 @@ from protolink_grpc.llms.answers import (
     ActionParseError,
     FinalAnswer,
     RequestedActions,
-    action_dict,
     read_action,
     read_native,
 )
@@ -150,7 +149,6 @@ class Inference:
             content = self._output.validate(content)
         if not isinstance(text, str):
             text = to_json(text)
-        await round_.report("llm_final", text)
         return InferenceResult(text if self._output is None else content, self._transcript.finish(text), round_.step)
 
     async def _act(self, requested: RequestedActions, answer: LlmCallCompleted, round_: "_Round") -> None:
@@ -182,19 +180,15 @@ class Inference:
         actions = [each for each in checked if isinstance(each, ActionCall)]
         together: dict[str, Observation] = {}
         if len(actions) > 1 and self._settings.parallel_read_only and all(map(self._check.is_read_only, actions)):
-            for call, each in zip(calls, checked, strict=True):
-                if isinstance(each, ActionCall):
-                    await round_.report_action(call)
             given = await self._host.act(actions)
             together = {action.position: each for action, each in zip(actions, given, strict=True)}
         found: list[Observation] = []
-        for call, each in zip(calls, checked, strict=True):
+        for each in checked:
             if isinstance(each, ToolRejectedError):
                 found.append(Observation("rejected", error=each.to_dict()))
             elif together:
                 found.append(together[each.position])
             else:
-                await round_.report_action(call)
                 found.extend(await self._host.act([each]))
         return found
 
@@ -270,13 +264,9 @@ class _Round:
         self.step = step
         self.call_id = call_id
 
-    async def report(self, kind: str, content: str = "", data: dict[str, Any] | None = None) -> None:
+    async def report(self, kind: str, content: str, data: dict[str, Any]) -> None:
         if not self._replayed:
-            await self._host.report(LlmStep(kind, self.step, content, data or {}))
-
-    async def report_action(self, call: ModelToolCall) -> None:
-        payload = action_dict(call)
-        await self.report("llm_action", data={"action": payload.pop("type"), "payload": payload})
+            await self._host.report(LlmStep(kind, self.step, content, data))
 
 
 class _Repetition:

@@ -41,7 +41,6 @@ from protolink_grpc.models.events import (
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
-    LlmStep,
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
@@ -109,7 +108,6 @@ class ModelCaller:
     async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
         step_warnings = budget.check_step(step)
-        await host.report(LlmStep("llm_step", step))
         manifest = build_context_manifest(
             self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
         )

@@ -1,4 +1,4 @@
-"""Reads events from JSON: the inverse of `RunEvent.to_dict`, as far as JSON allows. `stream_events` reads those of ProtoLink."""
+"""Reads events from JSON: the inverse of `RunEvent.to_dict`, as far as JSON allows. `compat` reads ProtoLink's stream events."""
 
 from contextlib import suppress
 from functools import partial

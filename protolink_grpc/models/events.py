@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.lazy import load
 from protolink_grpc.models.action import (
     ApprovalDecision,
     ApprovalRequest,
@@ -450,9 +451,9 @@ class BudgetReported(EventPayload):
 
 @dataclass(slots=True)
 class LlmStep(EventPayload):
-    """A chunk of ProtoLink's model stream that no typed kind covers. The contract encodes it as an application's kind.
+    """A step of an inference that no other kind covers: a rejected answer or call of a model, or a chunk of a ProtoLink agent.
 
-    Chunks that can be derived from other events are not recorded: see `FOLLOWING_STEPS`.
+    The contract encodes it as an application's kind.
     """
 
     event_types = ("llm.stream",)
@@ -505,9 +506,6 @@ Payload = (
 
 TYPES: dict[type, str] = {kind: kind.event_types[0] for kind in get_args(Payload) if len(kind.event_types) == 1}
 """The event type of each payload class that has only one; see `type_of` for the others."""
-
-FOLLOWING_STEPS = frozenset({"llm_step", "llm_action", "llm_final"})
-"""ProtoLink's chunks that can be derived from other events: a prepared prompt, a requested action, an output."""
 
 
 def type_of(payload: object) -> str:
@@ -631,11 +629,10 @@ class RunEvent:
         Raises:
             InvalidArgumentError: Not an event; names the path.
         """
-        from protolink_grpc.models.stream_events import (
-            event_from_task_event,
-        )  # here because that module imports this one
-
-        return event_from_task_event(event, context, sequence)
+        # By name, because the conversion is in an upper layer.
+        event_from_task_event = load("protolink_grpc.compat.protolink.stream_events:event_from_task_event")
+        found: RunEvent = event_from_task_event(event, context, sequence)
+        return found
 
 
 def _detail(payload: Payload | TextDelta | dict[str, Any] | None, name: str, kind: type) -> Any:

@@ -20,7 +20,7 @@ from protolink_grpc.llms.port import LanguageModel, ToolSpec
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.events import FOLLOWING_STEPS, LlmCallCompleted, LlmStep, Payload, RunEvent, Severity
+from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
@@ -232,8 +232,6 @@ class RunLoopHost:
         self._run.token.raise_if_cancelled()
 
     async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        if isinstance(payload, LlmStep) and payload.kind in FOLLOWING_STEPS:
-            return
         envelope = summary or severity != "info"
         await self._run.emit(RunEvent(payload=payload, severity=severity, summary=summary) if envelope else payload)
 

@@ -67,6 +67,37 @@ async def test_metrics_can_be_set_field_by_field() -> None:
 
 
 @pytest.mark.parametrize("native", [True, False])
+async def test_events_of_an_inference_have_protolinks_steps_actions_and_answer(native: bool) -> None:
+    delegated = {"type": "agent_call", "agent": "guide", "action": "infer", "prompt": "what?"}
+    llm = ScriptedLLM([tool("weather", city="Rome"), delegated, {"type": "final", "content": "Rome."}], native)
+    capture = Capture()
+    await llm.infer(
+        "q", {"weather": weather}, agent_callback=lambda *_: "ok", agent_cards=[GUIDE], event_callback=capture
+    )
+    step = ["llm_step", "context_prepared", "llm_call_started", "llm_call_completed"]
+    act = ["llm_action", "tool_start", "tool_result"]
+    assert capture.types == [*step, *act, *step, *act, *step, "llm_final"]
+    assert [event["step"] for event in capture.of("llm_step")] == [1, 2, 3]
+    assert capture.of("llm_action") == [
+        {
+            "type": "llm_action",
+            "step": 1,
+            "content": "",
+            "action": "tool_call",
+            "payload": {"tool": "weather", "args": {"city": "Rome"}},
+        },
+        {
+            "type": "llm_action",
+            "step": 2,
+            "content": "",
+            "action": "agent_call",
+            "payload": {"agent": "guide", "action": "infer", "prompt": "what?"},
+        },
+    ]
+    assert capture.events[-1] == {"type": "llm_final", "step": 3, "content": "Rome."}
+
+
+@pytest.mark.parametrize("native", [True, False])
 async def test_functions_and_tools_are_called_with_checked_arguments(native: bool) -> None:
     llm = ScriptedLLM(
         [tool("sky", city="Rome"), tool("weather", city="Oslo"), {"type": "final", "content": "ok"}], native

@@ -61,14 +61,14 @@ async def test_a_call_that_exceeds_the_budget_is_not_started() -> None:
     with pytest.raises(BudgetExceededError):
         await infer(model, stage)
     assert model.requests == []
-    assert stage.names == ["llm_step", "context.prepared", "budget.exceeded"]
+    assert stage.names == ["context.prepared", "budget.exceeded"]
 
 
 @pytest.mark.parametrize("limit", ["max_llm_calls", "max_steps"])
 async def test_a_budget_warning_is_reported_before_its_call(limit: str) -> None:
     stage = Stage(budget=BudgetEnforcer(RunBudget(**{limit: 1})))
     await run([final()], stage)
-    assert stage.names[:4] == ["llm_step", "context.prepared", "budget.warning", "llm.call.started"]
+    assert stage.names[:3] == ["context.prepared", "budget.warning", "llm.call.started"]
 
 
 async def test_an_answer_that_is_too_long_is_recorded_before_it_ends_the_run() -> None:

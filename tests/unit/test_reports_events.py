@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_values import PAYLOADS, full_event, full_payloads
 
+from protolink_grpc.compat.protolink.stream_events import _LLM_SHAPES
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import Artifact, ContextManifest, Message, Part, RunAction, RunContext, Task, TaskState
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import MAX_DEPTH
-from protolink_grpc.models.stream_events import _LLM_SHAPES
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 FULL = full_payloads()

@@ -30,7 +30,6 @@ from protolink_grpc.models.events import (
     ContextPrepared,
     LlmCallCompleted,
     LlmCallStarted,
-    LlmStep,
     RunEvent,
     TaskArtifactUpdated,
     TaskMessagesAdded,
@@ -237,7 +236,6 @@ def test_a_delegation_counts_what_it_used_but_not_its_time() -> None:
 
 
 def call(step: int, estimate: int, known: int | None, written: int | None = 7, tries: int = 1) -> Iterator[Any]:
-    yield LlmStep("llm_step", step)
     yield ContextPrepared(ContextManifest(user_tokens=estimate), step)
     for attempt in range(1, tries + 1):
         yield LlmCallStarted(f"c/{step}", attempt=attempt, step=step)
@@ -339,7 +337,6 @@ class Worker:
 
     def think(self, step: int, estimate: int, known: int | None, written: int) -> None:
         self.budget.check_step()
-        self.tell(LlmStep("llm_step", step))
         self.tell(ContextPrepared(ContextManifest(user_tokens=estimate), step))
         self.budget.check_llm_call(estimate)
         self.tell(LlmCallStarted(f"c/{step}", step=step))

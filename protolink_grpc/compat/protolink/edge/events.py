@@ -1,4 +1,4 @@
-"""Converts RunEvents to ProtoLink's stream events, the reverse of `models.stream_events`.
+"""Converts RunEvents to ProtoLink's stream events, the reverse of `stream_events`.
 
 Events without an equivalent are sent as RunEvent JSON, of which ProtoLink's clients show the type and the summary.
 """
@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from protolink_grpc.compat.protolink.edge.shapes import Fields, state_json
+from protolink_grpc.compat.protolink.stream_events import AGENT_CALL, LLM_STREAM
+from protolink_grpc.llms.direct import failed_call_event
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.references import References
-from protolink_grpc.models.stream_events import AGENT_CALL, LLM_STREAM, chunk_of
 
 _REASONS = {TaskState.CANCELED: "cancel_reason", TaskState.FAILED: "error", TaskState.REJECTED: "error"}
 """The metadata key for the reason of a status, by state; `reason` for all others."""
@@ -175,8 +176,8 @@ def _step(_: ev.RunEvent, payload: ev.LlmStep) -> LlmFields:
 
 
 def _call_failed(_: ev.RunEvent, payload: ev.LlmCallFailed) -> LlmFields:
-    kind, metadata = chunk_of(payload)
-    return kind, None, metadata
+    metadata = failed_call_event(payload)
+    return metadata.pop("type"), None, metadata
 
 
 def _context_prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> LlmFields:

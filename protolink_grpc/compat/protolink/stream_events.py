@@ -1,4 +1,7 @@
-"""ProtoLink's stream events as RunEvents: the one table that says which becomes what. Our own streams carry RunEvents already."""
+"""Converts ProtoLink's stream events to RunEvents, by one table. The streams of this package have RunEvents already.
+
+`edge.events` is the reverse.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,16 +33,16 @@ AGENT_CALL, TOOL_CALL = "agent.call", "tool.call"
 def event_from_task_event(event: object, context: RunContext | None, sequence: int | None) -> ev.RunEvent:
     """See `RunEvent.from_task_event`."""
     if isinstance(event, ev.RunEvent):
-        return _completed(event, context, sequence)
+        return _complete(event, context, sequence)
     to_dict = getattr(event, "to_dict", None)
     source = reader.as_object(event if to_dict is None else to_dict())
     kind = reader.required_text(source, "type")
-    made = _promoted(source, kind) if kind in _SHAPES else event_from_dict(source)
-    return _completed(made, context or _context_of(made.metadata), sequence)
+    made = _convert(source, kind) if kind in _SHAPES else event_from_dict(source)
+    return _complete(made, context or _context_of(made.metadata), sequence)
 
 
-def _completed(event: ev.RunEvent, context: RunContext | None, sequence: int | None) -> ev.RunEvent:
-    """The event with what it does not say itself; an event of a log keeps its place in it."""
+def _complete(event: ev.RunEvent, context: RunContext | None, sequence: int | None) -> ev.RunEvent:
+    """Return the event with the run, the session and the sequence that it does not have."""
     more: Fields = {}
     if context is not None and not event.run_id:
         more["run_id"] = context.run_id
@@ -51,7 +54,7 @@ def _completed(event: ev.RunEvent, context: RunContext | None, sequence: int | N
 
 
 def _context_of(metadata: Fields) -> RunContext | None:
-    """The context in the task that the last event of a stream brings."""
+    """Return the context in the task of the last event of a stream; None if there is no task."""
     task = metadata.get("task")
     found = task.get("metadata") if isinstance(task, dict) else None
     context = found.get(CONTEXT_KEY) if isinstance(found, dict) else None
@@ -61,7 +64,7 @@ def _context_of(metadata: Fields) -> RunContext | None:
         return None  # a key of the application
 
 
-def _promoted(source: Fields, kind: str) -> ev.RunEvent:
+def _convert(source: Fields, kind: str) -> ev.RunEvent:
     metadata = reader.mapping(source, "metadata")
     shape = _SHAPES[kind] if kind != LLM_STREAM else _LLM_SHAPES.get(reader.text(source, "llm_event_type"), _STEP)
     name, severity, read = shape
@@ -96,10 +99,10 @@ def _text(source: Fields, key: str) -> str:
 
 
 def _summary(source: Fields, metadata: Fields) -> str:
-    """A short text for people: what the event says itself, else what it is about."""
-    said = [_text(source, key) for key in ("message", "error_message", "new_state")]
-    about = [_text(metadata, key) for key in ("tool", "agent", "model")]
-    return next(filter(None, [*said, *about, _text(source, "content")[:100]]), "")
+    """Return a short text for people: a text of the event, otherwise the name of a tool, agent or model."""
+    texts = [_text(source, key) for key in ("message", "error_message", "new_state")]
+    names = [_text(metadata, key) for key in ("tool", "agent", "model")]
+    return next(filter(None, [*texts, *names, _text(source, "content")[:100]]), "")
 
 
 def _status(source: Fields, metadata: Fields) -> ev.TaskStatusChanged:
@@ -144,7 +147,7 @@ def _prepared(source: Fields, metadata: Fields) -> ev.ContextPrepared:
 
 
 def _call_id(source: Fields) -> str:
-    """ProtoLink's calls have no name; there is one per step."""
+    """Return an id for the call. ProtoLink's calls have none; there is one call per step."""
     return f"{_text(source, 'task_id')}/{reader.integer(source, 'step')}"
 
 
@@ -176,14 +179,6 @@ def _call_completed(source: Fields, metadata: Fields) -> ev.LlmCallCompleted:
     )
 
 
-def chunk_of(call: ev.LlmCallFailed) -> tuple[str, Fields]:
-    """ProtoLink's chunk of a failed attempt at a model call, and what it says."""
-    if not call.will_retry:
-        return "llm_error", {"error": call.failure.message, "code": call.failure.reason, "attempt": call.attempt}
-    delay = {"delay_s": call.failure.retry_delay_s}
-    return "llm_retry", {"reason": "transport", "error": call.failure.message, "attempt": call.attempt, **delay}
-
-
 def _budget(_: Fields, metadata: Fields) -> ev.BudgetReported:
     return ev.BudgetReported(reader.nested(metadata, "decision", BudgetDecision.from_dict))
 
@@ -205,8 +200,8 @@ def _answer(_: Fields, metadata: Fields) -> ev.ApprovalDecided:
     return ev.ApprovalDecided(reader.nested(metadata, "decision", ApprovalDecision.from_dict))
 
 
-def _what(metadata: Fields) -> tuple[str, str]:
-    """Kind and name of an action, from whichever of its keys the event has."""
+def _target(metadata: Fields) -> tuple[str, str]:
+    """Return kind and name of an action, from the keys that the event has."""
     action = metadata.get("action")
     if isinstance(action, dict):
         return _text(action, "kind") or TOOL_CALL, _text(action, "name")
@@ -215,13 +210,13 @@ def _what(metadata: Fields) -> tuple[str, str]:
 
 
 def _started(_: Fields, metadata: Fields) -> ev.ActionStarted:
-    return ev.ActionStarted(*_what(metadata), reader.optional_mapping(metadata, "args"))
+    return ev.ActionStarted(*_target(metadata), reader.optional_mapping(metadata, "args"))
 
 
 def _ended(_: Fields, metadata: Fields, outcome: str) -> ev.ActionEnded:
     failed = "result" not in metadata and (metadata.get("error") or metadata.get("rejection"))
     return ev.ActionEnded(
-        *_what(metadata),
+        *_target(metadata),
         result=metadata.get("result"),
         error=failed or None,
         outcome=outcome,
@@ -240,7 +235,7 @@ _SHAPES: dict[str, Shape] = {
     "task_error": ("task.error", "error", _error),
     LLM_STREAM: _STEP,
 }
-"""What each stream event becomes: type, severity, payload."""
+"""Type, severity and payload of the RunEvent, by type of the stream event."""
 
 _LLM_SHAPES: dict[str, Shape] = {
     "context_prepared": ("context.prepared", "info", _prepared),
@@ -267,4 +262,4 @@ _LLM_SHAPES: dict[str, Shape] = {
     "llm_retry": ("llm.stream", "warning", _step),
     "llm_error": ("llm.stream", "error", _step),
 }
-"""The same for the kinds of a model's stream; those that are not listed stay `llm.stream`."""
+"""The same for the kinds of `task_llm_stream`; those that are not listed become `llm.stream`."""
