@@ -115,7 +115,9 @@ def export_proto(
     for key, value in options.items():
         field = plan.file.options.DESCRIPTOR.fields_by_name.get(key)
         if field is None or field.type != field.TYPE_STRING:
-            raise InvalidArgumentError(f"{key!r} is no option of a file with a text as value", field="option")
+            raise InvalidArgumentError(
+                f"{key!r} is not an option of .proto files whose value is a text", field="option"
+            )
         setattr(plan.file.options, key, value)
     return Export(name, to_text(plan.file, plan.comments, HEAD.format(agent_name)), changes, plan)
 
@@ -147,7 +149,10 @@ def load_typed_service(source: str | Path, agent_name: str, about: str, tools: I
     text = str(source)
     if not text.endswith(".proto"):
         return build_typed_service(export_proto(agent_name, about, tools, text).plan)
-    committed = compile_proto(Path(source))[-1]
+    try:
+        committed = compile_proto(Path(source))[-1]
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{error.detail}; plgrpc proto export writes it", field="typed") from None
     export = export_proto(agent_name, about, tools, committed.package, committed)
     if export.changes:
         listed = "; ".join(str(each) for each in export.changes)

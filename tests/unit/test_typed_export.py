@@ -326,7 +326,7 @@ def test_options_of_the_committed_file_stay(tmp_path: Path) -> None:
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="'go_pkg' is no option"):
+    with pytest.raises(InvalidArgumentError, match="'go_pkg' is not an option"):
         export_proto("calculator", "", [Tool.from_callable(add)], PACKAGE, options={"go_pkg": "x"})
 
 
@@ -343,6 +343,14 @@ def test_tools_that_differ_from_the_committed_file_are_not_served(tmp_path: Path
         load_typed_service(
             path, "calculator", "", [Tool.from_callable(f_of({"a": int, "b": int, "c": int}, (2, 3)), name="add")]
         )
+    assert error.value.field == "typed"
+
+
+def test_an_agent_without_its_file_says_how_to_write_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=r"missing\.proto is not a file; plgrpc proto export writes it"
+    ) as error:
+        load_typed_service(tmp_path / "missing.proto", "calculator", "", [Tool.from_callable(add)])
     assert error.value.field == "typed"
 
 
