@@ -428,7 +428,7 @@ class Run(Emitter):
             await self._fail(error)
 
     def _action_failure(self, output: Message | Artifact | None) -> Failure | None:
-        """Return the failure of the action that an output belongs to; None if there is none."""
+        """Return the failure of the action that an output belongs to, or None."""
         action_id = output.action_id if isinstance(output, Artifact) else None
         if not action_id:
             return None
