@@ -82,8 +82,8 @@ class World:
 
     def rejected(self, reason: str) -> int:
         """How often a peer was given up for it."""
-        name = f'plgrpc_http_rejected_total{{reason="{reason}"}} '
-        return next((int(x.removeprefix(name)) for x in self.metrics.text().splitlines() if x.startswith(name)), 0)
+        found = self.metrics.registry.get_sample_value("plgrpc_http_rejected_total", {"reason": reason})
+        return int(found or 0)
 
     async def _echo(self, request: Request) -> Response:
         body = await self._guard.body(request)

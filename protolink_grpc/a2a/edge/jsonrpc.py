@@ -173,7 +173,7 @@ class JsonRpc:
             return await self._respond_with_result(
                 request, caller, call_id, self._unary[method], params, waits=method == "SendMessage"
             )
-        return await self._respond_with_stream(request, caller, call_id, _frames(call_id, updates), jsonrpc_json)
+        return await self._respond_with_stream(request, caller, call_id, _encode_frames(call_id, updates), jsonrpc_json)
 
     async def _dispatch_v03(
         self, request: Request, caller: CallerInfo, call_id: bytes, method: str, params: Params
@@ -189,7 +189,9 @@ class JsonRpc:
             return await self._respond_with_result(
                 request, caller, call_id, v03.unary[method], params, waits=method == "message/send"
             )
-        return await self._respond_with_stream(request, caller, call_id, _v03_frames(call_id, events), error_json)
+        return await self._respond_with_stream(
+            request, caller, call_id, _encode_v03_frames(call_id, events), error_json
+        )
 
     async def _respond_with_result(
         self, request: Request, caller: CallerInfo, call_id: bytes, unary: Unary, params: Params, *, waits: bool
@@ -317,7 +319,7 @@ def _refusal_response(error: ProtolinkError) -> Response:
     return response
 
 
-async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:
+async def _encode_frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -> Batches:
     head = b'{"jsonrpc":"2.0","id":%b,"result":' % call_id
     async with aclosing(updates) as batches:
         async for batch in batches:
@@ -329,7 +331,7 @@ async def _frames(call_id: bytes, updates: AsyncGenerator[list[Update], None]) -
             )
 
 
-async def _v03_frames(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
+async def _encode_v03_frames(call_id: bytes, events: AsyncGenerator[list[tuple[int, Any]], None]) -> Batches:
     async with aclosing(events) as batches:
         async for batch in batches:
             yield b"".join(

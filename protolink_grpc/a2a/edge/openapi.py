@@ -69,13 +69,13 @@ def _array(items: Json, **bounds: int) -> Json:
     return {"type": "array", "items": items, **bounds}
 
 
-def _part(shape: ObjectSchema) -> Json:
+def _part_schema(shape: ObjectSchema) -> Json:
     facts: Json = {"metadata": _OBJECT, "filename": _TEXT, "mediaType": _TEXT}
     kinds: list[tuple[str, Json]] = [("text", _TEXT), ("raw", _BASE64), ("url", _TEXT), ("data", {})]
     return {"oneOf": [shape({name: kind, **facts}, name) for name, kind in kinds]}
 
 
-def _message(shape: ObjectSchema, identity: Json, part: str, required: Json, **bounds: int) -> Json:
+def _message_schema(shape: ObjectSchema, identity: Json, part: str, required: Json, **bounds: int) -> Json:
     return shape(
         {
             "messageId": required,
@@ -93,7 +93,7 @@ def _message(shape: ObjectSchema, identity: Json, part: str, required: Json, **b
     )
 
 
-def _push_config(shape: ObjectSchema, identity: Json, *required: str) -> Json:
+def _push_config_schema(shape: ObjectSchema, identity: Json, *required: str) -> Json:
     authentication = shape({"scheme": _SCHEME, "credentials": _HEADER_VALUE}, "scheme")
     url = {"type": "string", "format": "iri", "pattern": "^https?://", "maxLength": 4096}
     ids = {"id": identity, "taskId": identity, "tenant": identity}
@@ -101,9 +101,9 @@ def _push_config(shape: ObjectSchema, identity: Json, *required: str) -> Json:
 
 
 _REQUEST_SCHEMAS: Final[Json] = {
-    "NewPart": _part(_open_object),
-    "NewMessage": _message(_open_object, _OPTIONAL_ID, "NewPart", _REQUIRED_ID, minItems=1, maxItems=1000),
-    "NewPushConfig": _push_config(_open_object, _OPTIONAL_ID),
+    "NewPart": _part_schema(_open_object),
+    "NewMessage": _message_schema(_open_object, _OPTIONAL_ID, "NewPart", _REQUIRED_ID, minItems=1, maxItems=1000),
+    "NewPushConfig": _push_config_schema(_open_object, _OPTIONAL_ID),
     "SendMessageRequest": _open_object(
         {
             "tenant": _OPTIONAL_ID,
@@ -126,8 +126,8 @@ _REQUEST_SCHEMAS: Final[Json] = {
 _TASK_EVENT: Final[Json] = {"taskId": _ID, "contextId": _ID, "metadata": _OBJECT}
 
 _RESPONSE_SCHEMAS: Final[Json] = {
-    "Part": _part(_closed_object),
-    "Message": _message(_closed_object, _ID, "Part", _ID),
+    "Part": _part_schema(_closed_object),
+    "Message": _message_schema(_closed_object, _ID, "Part", _ID),
     "Artifact": _closed_object(
         {
             "artifactId": _ID,
@@ -186,7 +186,7 @@ _RESPONSE_SCHEMAS: Final[Json] = {
             _closed_object({"artifactUpdate": _ref("ArtifactUpdate")}, "artifactUpdate"),
         ]
     },
-    "PushConfig": _push_config(_closed_object, _ID, "id", "taskId"),
+    "PushConfig": _push_config_schema(_closed_object, _ID, "id", "taskId"),
     "PushConfigs": _closed_object(
         {"configs": _array(_ref("PushConfig"), maxItems=100), "nextPageToken": _TEXT}, "configs", "nextPageToken"
     ),

@@ -153,7 +153,7 @@ class Rest:
             return b"event: error\ndata: %b\n\n" % write_json(rest_json(public_error(error, "stream")))
 
         slot = self._guard.stream_quota.take(caller.principal)
-        return await open_stream(request, _frames(updates), self._streams, error_frame, slot)
+        return await open_stream(request, _encode_frames(updates), self._streams, error_frame, slot)
 
 
 _TABLE: Final[list[tuple[str, str, str, Handler]]] = [
@@ -238,7 +238,7 @@ def error_response(
     return response
 
 
-async def _frames(updates: AsyncGenerator[list[Update], None]) -> Batches:
+async def _encode_frames(updates: AsyncGenerator[list[Update], None]) -> Batches:
     async with aclosing(updates) as batches:
         async for batch in batches:
             yield b"".join(

@@ -62,7 +62,7 @@ def _endpoint(guard: RequestGuard, streams: OpenStreams, route: RestRoute) -> Ca
                 events = route.stream(caller, request.path_params, query, body)
             if events is not None:
                 return await open_stream(
-                    request, _frames(events), streams, _error_frame, guard.stream_quota.take(caller.principal)
+                    request, _encode_frames(events), streams, _error_frame, guard.stream_quota.take(caller.principal)
                 )
             if route.answer is None:
                 raise LookupError(route.path)
@@ -83,7 +83,7 @@ def _error_frame(error: Exception) -> bytes:
     return b"event: error\n" + event_frame(write_json(rest_error_json(public_error(error, "stream"))))
 
 
-async def _frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:
+async def _encode_frames(events: AsyncGenerator[list[tuple[int, dict[str, Any]]], None]) -> Batches:
     async with aclosing(events) as batches:
         async for batch in batches:
             yield b"".join([event_frame(write_json(event), sequence) for sequence, event in batch])

@@ -147,7 +147,7 @@ class Metrics:
         return Route(path, show)
 
     def collect(self) -> Iterator[Metric]:
-        """The current values, for prometheus_client."""
+        """Yield the current values, for prometheus_client."""
         requests = CounterMetricFamily(
             "plgrpc_http_requests",
             "Requests that were answered, by route template.",
