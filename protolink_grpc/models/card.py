@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
 from protolink_grpc.models import reader
+from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.kinds import ONLY_IF_SET, Count32, Name
 
 PROTOCOL_VERSION = "1.0"
 """Version of the contract `plgrpc.v1`, never of the package."""
@@ -33,7 +35,6 @@ HttpAuthScheme = Literal["bearer", "basic", "digest", "hmac", "negotiate", "ntlm
 AgentRoleType = Literal["gateway", "interface", "observer", "orchestrator", "worker"]
 TransportType = Literal["grpc", "http", "sse", "websocket", "json-rpc", "sse-json-rpc", "runtime"]
 
-_INT32_MAX = 2**31 - 1
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -44,8 +45,18 @@ def _snake_keys(data: object) -> dict[str, Any]:
     return renamed | source
 
 
+class _CamelCaseForm(JsonForm):
+    """A JSON form that may also be read with camelCase keys."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_dict(cls, data: object) -> Self:
+        return cls(**read_fields(cls, _snake_keys(data)))
+
+
 @dataclass(slots=True)
-class AgentCapabilities:
+class AgentCapabilities(JsonForm):
     """The capabilities of an agent. `supports_inference` None means not stated.
 
     `max_concurrency` is the recommended number of concurrent tasks for callers, 0 if not stated; an agent enforces
@@ -56,7 +67,7 @@ class AgentCapabilities:
     push_notifications: bool = False
     state_transition_history: bool = False
     has_llm: bool = False
-    max_concurrency: int = 1
+    max_concurrency: Count32 = 1
     message_batching: bool = False
     tool_calling: bool = False
     multi_step_reasoning: bool = False
@@ -77,59 +88,26 @@ class AgentCapabilities:
     @classmethod
     def from_dict(cls, data: object) -> Self:
         """The capabilities of a JSON object, None for the defaults; those of a newer peer are skipped."""
-        source = {} if data is None else _snake_keys(data)
-        flags = {name: reader.flag(source, name, default) for name, default in _FLAGS.items()}
-        return cls(
-            **flags,
-            max_concurrency=reader.integer(source, "max_concurrency", 1, most=_INT32_MAX),
-            supports_inference=reader.optional_flag(source, "supports_inference"),
-        )
-
-
-_FLAGS: dict[str, bool] = {
-    each.name: each.default for each in fields(AgentCapabilities) if isinstance(each.default, bool)
-}
+        return cls(**read_fields(cls, {} if data is None else _snake_keys(data)))
 
 
 @dataclass(slots=True)
-class AgentSkill:
+class AgentSkill(_CamelCaseForm):
     """One skill of an agent. The schemas are JSON Schema, empty if not stated."""
 
-    id: str
+    id: Name
     description: str = ""
     input_schema: dict[str, Any] = field(default_factory=dict)
     output_schema: dict[str, Any] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
     examples: list[Any] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "description": self.description,
-            "input_schema": plain(self.input_schema),
-            "output_schema": plain(self.output_schema),
-            "tags": list(self.tags),
-            "examples": plain(self.examples),
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = _snake_keys(data)
-        return cls(
-            id=reader.required_text(source, "id"),
-            description=reader.text(source, "description"),
-            input_schema=reader.mapping(source, "input_schema"),
-            output_schema=reader.mapping(source, "output_schema"),
-            tags=reader.texts(source, "tags"),
-            examples=reader.copied(reader.array(source, "examples"), "examples"),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class AgentInterface:
+class AgentInterface(_CamelCaseForm):
     """A further address of the same agent. An empty `protocol_version` means not stated."""
 
-    url: str
+    url: Name
     transport: str = "grpc"
     protocol_version: str = PROTOCOL_VERSION
 
@@ -140,18 +118,9 @@ class AgentInterface:
             "protocolVersion": self.protocol_version or PROTOCOL_VERSION,
         }
 
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = _snake_keys(data)
-        return cls(
-            url=reader.required_text(source, "url"),
-            transport=reader.text(source, "transport") or "grpc",
-            protocol_version=reader.text(source, "protocol_version") or PROTOCOL_VERSION,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class AgentCardSignature:
+class AgentCardSignature(JsonForm):
     """A JSON Web Signature of a card, as in A2A 1.0: kept and passed on, never verified here.
 
     Args:
@@ -160,27 +129,13 @@ class AgentCardSignature:
         header: Unprotected header.
     """
 
-    protected: str
-    signature: str
-    header: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form, that of A2A; `header` only when there is one."""
-        found: dict[str, Any] = {"protected": self.protected, "signature": self.signature}
-        return found | ({"header": plain(self.header)} if self.header else {})
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            protected=reader.required_text(source, "protected"),
-            signature=reader.required_text(source, "signature"),
-            header=reader.mapping(source, "header"),
-        )
+    protected: Name
+    signature: Name
+    header: dict[str, Any] = field(default_factory=dict, metadata=ONLY_IF_SET)
 
 
 @dataclass(slots=True)
-class AgentCard:
+class AgentCard(JsonForm):
     """The identity of an agent.
 
     A card that was read from the wire may leave texts and lists empty: they are not stated.
@@ -196,9 +151,9 @@ class AgentCard:
         signatures: Kept and passed on, never verified here.
     """
 
-    name: str
-    description: str
-    url: str
+    name: Name
+    description: Name
+    url: Name
     transport: str = "grpc"
     version: str = "1.0.0"
     protocol_version: str = PROTOCOL_VERSION
@@ -259,33 +214,13 @@ class AgentCard:
             InvalidArgumentError: No `name`, `description` or `url`, or a value of the wrong kind; names its path.
         """
         source = _snake_keys(data)
-        cls._validate_fields(source)
-        interfaces = "interfaces" if source.get("interfaces") is not None else "additional_interfaces"
-        return cls(
-            name=source["name"],
-            description=source["description"],
-            url=source["url"],
-            transport=reader.text(source, "transport") or "grpc",
-            version=reader.text(source, "version") or "1.0.0",
-            protocol_version=reader.text(source, "protocol_version") or PROTOCOL_VERSION,
-            capabilities=reader.nested(source, "capabilities", AgentCapabilities.from_dict),
-            skills=reader.items(source, "skills", AgentSkill.from_dict),
-            input_formats=reader.texts(source, "input_formats") or ["text/plain"],
-            output_formats=reader.texts(source, "output_formats") or ["text/plain"],
-            security_schemes=reader.object_mapping(source, "security_schemes"),
-            role=reader.text(source, "role") or "worker",
-            tags=reader.texts(source, "tags"),
-            interfaces=reader.items(source, interfaces, AgentInterface.from_dict),
-            metadata=reader.text_mapping(source, "metadata"),
-            features=reader.texts(source, "features"),
-            signatures=reader.items(source, "signatures", AgentCardSignature.from_dict),
-        )
-
-    @staticmethod
-    def _validate_fields(data: dict[str, Any]) -> None:
-        """Raise InvalidArgumentError when an identity field is missing, blank or no text."""
-        for name in ("name", "description", "url"):
-            reader.required_text(data, name)
+        found = read_fields(cls, source)
+        if "interfaces" not in found:
+            found["interfaces"] = reader.items(source, "additional_interfaces", AgentInterface.from_dict)
+        for name in ("input_formats", "output_formats"):
+            if not found.get(name):
+                found.pop(name, None)  # an empty list is the default
+        return cls(**found)
 
     def get_prompt_format(self) -> str:
         """The agent and its skills as text for another agent's model; equal cards give equal text."""

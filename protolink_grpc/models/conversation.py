@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models import reader
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
-from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.json_form import JsonForm, to_object
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.kinds import Time
 
 LLMRole = Literal["system", "user", "assistant", "tool"]
-_ROLES: tuple[LLMRole, ...] = ("system", "user", "assistant", "tool")
 
 
 @dataclass(slots=True)
-class LLMMessage:
+class LLMMessage(JsonForm):
     """One entry of a conversation with a model.
 
     Args:
@@ -36,47 +36,10 @@ class LLMMessage:
     name: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     id: str = field(default_factory=new_message_id)
-    created_at: str = field(default_factory=utc_now)
+    created_at: Time = field(default_factory=utc_now)
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     tool_name: str | None = None
     tool_call_id: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "role": self.role,
-            "content": self.content,
-            "name": self.name,
-            "metadata": plain(self.metadata),
-            "id": self.id,
-            "created_at": self.created_at,
-            "tool_calls": plain(self.tool_calls),
-            "tool_name": self.tool_name,
-            "tool_call_id": self.tool_call_id,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """Raises InvalidArgumentError, which names the field."""
-        source = reader.as_object(data)
-        return cls(
-            role=_role(source),
-            content=reader.text(source, "content"),
-            name=reader.optional_text(source, "name"),
-            metadata=reader.mapping(source, "metadata"),
-            id=reader.text(source, "id") or new_message_id(),
-            created_at=reader.moment(source, "created_at"),
-            tool_calls=reader.copied(reader.items(source, "tool_calls", reader.as_object), "tool_calls"),
-            tool_name=reader.optional_text(source, "tool_name"),
-            tool_call_id=reader.optional_text(source, "tool_call_id"),
-        )
-
-
-def _role(source: dict[str, Any]) -> LLMRole:
-    role = reader.required_text(source, "role")
-    for known in _ROLES:
-        if role == known:
-            return known
-    raise InvalidArgumentError(f"must be one of {', '.join(_ROLES)}", field="role")
 
 
 @checks_arguments
@@ -175,7 +138,7 @@ COMPACTION_STRATEGIES: tuple[CompactionStrategy, ...] = ("recent", "tokens", "su
 
 @checks_arguments
 @dataclass(frozen=True, slots=True)
-class HistoryCompactionRequest:
+class HistoryCompactionRequest(JsonForm):
     """The parameters of a compaction. Never shown to a model.
 
     Args:
@@ -203,45 +166,21 @@ class HistoryCompactionRequest:
             if getattr(self, name) < least:
                 raise InvalidArgumentError(f"must be at least {least}", field=name)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "strategy": self.strategy,
-            "max_messages": self.max_messages,
-            "max_tokens": self.max_tokens,
-            "preserve_recent": self.preserve_recent,
-            "summary_max_tokens": self.summary_max_tokens,
-            "session_id": self.session_id,
-            "metadata": plain(self.metadata),
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            strategy=_strategy(source),
-            max_messages=reader.integer(source, "max_messages", 20),
-            max_tokens=reader.integer(source, "max_tokens", 4000),
-            preserve_recent=reader.integer(source, "preserve_recent", 6),
-            summary_max_tokens=reader.integer(source, "summary_max_tokens", 512),
-            session_id=reader.optional_text(source, "session_id"),
-            metadata=reader.optional_mapping(source, "metadata"),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class HistoryCompactionResult:
+class HistoryCompactionResult(JsonForm):
     """The effect of a compaction. Token counts are estimates.
 
     Args:
         summary: The summary that replaced messages. Known only in the process that made it: not in the JSON form, and not compared.
     """
 
-    strategy: CompactionStrategy
-    before_messages: int
-    after_messages: int
-    removed_messages: int
-    before_tokens: int
-    after_tokens: int
+    strategy: CompactionStrategy = "recent"
+    before_messages: int = 0
+    after_messages: int = 0
+    removed_messages: int = 0
+    before_tokens: int = 0
+    after_tokens: int = 0
     summary_created: bool = False
     summary: str = field(default="", repr=False, compare=False)
 
@@ -250,30 +189,8 @@ class HistoryCompactionResult:
         return self.summary_created or self.removed_messages > 0
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "strategy": self.strategy,
-            "before_messages": self.before_messages,
-            "after_messages": self.after_messages,
-            "removed_messages": self.removed_messages,
-            "before_tokens": self.before_tokens,
-            "after_tokens": self.after_tokens,
-            "summary_created": self.summary_created,
-            "changed": self.changed,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """Read a JSON object; `changed` is computed and not read."""
-        source = reader.as_object(data)
-        return cls(
-            strategy=_strategy(source),
-            before_messages=reader.integer(source, "before_messages"),
-            after_messages=reader.integer(source, "after_messages"),
-            removed_messages=reader.integer(source, "removed_messages"),
-            before_tokens=reader.integer(source, "before_tokens"),
-            after_tokens=reader.integer(source, "after_tokens"),
-            summary_created=reader.flag(source, "summary_created"),
-        )
+        """Return the JSON form with `changed`, which `from_dict` ignores."""
+        return to_object(self) | {"changed": self.changed}
 
     @classmethod
     def of(
@@ -297,10 +214,6 @@ class HistoryCompactionResult:
             summary_created=any(id(message) not in known and SUMMARY_KEY in message.metadata for message in after),
             summary=summary,
         )
-
-
-def _strategy(source: dict[str, Any]) -> CompactionStrategy:
-    return compaction_strategy(reader.text(source, "strategy", "recent"))
 
 
 def compaction_strategy(strategy: str) -> CompactionStrategy:

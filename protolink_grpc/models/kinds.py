@@ -67,6 +67,10 @@ def check_count(value: object) -> int:
     return _integer(value, reader.MAX_INTEGER)
 
 
+def _check_count32(value: object) -> int:
+    return _integer(value, 2**31 - 1)
+
+
 def _check_micros(value: object) -> int:
     return _integer(value, reader.MAX_SECONDS * 1_000_000)
 
@@ -123,6 +127,7 @@ NAME: Final = Kind("name", check_name)
 FILLED: Final = Kind("filled", check_filled)
 TIME: Final = Kind("time", check_time)
 COUNT: Final = Kind("count", check_count)
+COUNT32: Final = Kind("count", _check_count32)
 MICROS: Final = Kind("micros", _check_micros)
 AMOUNT: Final = Kind("amount", _check_amount)
 SECONDS: Final = Kind("seconds", _check_seconds)
@@ -137,6 +142,8 @@ Time = Annotated[str, TIME]
 """A point in time, ISO 8601."""
 Count = Annotated[int, COUNT]
 """An integer, 0 <= value < 2**63."""
+Count32 = Annotated[int, COUNT32]
+"""An integer, 0 <= value < 2**31."""
 Micros = Annotated[int, MICROS]
 """A length of time in microseconds."""
 Amount = Annotated[float, AMOUNT]

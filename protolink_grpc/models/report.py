@@ -14,7 +14,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report_records import (
     ReportedAction,
@@ -30,7 +30,7 @@ REPORT_VERSION = "1.0"
 
 @checks_arguments
 @dataclass(slots=True)
-class RunReport:
+class RunReport(JsonForm):
     """What happened in a run, or in all runs of a task. A reading of events: it adds nothing to them.
 
     Args:
@@ -96,23 +96,7 @@ class RunReport:
 
     def to_dict(self, redaction_policy: RedactionPolicy | None = None) -> dict[str, Any]:
         """The JSON form, redacted when a policy is given; it shares nothing with the report."""
-        found: dict[str, Any] = {
-            "version": REPORT_VERSION,
-            "context": None if self.context is None else self.context.to_dict(),
-            "context_manifests": [each.to_dict() for each in self.context_manifests],
-            "events": [each.to_dict() for each in self.events],
-            "actions": [each.to_dict() for each in self.actions],
-            "approvals": [each.to_dict() for each in self.approvals],
-            "artifacts": [each.to_dict() for each in self.artifacts],
-            "metrics": [each.to_dict() for each in self.metrics],
-            "final_task": None if self.final_task is None else self.final_task.to_dict(),
-            "metadata": plain(self.metadata),
-            "steps": [each.to_dict() for each in self.steps],
-            "budget_decisions": [each.to_dict() for each in self.budget_decisions],
-            "usage": None if self.usage is None else self.usage.to_dict(),
-            "totals": self.totals.to_dict(),
-            "created_at": self.created_at,
-        }
+        found = {"version": REPORT_VERSION, **to_object(self), "created_at": self.created_at}
         return hidden(found, redaction_policy)
 
     @classmethod
@@ -122,23 +106,9 @@ class RunReport:
         Raises:
             InvalidArgumentError: A value of the wrong kind; names its path, for instance `events[3].type`.
         """
-        source = reader.as_object(data)
-        return cls(
-            context=_optional(source, "context", RunContext),
-            context_manifests=reader.items(source, "context_manifests", ContextManifest.from_dict),
-            events=reader.items(source, "events", RunEvent.from_dict),
-            actions=reader.items(source, "actions", ReportedAction.from_dict),
-            approvals=reader.items(source, "approvals", ReportedApproval.from_dict),
-            artifacts=reader.items(source, "artifacts", Artifact.from_dict),
-            metrics=reader.items(source, "metrics", ReportedCall.from_dict),
-            final_task=_optional(source, "final_task", Task),
-            metadata=reader.mapping(source, "metadata"),
-            steps=reader.items(source, "steps", ReportedStep.from_dict),
-            budget_decisions=reader.items(source, "budget_decisions", BudgetDecision.from_dict),
-            usage=_optional(source, "usage", BudgetUsage),
-            totals=reader.nested(source, "totals", ReportTotals.from_dict),
-            created_at=reader.moment(source, "created_at"),
-        )
+        found = read_fields(cls, data)
+        found.setdefault("totals", ReportTotals.from_dict({}))
+        return cls(**found, created_at=reader.moment(reader.as_object(data), "created_at"))
 
     def to_json(self, redaction_policy: RedactionPolicy | None = None) -> str:
         """`to_dict` as text."""
@@ -197,7 +167,3 @@ def json_object(text: str | bytes, field: str) -> dict[str, Any]:
         raise error.within(field) from None
     except (ValueError, RecursionError):  # the second for brackets without end
         raise InvalidArgumentError("must be valid JSON", field=field) from None
-
-
-def _optional(source: dict[str, Any], key: str, model: Any) -> Any:
-    return None if source.get(key) is None else reader.nested(source, key, model.from_dict)

@@ -4,18 +4,17 @@ Times are ISO 8601 UTC, empty where nothing happened. None is an unknown amount,
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from protolink_grpc.models import reader
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
 
 AGENT_CALL = "agent.call"
 
 
 @dataclass(slots=True)
-class ReportedAction:
+class ReportedAction(JsonForm):
     """One action from its request to its end.
 
     Args:
@@ -48,37 +47,9 @@ class ReportedAction:
     error: Any = None
     usage: BudgetUsage | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return _dict_of(self)
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            action_id=reader.text(source, "action_id"),
-            kind=reader.text(source, "kind"),
-            name=reader.text(source, "name"),
-            arguments=reader.optional_mapping(source, "arguments"),
-            action=_optional(source, "action", RunAction),
-            position=reader.text(source, "position"),
-            step=reader.integer(source, "step"),
-            run_id=reader.text(source, "run_id"),
-            policy=_optional(source, "policy", PolicyDecision),
-            approval_ids=reader.texts(source, "approval_ids"),
-            requested_at=reader.text(source, "requested_at"),
-            started_at=reader.text(source, "started_at"),
-            ended_at=reader.text(source, "ended_at"),
-            starts=reader.integer(source, "starts"),
-            duration_micros=reader.optional_integer(source, "duration_micros"),
-            outcome=reader.text(source, "outcome", "requested"),
-            result=reader.copied(source.get("result"), "result"),
-            error=reader.copied(source.get("error"), "error"),
-            usage=_optional(source, "usage", BudgetUsage),
-        )
-
 
 @dataclass(slots=True)
-class ReportedApproval:
+class ReportedApproval(JsonForm):
     """One question and its answer. `state` is pending, approved, denied, expired, or withdrawn when the task ended first."""
 
     request_id: str
@@ -91,27 +62,9 @@ class ReportedApproval:
     decided_at: str = ""
     waited_micros: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        return _dict_of(self)
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            request_id=reader.text(source, "request_id"),
-            action_id=reader.text(source, "action_id"),
-            run_id=reader.text(source, "run_id"),
-            state=reader.text(source, "state", "pending"),
-            request=_optional(source, "request", ApprovalRequest),
-            decision=_optional(source, "decision", ApprovalDecision),
-            asked_at=reader.text(source, "asked_at"),
-            decided_at=reader.text(source, "decided_at"),
-            waited_micros=reader.optional_integer(source, "waited_micros"),
-        )
-
 
 @dataclass(slots=True)
-class ReportedCall:
+class ReportedCall(JsonForm):
     """One model call, its retries included.
 
     Args:
@@ -140,36 +93,9 @@ class ReportedCall:
     finish_reason: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        return _dict_of(self)
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            call_id=reader.text(source, "call_id"),
-            run_id=reader.text(source, "run_id"),
-            step=reader.integer(source, "step"),
-            provider=reader.text(source, "provider"),
-            model=reader.text(source, "model"),
-            streaming=reader.flag(source, "streaming"),
-            attempts=reader.integer(source, "attempts"),
-            completed=reader.flag(source, "completed"),
-            started_at=reader.text(source, "started_at"),
-            ended_at=reader.text(source, "ended_at"),
-            duration_micros=reader.optional_integer(source, "duration_micros"),
-            estimated_input_tokens=reader.optional_integer(source, "estimated_input_tokens"),
-            input_tokens=reader.optional_integer(source, "input_tokens"),
-            output_tokens=reader.optional_integer(source, "output_tokens"),
-            cost_micros=reader.optional_integer(source, "cost_micros"),
-            currency=reader.text(source, "currency"),
-            finish_reason=reader.text(source, "finish_reason"),
-            metrics=reader.mapping(source, "metrics"),
-        )
-
 
 @dataclass(slots=True)
-class ReportedStep:
+class ReportedStep(JsonForm):
     """One step of an inference: which calls of the model it took and which actions came of them, by id."""
 
     step: int
@@ -178,23 +104,9 @@ class ReportedStep:
     call_ids: list[str] = field(default_factory=list)
     action_ids: list[str] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        return _dict_of(self)
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        source = reader.as_object(data)
-        return cls(
-            step=reader.integer(source, "step"),
-            run_id=reader.text(source, "run_id"),
-            started_at=reader.text(source, "started_at"),
-            call_ids=reader.texts(source, "call_ids"),
-            action_ids=reader.texts(source, "action_ids"),
-        )
-
 
 @dataclass(slots=True)
-class ReportTotals:
+class ReportTotals(JsonForm):
     """Sums over what a report lists. An amount is None as soon as one of its parts is unknown.
 
     Args:
@@ -250,25 +162,14 @@ class ReportTotals:
         return self.input_tokens + self.output_tokens
 
     def to_dict(self) -> dict[str, Any]:
-        return _dict_of(self) | {"total_tokens": self.total_tokens}
+        """Return the JSON form with the computed total, which `from_dict` ignores."""
+        return to_object(self) | {"total_tokens": self.total_tokens}
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        source = {} if data is None else reader.as_object(data)
-        return cls(
-            steps=reader.integer(source, "steps"),
-            llm_calls=reader.integer(source, "llm_calls"),
-            tool_calls=reader.integer(source, "tool_calls"),
-            actions=reader.integer(source, "actions"),
-            input_tokens=reader.optional_integer(source, "input_tokens"),
-            output_tokens=reader.optional_integer(source, "output_tokens"),
-            cost_micros=reader.optional_integer(source, "cost_micros"),
-            currency=reader.text(source, "currency"),
-            llm_micros=reader.integer(source, "llm_micros"),
-            action_micros=reader.integer(source, "action_micros"),
-            waited_micros=reader.integer(source, "waited_micros"),
-            runtime_micros=reader.integer(source, "runtime_micros"),
-        )
+        """Read a JSON object. An amount that is missing or null is unknown: None, not the default 0."""
+        unknown: dict[str, Any] = dict.fromkeys(("input_tokens", "output_tokens", "cost_micros"))
+        return cls(**unknown | read_fields(cls, data))
 
 
 def _sum(amounts: Iterable[int | None]) -> int | None:
@@ -279,13 +180,3 @@ def _sum(amounts: Iterable[int | None]) -> int | None:
             return None
         total += amount
     return total
-
-
-def _dict_of(record: Any) -> dict[str, Any]:
-    """The JSON form by field name. Models write themselves, at the depth that each of them may have."""
-    values = ((each.name, getattr(record, each.name)) for each in fields(record))
-    return {name: value.to_dict() if hasattr(value, "to_dict") else plain(value) for name, value in values}
-
-
-def _optional(source: dict[str, Any], key: str, model: Any) -> Any:
-    return None if source.get(key) is None else reader.nested(source, key, model.from_dict)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
+from protolink_grpc.models.kinds import Name
 
 StateOperation = Literal["describe", "reset", "compact"]
 COMPACTION_KEY = "compaction"
@@ -17,11 +17,9 @@ COMPACTION_KEY = "compaction"
 NOT_ENABLED = "state store is not enabled"
 """The error in the report of a store that the agent does not have, in ProtoLink's words."""
 
-_OPERATIONS: tuple[StateOperation, ...] = ("describe", "reset", "compact")
-
 
 @dataclass(frozen=True, slots=True)
-class StateOperationRequest:
+class StateOperationRequest(JsonForm):
     """The stores of an agent's memory to operate on, and the parameters of the operation.
 
     Args:
@@ -89,40 +87,23 @@ class StateOperationRequest:
             self.metadata,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "session_id": self.session_id,
-            "stores": list(self.stores),
-            "include_data": self.include_data,
-            "strategy": self.strategy,
-            "max_messages": self.max_messages,
-            "max_tokens": self.max_tokens,
-            "preserve_recent": self.preserve_recent,
-            "summary_max_tokens": self.summary_max_tokens,
-            "metadata": plain(self.metadata),
-        }
-
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """Raises InvalidArgumentError, which names the field."""
+        """Read a JSON object, in which `stores` may be one name.
+
+        Raises:
+            InvalidArgumentError: A value of the wrong kind, or out of the bounds of HistoryCompactionRequest; names the field.
+        """
         source = reader.as_object(data)
-        compaction = HistoryCompactionRequest.from_dict({"strategy": "tokens", **source})
         stores = source.get("stores")
-        return cls(
-            session_id=compaction.session_id or None,
-            stores=(stores,) if isinstance(stores, str) else tuple(reader.texts(source, "stores")),
-            include_data=reader.flag(source, "include_data"),
-            strategy=compaction.strategy,
-            max_messages=compaction.max_messages,
-            max_tokens=compaction.max_tokens,
-            preserve_recent=compaction.preserve_recent,
-            summary_max_tokens=compaction.summary_max_tokens,
-            metadata=compaction.metadata or {},
-        )
+        found = read_fields(cls, source | {"stores": [stores]} if isinstance(stores, str) else source)
+        request = cls(**found | {"session_id": found.get("session_id") or None})
+        _ = request.compaction  # raises for bounds
+        return request
 
 
 @dataclass(slots=True)
-class StateStoreReport:
+class StateStoreReport(JsonForm):
     """The content of one store in the requested scope, or the effect of an operation on it.
 
     Args:
@@ -140,7 +121,7 @@ class StateStoreReport:
         compaction: What a compaction in this process did. Not in the JSON form, and not compared.
     """
 
-    name: str
+    name: Name
     enabled: bool = True
     exists: bool = False
     item_count: int = 0
@@ -165,40 +146,9 @@ class StateStoreReport:
         self.compacted, self.compaction = done.changed, done
         return self
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "enabled": self.enabled,
-            "exists": self.exists,
-            "item_count": self.item_count,
-            "message_count": self.message_count,
-            "cleared": self.cleared,
-            "compacted": self.compacted,
-            "data": plain(self.data),
-            "metadata": plain(self.metadata),
-            "error": self.error,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """Raises InvalidArgumentError, which names the field."""
-        source = reader.as_object(data)
-        return cls(
-            name=reader.required_text(source, "name"),
-            enabled=reader.flag(source, "enabled", True),
-            exists=reader.flag(source, "exists"),
-            item_count=reader.integer(source, "item_count"),
-            message_count=reader.integer(source, "message_count"),
-            cleared=reader.flag(source, "cleared"),
-            compacted=reader.flag(source, "compacted"),
-            data=reader.copied(source.get("data"), "data"),
-            metadata=reader.mapping(source, "metadata"),
-            error=reader.optional_text(source, "error"),
-        )
-
 
 @dataclass(slots=True)
-class StateOperationResult:
+class StateOperationResult(JsonForm):
     """The result of an operation, with one report per store, in ProtoLink's format; the tuples of names are computed."""
 
     operation: StateOperation
@@ -239,32 +189,10 @@ class StateOperationResult:
         return HistoryCompactionResult.from_dict(found.metadata[COMPACTION_KEY])
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "operation": self.operation,
-            "session_id": self.session_id,
-            "stores": [store.to_dict() for store in self.stores],
+        """Return the JSON form with the computed names, which `from_dict` ignores."""
+        return to_object(self) | {
             "cleared": list(self.cleared),
             "compacted": list(self.compacted),
             "missing": list(self.missing),
             "errors": list(self.errors),
-            "metadata": plain(self.metadata),
         }
-
-    @classmethod
-    def from_dict(cls, data: object) -> Self:
-        """What follows from the reports is not read. Raises InvalidArgumentError, which names the field."""
-        source = reader.as_object(data)
-        return cls(
-            operation=_operation(source),
-            session_id=reader.optional_text(source, "session_id"),
-            stores=tuple(reader.items(source, "stores", StateStoreReport.from_dict)),
-            metadata=reader.mapping(source, "metadata"),
-        )
-
-
-def _operation(source: dict[str, Any]) -> StateOperation:
-    operation = reader.required_text(source, "operation")
-    for known in _OPERATIONS:
-        if operation == known:
-            return known
-    raise InvalidArgumentError(f"must be one of {', '.join(_OPERATIONS)}", field="operation")
