@@ -1,4 +1,4 @@
-"""An agent with a typed service that dies at a given length of its log: `test_typed_crashes` runs this file in a process of its own.
+"""An agent with a typed service that dies at a given length of its log: `test_typed_crashes` runs this file as a process.
 
 Arguments: the folder of the store, and the length of the log at which the process dies, 0 for never. It prints its URL.
 """
