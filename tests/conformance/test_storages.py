@@ -266,7 +266,7 @@ def test_a_value_is_saved_loaded_updated_and_deleted(tmp_path: Path) -> None:
         assert storage.load() == {"a": 3, "b": [2]}
         storage.save(["é"])
         assert storage.load() == ["é"]
-        with pytest.raises(InvalidArgumentError, match="no object"):
+        with pytest.raises(InvalidArgumentError, match="not an object"):
             storage.update({"a": 1})
         storage.delete()
         assert storage.load() is None
