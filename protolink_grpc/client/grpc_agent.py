@@ -46,7 +46,7 @@ from protolink_grpc.wire.actions import APPROVAL_STATES, answer_to_pb, approval_
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.exports import export_format_to_pb, lines_from_pb
-from protolink_grpc.wire.parts import tool_call_to_pb, tool_output_from_pb
+from protolink_grpc.wire.parts import TOOL_OUTPUT, tool_call_to_pb
 from protolink_grpc.wire.scalars import micros_from_pb, timestamp_to_pb
 from protolink_grpc.wire.state import (
     compact_request_to_pb,
@@ -300,7 +300,7 @@ class RpcAgent:
             if output is None:
                 raise RemoteError(f"{self.address.url} did not return the output of the tool", task_id=response.task_id)
             return CalledTool(output, response.task_id)
-        return CalledTool(tool_output_from_pb(response.output, "output"), response.task_id)
+        return CalledTool(TOOL_OUTPUT.from_pb(response.output, "output"), response.task_id)
 
     async def list_approvals(self, wanted: ApprovalFilter, timeout_s: float | None) -> ApprovalList:
         request = control.ListApprovalsRequest(

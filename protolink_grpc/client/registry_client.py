@@ -42,20 +42,20 @@ from protolink_grpc.net.exponential_delay import ExponentialDelay
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.wire.cards import card_to_pb
 from protolink_grpc.wire.registry import (
+    AGENT_CHANGE,
     DEFAULT_LEASE_TTL_S,
+    FILTER,
+    INSTANCE_STATUS,
+    REGISTERED_AGENT,
     AgentChange,
     AgentChangeKind,
     AgentFilter,
     InstanceStatus,
     RegisteredAgent,
-    agent_change_from_pb,
-    filter_to_pb,
     lease_ttl_from_pb,
-    lease_ttl_to_pb,
-    registered_agent_from_pb,
-    status_to_pb,
     target_to_pb,
 )
+from protolink_grpc.wire.scalars import duration_to_pb
 from protolink_grpc.wire.watch import position_from_pb
 
 log = get_logger(__name__)
@@ -168,7 +168,7 @@ class RegistryClient:
         url = canonical_url(card.url, field="card.url")
         request = pb.RegisterAgentRequest(
             card=card_to_pb(card),
-            lease_ttl=lease_ttl_to_pb(lease_ttl_s),
+            lease_ttl=duration_to_pb(lease_ttl_s),
             lease_id=self._leases.get(url, ""),
             instance_id=instance_id,
         )
@@ -193,8 +193,10 @@ class RegistryClient:
         lease_id = self._leases.get(canonical_url(agent_url, field="agent_url"))
         if lease_id is None:
             raise LeaseNotFoundError(f"this client did not register {agent_url}", url=agent_url)
+        request = INSTANCE_STATUS.to_pb(status or InstanceStatus())
+        request.lease_id = lease_id
         async with typed_errors(self.address):
-            response = await self._call(self._stub.RenewLease, status_to_pb(lease_id, status or InstanceStatus()))
+            response = await self._call(self._stub.RenewLease, request)
         return lease_ttl_from_pb(response.lease_ttl)
 
     async def unregister(self, agent_url: str) -> bool:
@@ -223,18 +225,18 @@ class RegistryClient:
             return found
         async with typed_errors(self.address):
             response = await self._call(self._stub.GetAgent, target_to_pb(name_or_url))
-        return registered_agent_from_pb(response.agent)
+        return REGISTERED_AGENT.from_pb(response.agent, "agent")
 
     async def list_agents(self, wanted: AgentFilter | None = None) -> list[RegisteredAgent]:
         """Return all matching agents, sorted by name and URL."""
         if (other := await self._protolink_registry()) is not None:
             return list(await other.list_agents(wanted or AgentFilter()))
         agents: list[RegisteredAgent] = []
-        request = pb.ListAgentsRequest(filter=filter_to_pb(wanted or AgentFilter()), page_size=1000)
+        request = pb.ListAgentsRequest(filter=FILTER.to_pb(wanted or AgentFilter()), page_size=1000)
         while True:
             async with typed_errors(self.address):
                 response = await self._call(self._stub.ListAgents, request)
-            agents += [registered_agent_from_pb(agent) for agent in response.agents]
+            agents += REGISTERED_AGENT.all_from_pb(response.agents, "agents")
             if not response.next_page_token:
                 return agents
             request.page_token = response.next_page_token
@@ -365,11 +367,11 @@ class _Follower:
         client = self._client
         other = await client._protolink_registry()
         if other is None:
-            request = pb.WatchAgentsRequest(filter=filter_to_pb(self._wanted), after_revision=self._revision)
+            request = pb.WatchAgentsRequest(filter=FILTER.to_pb(self._wanted), after_revision=self._revision)
             stream = call_stream(client._stub.WatchAgents, request, client.address, client._options, None)
             async with typed_errors(client.address), aclosing(stream) as responses:
                 async for response in responses:
-                    found = [agent_change_from_pb(change) for change in response.changes]
+                    found = AGENT_CHANGE.all_from_pb(response.changes, "changes")
                     yield found, position_from_pb(response.position)
             return
         while True:

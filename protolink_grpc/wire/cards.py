@@ -3,17 +3,17 @@
 The contract's bounds are checked on decoding only: a card is built step by step and validated when it is received.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from plgrpc.v1 import agent_card_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCapabilities, AgentCard, AgentCardSignature, AgentInterface, AgentSkill
-from protolink_grpc.models.json_value import from_json
-from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb, json_value_to_pb
+from protolink_grpc.wire.compile import Codec, Computed, Group, Special
+from protolink_grpc.wire.scalars import json_object_to_pb, json_value_to_pb
 from protolink_grpc.wire.security import scheme_from_pb, scheme_to_pb
 
 MAX_NAME_BYTES = 128
@@ -62,51 +62,105 @@ def feature_of_flag(flag: str) -> str | None:
     return next((word for word, known in FLAGS.items() if known == flag), None)
 
 
+def _json_field(name: str) -> Special:
+    """Return the line of a JSON object whose errors of any kind name the field."""
+    return Special(f"{name}_json", lambda value: json_object_to_pb(getattr(value, name), f"{name}_json"))
+
+
+def _read_transport(pb: pb2.AgentInterface) -> str:
+    _require(pb.transport, "transport")
+    return pb.transport
+
+
+def _write_examples(skill: AgentSkill) -> list[str]:
+    return [json_value_to_pb(item, f"examples_json[{index}]") for index, item in enumerate(skill.examples)]
+
+
+def _write_interfaces(card: AgentCard) -> list[pb2.AgentInterface]:
+    own = AgentInterface(card.url, card.transport, card.protocol_version)
+    return [INTERFACE.to_pb(each) for each in (own, *card.interfaces)]
+
+
+def _read_interfaces(pb: pb2.AgentCard) -> tuple[Any, ...]:
+    own, *others = INTERFACE.all_from_pb(pb.interfaces, "interfaces")
+    return own.url, own.transport, pb.protocol_version or own.protocol_version, others
+
+
+def _read_features(pb: pb2.AgentCard) -> tuple[AgentCapabilities, list[str]]:
+    if pb.max_concurrency < 0:
+        raise InvalidArgumentError("must not be negative", field="max_concurrency")
+    words = set(pb.features)
+    capabilities = AgentCapabilities(
+        **{flag: word in words for word, flag in FLAGS.items()},
+        supports_inference=next((value for word, value in INFERENCE.items() if word in words), None),
+        max_concurrency=pb.max_concurrency,
+    )
+    return capabilities, list(
+        dict.fromkeys(word for word in pb.features if word not in FLAGS and word not in INFERENCE)
+    )
+
+
+def _write_schemes(card: AgentCard) -> dict[str, pb2.SecurityScheme]:
+    schemes = card.security_schemes or {}
+    return {name: scheme_to_pb(name, scheme, f"security_schemes[{name}]") for name, scheme in schemes.items()}
+
+
+def _read_schemes(pb: pb2.AgentCard) -> dict[str, dict[str, Any]]:
+    return {name: scheme_from_pb(scheme, f"security_schemes[{name}]") for name, scheme in pb.security_schemes.items()}
+
+
+INTERFACE: Final = Codec(
+    AgentInterface,
+    pb2.AgentInterface,
+    transport=Special("transport", lambda interface: interface.transport, _read_transport),
+)
+SIGNATURE: Final = Codec(AgentCardSignature, pb2.AgentCardSignature, header=_json_field("header"))
+SKILL: Final = Codec(
+    AgentSkill,
+    pb2.AgentSkill,
+    input_schema=_json_field("input_schema"),
+    output_schema=_json_field("output_schema"),
+    examples=Special("examples_json", _write_examples),
+)
+CARD: Final = Codec(
+    AgentCard,
+    pb2.AgentCard,
+    interfaces=Group(("url", "transport", "protocol_version", "interfaces"), _write_interfaces, _read_interfaces),
+    protocol_version=Computed(lambda card: card.protocol_version),
+    features=Group(("capabilities", "features"), features_of, _read_features),
+    max_concurrency=Computed(lambda card: card.capabilities.max_concurrency),
+    security_schemes=Special("security_schemes", _write_schemes, _read_schemes),
+)
+"""A card without its bounds, which `card_from_pb` checks. Empty fields stay empty, because empty means unspecified."""
+
+
 def card_to_pb(card: AgentCard, field: str = "card") -> pb2.AgentCard:
     """Convert a card to a message.
 
     Raises:
-        InvalidArgumentError: A value that its field cannot hold, for instance a number instead of a text.
+        InvalidArgumentError: A value that its field cannot hold, for instance a number instead of a text; names the path below
+            `field`.
     """
     try:
-        return pb2.AgentCard(
-            name=card.name,
-            description=card.description,
-            interfaces=[
-                pb2.AgentInterface(url=each.url, transport=each.transport, protocol_version=each.protocol_version)
-                for each in (AgentInterface(card.url, card.transport, card.protocol_version), *card.interfaces)
-            ],
-            version=card.version,
-            protocol_version=card.protocol_version,
-            features=features_of(card),
-            max_concurrency=card.capabilities.max_concurrency,
-            skills=[skill_to_pb(skill, f"{field}.skills[{index}]") for index, skill in enumerate(card.skills)],
-            input_formats=card.input_formats,
-            output_formats=card.output_formats,
-            security_schemes={
-                name: scheme_to_pb(name, scheme, f"{field}.security_schemes[{name}]")
-                for name, scheme in (card.security_schemes or {}).items()
-            },
-            role=card.role,
-            tags=card.tags,
-            metadata=card.metadata,
-            signatures=[
-                pb2.AgentCardSignature(
-                    protected=each.protected,
-                    signature=each.signature,
-                    header_json=json_object_to_pb(each.header, f"{field}.signatures[{index}].header_json"),
-                )
-                for index, each in enumerate(card.signatures)
-            ],
-        )
-    except InvalidArgumentError:
-        raise
-    except (AttributeError, TypeError, ValueError) as error:  # raised for a value of another type, range or encoding
-        raise InvalidArgumentError("holds a value that the contract has no form for", field=field) from error
+        return CARD.to_pb(card)
+    except InvalidArgumentError as error:
+        raise error.within(field) from error
+    except TypeError as error:
+        raise InvalidArgumentError("has no form in the contract", field=field) from error
+
+
+_BOUNDS: Final = (
+    ("interfaces", MAX_INTERFACES),
+    ("features", MAX_FEATURES),
+    ("skills", MAX_SKILLS),
+    ("tags", MAX_TAGS),
+    ("metadata", MAX_METADATA),
+    ("signatures", MAX_SIGNATURES),
+)
 
 
 def card_from_pb(pb: pb2.AgentCard, field: str = "card") -> AgentCard:
-    """Convert a message to a card; empty fields stay empty, because empty means unspecified.
+    """Convert a message to a card.
 
     Raises:
         InvalidArgumentError: A field is missing, over its bound, or not valid JSON; names the path.
@@ -118,37 +172,16 @@ def card_from_pb(pb: pb2.AgentCard, field: str = "card") -> AgentCard:
         raise InvalidArgumentError(f"must be at most {MAX_NAME_BYTES} bytes", field=f"{field}.name")
     if not pb.interfaces:
         raise InvalidArgumentError("must have at least one entry", field=f"{field}.interfaces")
-    _bound(len(pb.interfaces), MAX_INTERFACES, f"{field}.interfaces")
-    _bound(len(pb.features), MAX_FEATURES, f"{field}.features")
-    _bound(len(pb.skills), MAX_SKILLS, f"{field}.skills")
-    _bound(len(pb.tags), MAX_TAGS, f"{field}.tags")
-    _bound(len(pb.metadata), MAX_METADATA, f"{field}.metadata")
-    _bound(len(pb.signatures), MAX_SIGNATURES, f"{field}.signatures")
-    if pb.max_concurrency < 0:
-        raise InvalidArgumentError("must not be negative", field=f"{field}.max_concurrency")
-    first, *others = (_interface_from_pb(each, f"{field}.interfaces[{i}]") for i, each in enumerate(pb.interfaces))
-    return AgentCard(
-        name=pb.name,
-        description=pb.description,
-        url=first.url,
-        transport=first.transport,
-        version=pb.version,
-        protocol_version=pb.protocol_version or first.protocol_version,
-        capabilities=_capabilities_of(pb.features, pb.max_concurrency),
-        skills=_skills_from_pb(pb.skills, f"{field}.skills"),
-        input_formats=list(pb.input_formats),
-        output_formats=list(pb.output_formats),
-        security_schemes={
-            name: scheme_from_pb(scheme, f"{field}.security_schemes[{name}]")
-            for name, scheme in pb.security_schemes.items()
-        },
-        role=pb.role,
-        tags=list(pb.tags),
-        interfaces=others,
-        metadata=dict(pb.metadata),
-        features=_further_features(pb.features),
-        signatures=[_signature_from_pb(each, f"{field}.signatures[{i}]") for i, each in enumerate(pb.signatures)],
-    )
+    for name, most in _BOUNDS:
+        if len(getattr(pb, name)) > most:
+            raise InvalidArgumentError(f"must have at most {most:,} entries", field=f"{field}.{name}")
+    card = CARD.from_pb(pb, field)
+    seen: set[str] = set()
+    for index, skill in enumerate(card.skills):
+        if skill.id in seen:
+            raise InvalidArgumentError("must be unique in the card", field=f"{field}.skills[{index}].id")
+        seen.add(skill.id)
+    return card
 
 
 def check_card_size(size: int, field: str = "card") -> None:
@@ -175,75 +208,6 @@ def card_from_bytes(data: bytes, field: str = "card") -> AgentCard:
     return card_from_pb(pb, field)
 
 
-def _capabilities_of(features: Iterable[str], max_concurrency: int) -> AgentCapabilities:
-    words = set(features)
-    return AgentCapabilities(
-        **{flag: word in words for word, flag in FLAGS.items()},
-        supports_inference=next((value for word, value in INFERENCE.items() if word in words), None),
-        max_concurrency=max_concurrency,
-    )
-
-
-def _further_features(features: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(word for word in features if word not in FLAGS and word not in INFERENCE))
-
-
-def _signature_from_pb(pb: pb2.AgentCardSignature, field: str) -> AgentCardSignature:
-    _require(pb.protected, f"{field}.protected")
-    _require(pb.signature, f"{field}.signature")
-    return AgentCardSignature(pb.protected, pb.signature, json_object_from_pb(pb.header_json, f"{field}.header_json"))
-
-
-def skill_to_pb(skill: AgentSkill, field: str) -> pb2.AgentSkill:
-    return pb2.AgentSkill(
-        id=skill.id,
-        description=skill.description,
-        input_schema_json=json_object_to_pb(skill.input_schema, f"{field}.input_schema_json"),
-        output_schema_json=json_object_to_pb(skill.output_schema, f"{field}.output_schema_json"),
-        tags=skill.tags,
-        examples_json=[
-            json_value_to_pb(item, f"{field}.examples_json[{index}]") for index, item in enumerate(skill.examples)
-        ],
-    )
-
-
-def _skills_from_pb(found: Sequence[pb2.AgentSkill], field: str) -> list[AgentSkill]:
-    skills: list[AgentSkill] = []
-    seen: set[str] = set()
-    for index, pb in enumerate(found):
-        skill = _skill_from_pb(pb, f"{field}[{index}]")
-        if skill.id in seen:
-            raise InvalidArgumentError("must be unique in the card", field=f"{field}[{index}].id")
-        seen.add(skill.id)
-        skills.append(skill)
-    return skills
-
-
-def _skill_from_pb(pb: pb2.AgentSkill, field: str) -> AgentSkill:
-    _require(pb.id, f"{field}.id")
-    return AgentSkill(
-        id=pb.id,
-        description=pb.description,
-        input_schema=json_object_from_pb(pb.input_schema_json, f"{field}.input_schema_json"),
-        output_schema=json_object_from_pb(pb.output_schema_json, f"{field}.output_schema_json"),
-        tags=list(pb.tags),
-        examples=[
-            from_json(text, field=f"{field}.examples_json[{index}]") for index, text in enumerate(pb.examples_json)
-        ],
-    )
-
-
-def _interface_from_pb(pb: pb2.AgentInterface, field: str) -> AgentInterface:
-    _require(pb.url, f"{field}.url")
-    _require(pb.transport, f"{field}.transport")
-    return AgentInterface(url=pb.url, transport=pb.transport, protocol_version=pb.protocol_version)
-
-
 def _require(text: str, field: str) -> None:
     if not text or text.isspace():
         raise InvalidArgumentError("must not be empty", field=field)
-
-
-def _bound(count: int, most: int, field: str) -> None:
-    if count > most:
-        raise InvalidArgumentError(f"must have at most {most:,} entries", field=field)

@@ -496,9 +496,9 @@ def enum_numbers(
         prefix = enum.values_by_number[0].name.removesuffix("UNSPECIFIED")
         by_name = {each.name.removeprefix(prefix): each.number for each in enum.values if each.number}
         if issubclass(kind, StrEnum):
-            members = {each.name for each in kind if each != unset}
-            if by_name.keys() != members:
-                raise TypeError(f"{kind.__name__} and {enum.full_name} differ: {by_name.keys() ^ members}")
+            named = by_name.keys() | {each.name for each in kind if each == unset}
+            if named != set(kind.__members__):
+                raise TypeError(f"{kind.__name__} and {enum.full_name} differ: {named ^ set(kind.__members__)}")
             by_name = {kind[name]: number for name, number in by_name.items()}
         else:
             by_name = {name.lower(): number for name, number in by_name.items()}

@@ -1,6 +1,7 @@
 """Conversions of parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
 
 import binascii
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, assert_never
 
@@ -13,8 +14,8 @@ from protolink_grpc.models.failure import Failure, category_of
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.part import FileContent, Part, PartType, RouteDecision, ToolCall, ToolOutput, typed_content
 from protolink_grpc.models.payload import Payload, read_value
-from protolink_grpc.wire.compile import register_conversion
-from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
+from protolink_grpc.wire.compile import Codec, Special, register_conversion
+from protolink_grpc.wire.scalars import json_object_from_pb
 from protolink_grpc.wire.values import FAILURE, check_payload, payload_from_pb, payload_to_pb
 
 PROTOLINK_KEY: Final = "$protolink"
@@ -87,9 +88,9 @@ def _typed_to_pb(kind: str, content: ToolCall | ToolOutput | RouteDecision | Fil
         case ToolCall() if kind == PartType.TOOL_CALL and content.tool_name and content.call_id:
             return pb.Part(tool_call=tool_call_to_pb(content))
         case ToolOutput() if kind == PartType.TOOL_OUTPUT and (content.result is None or content.error is None):
-            return pb.Part(tool_output=tool_output_to_pb(content))
+            return pb.Part(tool_output=TOOL_OUTPUT.to_pb(content))
         case RouteDecision() if kind == PartType.ROUTE and content.route_key and content.reason != "":
-            return pb.Part(route=_route_to_pb(content))
+            return pb.Part(route=ROUTE.to_pb(content))
         case FileContent() if kind in _FILE_TYPES:
             file = _file_to_pb(content)
             return None if file is None else pb.Part(file=file)
@@ -155,21 +156,27 @@ def _arguments_from_pb(call: pb.ToolCall, field: str) -> dict[str, Any] | Payloa
     return value
 
 
-def tool_output_to_pb(output: ToolOutput) -> pb.ToolOutput:
-    """Convert an output; an error takes precedence over a result."""
-    if output.error is not None:
-        return pb.ToolOutput(call_id=output.call_id, failure=FAILURE.to_pb(Failure.from_value(plain(output.error))))
-    result = None if output.result is None else payload_to_pb(output.result)
-    return pb.ToolOutput(call_id=output.call_id, result=result)
+def _write_result(output: ToolOutput) -> payload_pb2.Payload | None:
+    return None if output.result is None or output.error is not None else payload_to_pb(output.result)
 
 
-def _route_to_pb(decision: RouteDecision) -> pb.RouteDecision:
-    return pb.RouteDecision(
-        route_key=decision.route_key,
-        reason=decision.reason or "",
-        confidence=decision.confidence,
-        metadata_json=json_object_to_pb(decision.metadata),
-    )
+def _write_failure(output: ToolOutput) -> failure_pb2.Failure | None:
+    return None if output.error is None else FAILURE.to_pb(Failure.from_value(plain(output.error)))
+
+
+def _read_failure(output: pb.ToolOutput) -> Any:
+    return FAILURE.from_pb(output.failure, "failure").to_value() if output.HasField("failure") else None
+
+
+TOOL_OUTPUT: Final = Codec(
+    ToolOutput,
+    pb.ToolOutput,
+    result=Special("result", _write_result),
+    error=Special("failure", _write_failure, _read_failure),
+)
+"""The output of a tool. An error takes precedence over a result."""
+
+ROUTE: Final = Codec(RouteDecision, pb.RouteDecision)
 
 
 def _shaped_to_pb(kind: str, content: dict[str, Any]) -> pb.Part | None:
@@ -248,12 +255,19 @@ def _are(content: dict[str, Any], **types: type) -> bool:
     return all(isinstance(content[key], kind) for key, kind in types.items())
 
 
-def part_from_pb(part: pb.Part, field: str = "part") -> Part:
+def part_from_pb(part: pb.Part, field: str = "") -> Part:
     """Convert a message to a part.
 
     Raises:
         InvalidArgumentError: The content is not valid for its kind; names the path below `field`.
     """
+    try:
+        return _read_part(part)
+    except InvalidArgumentError as error:
+        raise (error.within(field) if field else error) from None
+
+
+def _read_part(part: pb.Part) -> Part:
     kind = part.WhichOneof("content")
     if kind is None:
         return Part(
@@ -263,9 +277,9 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
                 "encoded": binascii.b2a_base64(part.SerializeToString(), newline=False).decode("ascii"),
             },
         )
-    out = Part("text", part.text) if kind == "text" else _content_from_pb(part, kind, field)
+    out = Part("text", part.text) if kind == "text" else _READERS[kind](getattr(part, kind))
     if part.metadata_json:
-        out.metadata = json_object_from_pb(part.metadata_json, f"{field}.metadata_json")
+        out.metadata = json_object_from_pb(part.metadata_json, "metadata_json")
         if kind == "file" and out.metadata.get(PROTOLINK_KEY) in _FILE_TYPES:
             out.type = out.metadata.pop(PROTOLINK_KEY)
             out.metadata = out.metadata or None
@@ -274,31 +288,7 @@ def part_from_pb(part: pb.Part, field: str = "part") -> Part:
     return out
 
 
-def _content_from_pb(part: pb.Part, kind: str, field: str) -> Part:
-    match kind:
-        case "data":
-            return Part("json", payload_from_pb(part.data, f"{field}.data"))
-        case "file":
-            return _file_from_pb(part.file, f"{field}.file")
-        case "tool_call":
-            return _tool_call_from_pb(part.tool_call, f"{field}.tool_call")
-        case "tool_output":
-            return Part("tool_output", tool_output_from_pb(part.tool_output, f"{field}.tool_output"))
-        case "infer":
-            return Part("infer", _infer_from_pb(part.infer, f"{field}.infer"))
-        case "infer_output":
-            return _infer_output_from_pb(part.infer_output, f"{field}.infer_output")
-        case "failure":
-            return Part("error", _failure_to_error(FAILURE.from_pb(part.failure, f"{field}.failure")))
-        case "route":
-            return Part("route", _route_from_pb(part.route, f"{field}.route"))
-        case "custom":
-            return _custom_from_pb(part.custom, f"{field}.custom")
-        case _:
-            raise AssertionError(f"{kind} has no reader")
-
-
-def _file_from_pb(file: pb.FileContent, field: str) -> Part:
+def _file_from_pb(file: pb.FileContent) -> Part:
     name, payload = file.name or None, file.content
     content_type = _file_type(payload.media_type)
     if not file.HasField("content"):
@@ -309,63 +299,55 @@ def _file_from_pb(file: pb.FileContent, field: str) -> Part:
         return Part(content_type, FileContent(payload.data, None, name, payload.media_type or _OCTETS))
     if form == "ref" and not (labelled or payload.ref.size_bytes or payload.ref.sha256):
         return Part(content_type, FileContent(None, payload.ref.uri, name, payload.media_type or _OCTETS))
-    value = payload_from_pb(payload, f"{field}.content")
+    value = payload_from_pb(payload, "file.content")
     return Part(content_type, FileContent.of(value if isinstance(value, Payload) else Payload(value), name))
 
 
-def _tool_call_from_pb(call: pb.ToolCall, field: str) -> Part:
+def _tool_call_from_pb(call: pb.ToolCall) -> Part:
     if not call.tool_name:
-        raise InvalidArgumentError("must not be empty", field=f"{field}.tool_name")
-    return Part.tool_call(call.tool_name, _arguments_from_pb(call, field), call.call_id or None)
+        raise InvalidArgumentError("must not be empty", field="tool_call.tool_name")
+    return Part.tool_call(call.tool_name, _arguments_from_pb(call, "tool_call"), call.call_id or None)
 
 
-def tool_output_from_pb(output: pb.ToolOutput, field: str) -> ToolOutput:
-    match output.WhichOneof("outcome"):
-        case "result":
-            return ToolOutput(output.call_id, payload_from_pb(output.result, f"{field}.result"))
-        case "failure":
-            failure = FAILURE.from_pb(output.failure, f"{field}.failure")
-            return ToolOutput(output.call_id, error=failure.to_value())
-        case _:
-            return ToolOutput(output.call_id)
-
-
-def _infer_from_pb(infer: pb.Infer, field: str) -> dict[str, Any]:
+def _infer_from_pb(infer: pb.Infer) -> Part:
     content: dict[str, Any] = {}
     if infer.prompt:
         content["prompt"] = infer.prompt
     if infer.user:
         content["user"] = infer.user
     if infer.output_schema_json:
-        content["output_schema"] = json_object_from_pb(infer.output_schema_json, f"{field}.output_schema_json")
+        content["output_schema"] = json_object_from_pb(infer.output_schema_json, "infer.output_schema_json")
     if infer.metadata_json:
-        content["metadata"] = json_object_from_pb(infer.metadata_json, f"{field}.metadata_json")
-    return content
+        content["metadata"] = json_object_from_pb(infer.metadata_json, "infer.metadata_json")
+    return Part("infer", content)
 
 
-def _infer_output_from_pb(output: pb.InferOutput, field: str) -> Part:
+def _infer_output_from_pb(output: pb.InferOutput) -> Part:
     if output.WhichOneof("content") == "value":
-        return Part("infer_output", payload_from_pb(output.value, f"{field}.value"))
+        return Part("infer_output", payload_from_pb(output.value, "infer_output.value"))
     return Part("infer_output", output.text)
 
 
-def _route_from_pb(route: pb.RouteDecision, field: str) -> RouteDecision:
-    if not route.route_key:
-        raise InvalidArgumentError("must not be empty", field=f"{field}.route_key")
-    return RouteDecision(
-        route.route_key,
-        route.reason or None,
-        route.confidence if route.HasField("confidence") else None,
-        json_object_from_pb(route.metadata_json, f"{field}.metadata_json"),
-    )
-
-
-def _custom_from_pb(custom: pb.CustomContent, field: str) -> Part:
+def _custom_from_pb(custom: pb.CustomContent) -> Part:
     if not custom.type:
-        raise InvalidArgumentError("must not be empty", field=f"{field}.type")
+        raise InvalidArgumentError("must not be empty", field="custom.type")
     if not custom.HasField("content"):
         return Part(custom.type)
-    return Part(custom.type, typed_content(custom.type, payload_from_pb(custom.content, f"{field}.content")))
+    return Part(custom.type, typed_content(custom.type, payload_from_pb(custom.content, "custom.content")))
+
+
+_READERS: Final[dict[str, Callable[[Any], Part]]] = {
+    "data": lambda data: Part("json", payload_from_pb(data, "data")),
+    "file": _file_from_pb,
+    "tool_call": _tool_call_from_pb,
+    "tool_output": lambda output: Part("tool_output", TOOL_OUTPUT.from_pb(output, "tool_output")),
+    "infer": _infer_from_pb,
+    "infer_output": _infer_output_from_pb,
+    "failure": lambda failure: Part("error", _failure_to_error(FAILURE.from_pb(failure, "failure"))),
+    "route": lambda route: Part("route", ROUTE.from_pb(route, "route")),
+    "custom": _custom_from_pb,
+}
+"""The reader of each content. Errors name the path below the part."""
 
 
 def check_parts(parts: Any, field: str) -> None:
@@ -420,12 +402,23 @@ def check_failure(failure: failure_pb2.Failure, field: str) -> None:
 
 
 def parts_from_pb(parts: Any, field: str) -> list[Part]:
-    """Convert the parts of one message or artifact. Raises as `part_from_pb`."""
+    """Convert the parts of one message or artifact. Raises as `part_from_pb`; names `field[index]`."""
     found: list[Part] = []
-    for part in parts:
-        # Plain text, by far the most common, cannot be invalid: no path is built for it.
-        if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
-            found.append(Part("text", part.text))
-        else:
-            found.append(part_from_pb(part, f"{field}[{len(found)}]"))
+    try:
+        for part in parts:
+            # Plain text, by far the most common, in one step.
+            if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
+                found.append(Part("text", part.text))
+            else:
+                found.append(_read_part(part))
+    except InvalidArgumentError as error:
+        raise error.within(f"{field}[{len(found)}]") from None
     return found
+
+
+PARTS: Final = Special(
+    "parts",
+    lambda value: [part_to_pb(part) for part in value.parts],
+    lambda message: parts_from_pb(message.parts, "parts"),
+)
+"""The parts of a message or an artifact."""

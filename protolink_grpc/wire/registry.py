@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 from plgrpc.v1 import agent_card_pb2, registry_service_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.kinds import Count
 from protolink_grpc.models.open_enum import OpenEnum
 from protolink_grpc.wire.cards import FLAGS, card_from_pb, card_to_pb, feature_of_flag, features_of
-from protolink_grpc.wire.scalars import EnumNumbers
+from protolink_grpc.wire.compile import Codec, LeftOut, Special, enum_numbers
 from protolink_grpc.wire.tasks import check_required_id
 
 DEFAULT_LEASE_TTL_S = 30.0
@@ -126,8 +126,8 @@ class InstanceStatus:
     """
 
     state: InstanceState | None = None
-    running: int = 0
-    queued: int = 0
+    running: Count = 0
+    queued: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,48 +187,7 @@ class AgentChange:
     revision: int
 
 
-_KINDS: Final = EnumNumbers(
-    AgentChangeKind,
-    {
-        AgentChangeKind.UP: registry_service_pb2.AGENT_CHANGE_KIND_UP,
-        AgentChangeKind.DOWN: registry_service_pb2.AGENT_CHANGE_KIND_DOWN,
-        AgentChangeKind.EXPIRED: registry_service_pb2.AGENT_CHANGE_KIND_EXPIRED,
-    },
-    field="kind",
-)
-
-
-_STATES: Final = EnumNumbers(
-    InstanceState,
-    {
-        InstanceState.UP: registry_service_pb2.INSTANCE_STATE_UP,
-        InstanceState.DRAINING: registry_service_pb2.INSTANCE_STATE_DRAINING,
-    },
-    field="state",
-    unset=InstanceState.UP,
-)
-
-
-def filter_to_pb(wanted: AgentFilter) -> registry_service_pb2.AgentFilter:
-    return registry_service_pb2.AgentFilter(
-        name=wanted.name,
-        role=wanted.role,
-        tags=wanted.tags,
-        skills=wanted.skills,
-        metadata=wanted.metadata,
-        features=wanted.features,
-    )
-
-
-def filter_from_pb(pb: registry_service_pb2.AgentFilter) -> AgentFilter:
-    return AgentFilter(
-        name=pb.name,
-        role=pb.role,
-        tags=tuple(pb.tags),
-        skills=tuple(pb.skills),
-        metadata=dict(pb.metadata),
-        features=tuple(pb.features),
-    )
+FILTER: Final = Codec(AgentFilter, registry_service_pb2.AgentFilter)
 
 
 def target_to_pb(name_or_url: str) -> registry_service_pb2.GetAgentRequest:
@@ -255,86 +214,44 @@ def target_from_pb(pb: registry_service_pb2.GetAgentRequest) -> str:
             return check_required_id(pb.name, "name")
 
 
-def status_to_pb(lease_id: str, status: InstanceStatus) -> registry_service_pb2.RenewLeaseRequest:
-    return registry_service_pb2.RenewLeaseRequest(
-        lease_id=lease_id,
-        state=_STATES[status.state] if status.state is not None else registry_service_pb2.INSTANCE_STATE_UNSPECIFIED,
-        running=status.running,
-        queued=status.queued,
-    )
+_STATES: Final = enum_numbers(
+    InstanceState, registry_service_pb2.InstanceState.DESCRIPTOR, unset=InstanceState.UP, field="state"
+)
 
 
-def status_from_pb(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceStatus:
-    """Convert the content of a heartbeat. Raises InvalidArgumentError for an unknown state or negative number; names the field."""
-    for name, count in (("running", pb.running), ("queued", pb.queued)):
-        if count < 0:
-            raise InvalidArgumentError("must not be negative", field=name)
-    return InstanceStatus(_STATES.asked(pb.state, "state") if pb.state else None, pb.running, pb.queued)
+def _write_state(status: InstanceStatus) -> int | None:
+    return None if status.state is None else _STATES[status.state]
 
 
-def registered_agent_to_pb(agent: RegisteredAgent) -> registry_service_pb2.RegisteredAgent:
-    """Convert an agent. Raises like `card_to_pb`. Times are truncated to microseconds."""
+def _read_state(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceState | None:
+    return _STATES.asked(pb.state, "state") if pb.state else None
+
+
+INSTANCE_STATUS: Final = Codec(
+    InstanceStatus,
+    registry_service_pb2.RenewLeaseRequest,
+    state=Special("state", _write_state, _read_state),
+    lease_id=LeftOut("It identifies the lease; the status does not have it."),
+)
+"""The content of a heartbeat. An unknown state is refused."""
+
+
+def _write_card(agent: RegisteredAgent) -> agent_card_pb2.AgentCard:
     encoded = agent.encoded_card
-    return registry_service_pb2.RegisteredAgent(
-        card=agent_card_pb2.AgentCard.FromString(encoded) if encoded else card_to_pb(agent.card, "agent.card"),
-        revision=agent.revision,
-        register_time=_time_to_pb(agent.register_time),
-        expire_time=_time_to_pb(agent.expire_time),
-        instance_id=agent.instance_id,
-        owner=agent.owner,
-        state=_STATES[agent.state],
-        running=agent.running,
-        queued=agent.queued,
-    )
+    return agent_card_pb2.AgentCard.FromString(encoded) if encoded else card_to_pb(agent.card, "card")
 
 
-def registered_agent_from_pb(pb: registry_service_pb2.RegisteredAgent, field: str = "agent") -> RegisteredAgent:
-    """Convert a message to an agent. Raises like `card_from_pb`."""
-    return RegisteredAgent(
-        card=card_from_pb(pb.card, f"{field}.card"),
-        revision=pb.revision,
-        register_time=_time_from_pb(pb.register_time),
-        expire_time=_time_from_pb(pb.expire_time),
-        instance_id=pb.instance_id,
-        owner=pb.owner,
-        state=_STATES.read(pb.state),
-        running=pb.running,
-        queued=pb.queued,
-    )
-
-
-def agent_change_to_pb(change: AgentChange) -> registry_service_pb2.AgentChange:
-    """Convert a change. Raises like `card_to_pb`."""
-    return registry_service_pb2.AgentChange(
-        kind=_KINDS[change.kind],
-        agent=registered_agent_to_pb(change.agent),
-        revision=change.revision,
-    )
-
-
-def agent_change_from_pb(pb: registry_service_pb2.AgentChange, field: str = "change") -> AgentChange:
-    """Convert a message to a change. Raises like `card_from_pb`."""
-    return AgentChange(_KINDS.read(pb.kind), registered_agent_from_pb(pb.agent, f"{field}.agent"), pb.revision)
-
-
-def lease_ttl_to_pb(seconds: float) -> Duration:
-    """Convert a duration, truncated to microseconds."""
-    micros = round(seconds * 1e6)
-    return Duration(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1_000)
+REGISTERED_AGENT: Final = Codec(
+    RegisteredAgent,
+    registry_service_pb2.RegisteredAgent,
+    card=Special("card", _write_card, lambda pb: card_from_pb(pb.card, "card")),
+)
+AGENT_CHANGE: Final = Codec(AgentChange, registry_service_pb2.AgentChange)
 
 
 def lease_ttl_from_pb(pb: Duration) -> float:
     """Convert to seconds. An unset duration is 0 and means the default; the registry checks the bounds."""
     return pb.seconds + pb.nanos / 1e9 or DEFAULT_LEASE_TTL_S
-
-
-def _time_to_pb(seconds: float) -> Timestamp:
-    micros = round(seconds * 1e6)
-    return Timestamp(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1_000)
-
-
-def _time_from_pb(pb: Timestamp) -> float:
-    return (pb.seconds * 1_000_000 + pb.nanos // 1_000) / 1e6
 
 
 def _text(value: object, field: str) -> str:

@@ -1,6 +1,6 @@
 """Operations on an agent's memory between the models and `plgrpc`. Nothing here decides or remembers."""
 
-from typing import Final
+from typing import Any, Final
 
 from plgrpc.v1 import control_service_pb2 as pb
 
@@ -8,16 +8,44 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.conversation import HistoryCompactionResult, compaction_strategy
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.state import StateOperation, StateOperationRequest, StateOperationResult, StateStoreReport
+from protolink_grpc.wire.compile import Codec, Group, LeftOut, Special
 from protolink_grpc.wire.context import STRATEGIES
 from protolink_grpc.wire.scalars import MAX_INT32, json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.tasks import check_id
-from protolink_grpc.wire.values import FAILURE, payload_from_pb, payload_to_pb
+from protolink_grpc.wire.values import FAILURE
 
 DATA_BYTES: Final = 1 << 20
 """Bound of the content in one description."""
 
 OMITTED_KEY: Final = "omitted_bytes"
 """Where a report's metadata says how large its content is that did not fit."""
+
+
+def _write_failure(report: StateStoreReport) -> Any:
+    known = report.failure
+    if known is None or known.message != report.error:
+        known = Failure.of_text(report.error)
+    return None if known is None else FAILURE.to_pb(known)
+
+
+def _read_failure(report: pb.StateStoreReport) -> tuple[str | None, Failure | None]:
+    failure = FAILURE.from_pb(report.failure, "failure") if report.HasField("failure") else None
+    return None if failure is None else failure.message, failure
+
+
+def _read_metadata(report: pb.StateStoreReport) -> dict[str, Any]:
+    metadata = json_object_from_pb(report.metadata_json, "metadata_json")
+    return metadata | {OMITTED_KEY: report.omitted_bytes} if report.omitted_bytes else metadata
+
+
+STORE_REPORT: Final = Codec(
+    StateStoreReport,
+    pb.StateStoreReport,
+    metadata=Special("metadata_json", lambda report: json_object_to_pb(report.metadata), _read_metadata),
+    omitted_bytes=LeftOut("`describe_result_to_pb` sets it, and it is read into the metadata."),
+    failure=Group(("error", "failure"), _write_failure, _read_failure),
+)
+
 
 _DEFAULTS = StateOperationRequest()
 
@@ -78,7 +106,7 @@ def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...]]:
 
 def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateResponse:
     """With at most `DATA_BYTES` of content: what does not fit is left out, and its size said."""
-    stores, room = list(map(_report_to_pb, result.stores)), DATA_BYTES
+    stores, room = list(map(STORE_REPORT.to_pb, result.stores)), DATA_BYTES
     for store in stores:
         size = store.data.ByteSize()
         if size <= room:
@@ -90,13 +118,13 @@ def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateRespo
 
 
 def reset_result_to_pb(result: StateOperationResult) -> pb.ResetStateResponse:
-    return pb.ResetStateResponse(stores=map(_report_to_pb, result.stores))
+    return pb.ResetStateResponse(stores=map(STORE_REPORT.to_pb, result.stores))
 
 
 def compact_result_to_pb(result: StateOperationResult) -> pb.CompactStateResponse:
-    done = result.compaction or HistoryCompactionResult("recent", 0, 0, 0, 0, 0)
+    done = result.compaction or HistoryCompactionResult()
     return pb.CompactStateResponse(
-        stores=map(_report_to_pb, result.stores),
+        stores=map(STORE_REPORT.to_pb, result.stores),
         before_messages=done.before_messages,
         after_messages=done.after_messages,
         before_tokens=done.before_tokens,
@@ -111,46 +139,6 @@ def result_from_pb(
     session_id: str | None,
 ) -> StateOperationResult:
     """What came back; the operation and the session are the caller's own words. The reports carry what a compaction did."""
-    reports = (_report_from_pb(report, f"stores[{index}]") for index, report in enumerate(response.stores))
-    return StateOperationResult(operation, session_id or None, tuple(reports))
-
-
-def _report_to_pb(report: StateStoreReport) -> pb.StateStoreReport:
-    known = report.failure
-    if known is None or known.message != report.error:
-        known = Failure.of_text(report.error)
-    return pb.StateStoreReport(
-        name=report.name,
-        enabled=report.enabled,
-        exists=report.exists,
-        item_count=report.item_count,
-        message_count=report.message_count,
-        cleared=report.cleared,
-        compacted=report.compacted,
-        data=None if report.data is None else payload_to_pb(report.data),
-        metadata_json=json_object_to_pb(report.metadata),
-        failure=None if known is None else FAILURE.to_pb(known),
-    )
-
-
-def _report_from_pb(report: pb.StateStoreReport, field: str) -> StateStoreReport:
-    if not report.name:
-        raise InvalidArgumentError("must not be empty", field=f"{field}.name")
-    metadata = json_object_from_pb(report.metadata_json, f"{field}.metadata_json")
-    if report.omitted_bytes:
-        metadata[OMITTED_KEY] = report.omitted_bytes
-    data = payload_from_pb(report.data, f"{field}.data") if report.HasField("data") else None
-    failure = FAILURE.from_pb(report.failure, f"{field}.failure") if report.HasField("failure") else None
-    return StateStoreReport(
-        name=report.name,
-        enabled=report.enabled,
-        exists=report.exists,
-        item_count=report.item_count,
-        message_count=report.message_count,
-        cleared=report.cleared,
-        compacted=report.compacted,
-        data=data,
-        metadata=metadata,
-        error=None if failure is None else failure.message,
-        failure=failure,
+    return StateOperationResult(
+        operation, session_id or None, tuple(STORE_REPORT.all_from_pb(response.stores, "stores"))
     )

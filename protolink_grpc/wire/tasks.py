@@ -38,7 +38,7 @@ from protolink_grpc.wire.answer_bounds import (
 )
 from protolink_grpc.wire.compile import Codec, Computed, Group, Special, enum_numbers
 from protolink_grpc.wire.context import CONTEXT, OPTIONS, context_from_pb
-from protolink_grpc.wire.parts import PROTOLINK_KEY, check_parts, part_to_pb, parts_from_pb
+from protolink_grpc.wire.parts import PARTS, PROTOLINK_KEY, check_parts
 from protolink_grpc.wire.scalars import (
     VARINTS,
     delimited,
@@ -156,11 +156,7 @@ MESSAGE: Final = Codec(
     Message,
     pb.Message,
     timestamp="create_time",
-    parts=Special(
-        "parts",
-        lambda message: [part_to_pb(part) for part in message.parts],
-        lambda message: parts_from_pb(message.parts, "parts"),
-    ),
+    parts=PARTS,
     role=Computed(_write_role),
     metadata_json=Group(("role", "metadata"), _write_metadata, _read_role_and_metadata),
 )
@@ -204,13 +200,12 @@ ARTIFACT: Final = Codec(
     Artifact,
     pb.Artifact,
     timestamp="create_time",
-    parts=Special(
-        "parts",
-        lambda artifact: [part_to_pb(part) for part in artifact.parts],
-        lambda artifact: parts_from_pb(artifact.parts, "parts"),
-    ),
+    parts=PARTS,
     kind=Special("kind", lambda artifact: artifact.kind, lambda artifact: artifact.kind or "result"),
 )
+
+
+STATE_CHANGE: Final = Codec(StateChange, pb.StateChange, timestamp="change_time")
 
 
 def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
@@ -303,16 +298,7 @@ def _facts_to_pb(task: Task, out: pb.Task) -> None:
         out.failure.CopyFrom(FAILURE.to_pb(task.failure))
     if task.usage is not None:
         out.usage.CopyFrom(USAGE.to_pb(task.usage))
-    out.state_history.extend(
-        [
-            pb.StateChange(
-                previous_state=STATES[change.previous_state],
-                new_state=STATES[change.new_state],
-                change_time=timestamp_to_pb(change.timestamp),
-            )
-            for change in task.state_history
-        ]
-    )
+    out.state_history.extend([STATE_CHANGE.to_pb(change) for change in task.state_history])
     if metadata:
         out.metadata_json = to_json(metadata)
 
@@ -347,14 +333,7 @@ def submitted_task_from_pb(task: pb.Task, field: str) -> Task:
         failure=FAILURE.from_pb(task.failure, f"{field}.failure") if task.HasField("failure") else None,
         cancel_reason=task.cancel_reason,
         usage=USAGE.from_pb(task.usage, f"{field}.usage") if task.HasField("usage") else None,
-        state_history=[
-            StateChange(
-                STATES.read(change.previous_state),
-                STATES.read(change.new_state),
-                timestamp_from_pb(change.change_time, f"{field}.state_history"),
-            )
-            for change in task.state_history
-        ],
+        state_history=STATE_CHANGE.all_from_pb(task.state_history, f"{field}.state_history"),
     )
 
 

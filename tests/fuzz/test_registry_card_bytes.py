@@ -10,7 +10,7 @@ from plgrpc.v1 import agent_card_pb2, registry_service_pb2
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.wire.cards import card_from_bytes, card_from_pb, card_to_bytes
-from protolink_grpc.wire.registry import AgentFilter, agent_change_from_pb, filter_from_pb, registered_agent_from_pb
+from protolink_grpc.wire.registry import AGENT_CHANGE, FILTER, REGISTERED_AGENT, AgentFilter
 
 VALID = agent_card_pb2.AgentCard(
     name="n",
@@ -55,9 +55,9 @@ def test_random_bytes_as_an_encoded_card_give_a_card_or_one_error(data):
 @given(st.binary(max_size=100))
 def test_random_bytes_as_messages_of_the_registry_give_a_value_or_one_of_two_errors(data):
     for message, read in [
-        (registry_service_pb2.AgentFilter, filter_from_pb),
-        (registry_service_pb2.RegisteredAgent, registered_agent_from_pb),
-        (registry_service_pb2.AgentChange, agent_change_from_pb),
+        (registry_service_pb2.AgentFilter, FILTER.from_pb),
+        (registry_service_pb2.RegisteredAgent, REGISTERED_AGENT.from_pb),
+        (registry_service_pb2.AgentChange, AGENT_CHANGE.from_pb),
     ]:
         with suppress(InvalidArgumentError, DecodeError):
             read(message.FromString(data))

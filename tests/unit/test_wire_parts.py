@@ -16,7 +16,7 @@ from protolink_grpc.models.fold import copy_part
 from protolink_grpc.models.json_value import from_json, normalize, to_json
 from protolink_grpc.models.part import PartType
 from protolink_grpc.models.payload import Payload, TypedMessage
-from protolink_grpc.wire.parts import check_parts, part_from_pb, part_to_pb, parts_from_pb, tool_output_from_pb
+from protolink_grpc.wire.parts import TOOL_OUTPUT, check_parts, part_from_pb, part_to_pb, parts_from_pb
 
 # A shared machine's pauses are no failure; each kind or type gets its own examples, so a few are many.
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -383,5 +383,5 @@ def test_an_empty_answer_is_an_empty_text() -> None:
 
 
 def test_the_outcome_of_a_call_may_be_null_or_missing() -> None:
-    assert tool_output_from_pb(pb.ToolOutput(call_id="c", result={"json": "null"}), "o") == ToolOutput("c")
-    assert tool_output_from_pb(pb.ToolOutput(call_id="c"), "o") == ToolOutput("c")
+    assert TOOL_OUTPUT.from_pb(pb.ToolOutput(call_id="c", result={"json": "null"}), "o") == ToolOutput("c")
+    assert TOOL_OUTPUT.from_pb(pb.ToolOutput(call_id="c"), "o") == ToolOutput("c")

@@ -14,7 +14,6 @@ from wire_values import (
     FULL_CONTEXT,
     FULL_MESSAGE,
     NOON,
-    artifacts,
     fields_set,
     full_payloads,
     full_task,
@@ -32,7 +31,6 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.wire.events import EventEncoder, encode_payload, replay
 from protolink_grpc.wire.tasks import (
-    ARTIFACT,
     MAX_ARTIFACTS,
     MAX_ID_BYTES,
     MAX_MESSAGES,
@@ -59,12 +57,6 @@ def travelled(task: Task) -> Task:
 
 
 # -- there and back ------------------------------------------------------------------------------------------------------
-
-
-@relaxed
-@given(message=messages)
-def test_every_message_comes_back_equal(message: Message) -> None:
-    assert MESSAGE.from_pb(pb.Message.FromString(MESSAGE.to_pb(message).SerializeToString())) == message
 
 
 plain_messages = st.builds(
@@ -95,12 +87,6 @@ def test_what_cannot_be_written_is_refused_by_hand_too(message: Message) -> None
     for write in (MESSAGE.to_pb, encode_message):
         with pytest.raises(InvalidArgumentError):
             write(message)
-
-
-@relaxed
-@given(artifact=artifacts)
-def test_every_artifact_comes_back_equal(artifact: Artifact) -> None:
-    assert ARTIFACT.from_pb(pb.Artifact.FromString(ARTIFACT.to_pb(artifact).SerializeToString())) == artifact
 
 
 @relaxed
@@ -270,7 +256,10 @@ LATE = {"seconds": 253_402_300_800}
         (pb.Task(artifacts=[{"metadata_json": "1"}]), "sent.artifacts[0].metadata_json"),
         (pb.Task(artifacts=[{"create_time": LATE}]), "sent.artifacts[0].create_time"),
         (pb.Task(context=context_pb2.RunContext(permissions={"a": {}})), "sent.context.permissions.a.effect"),
-        (pb.Task(state_history=[{"previous_state": 1, "new_state": 1, "change_time": LATE}]), "sent.state_history"),
+        (
+            pb.Task(state_history=[{"previous_state": 1, "new_state": 1, "change_time": LATE}]),
+            "sent.state_history[0].change_time",
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

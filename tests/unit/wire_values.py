@@ -38,6 +38,7 @@ from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.lifecycle import StateChange
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 from protolink_grpc.models.permissions import permissions_json, read_permissions
+from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
 from protolink_grpc.models.tool import ToolDescription
 
@@ -296,6 +297,19 @@ budget_decisions = st.builds(
     times,
 )
 
+store_reports = st.builds(
+    StateStoreReport,
+    name=spoken_names,
+    enabled=st.booleans(),
+    exists=st.booleans(),
+    item_count=counts,
+    message_count=counts,
+    cleared=st.booleans(),
+    compacted=st.booleans(),
+    data=json_values,
+    metadata=objects,
+    error=maybe_names,
+)
 tools = st.builds(
     ToolDescription,
     name=names,

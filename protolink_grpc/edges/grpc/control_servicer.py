@@ -30,7 +30,7 @@ from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.actions import APPROVAL_STATES, answer_from_pb, approval_to_pb
 from protolink_grpc.wire.answer_bounds import BODY_BYTES
 from protolink_grpc.wire.exports import NDJSON, export_format_from_pb
-from protolink_grpc.wire.parts import check_tool_call, tool_call_from_pb, tool_output_to_pb
+from protolink_grpc.wire.parts import TOOL_OUTPUT, check_tool_call, tool_call_from_pb
 from protolink_grpc.wire.state import (
     compact_request_from_pb,
     compact_result_to_pb,
@@ -153,7 +153,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             task_id=check_id(request.task_id, "task_id"),
             scopes=caller_scopes(),
         )
-        converted = tool_output_to_pb(output)
+        converted = TOOL_OUTPUT.to_pb(output)
         return pb.CallToolResponse(output=converted if converted.ByteSize() <= BODY_BYTES else None, task_id=task_id)
 
 

@@ -12,14 +12,14 @@ from protolink_grpc.edges.grpc.convert import require_id
 from protolink_grpc.registry.service import Registrant, RegistryService
 from protolink_grpc.wire.cards import card_from_pb
 from protolink_grpc.wire.registry import (
-    agent_change_to_pb,
-    filter_from_pb,
+    AGENT_CHANGE,
+    FILTER,
+    INSTANCE_STATUS,
+    REGISTERED_AGENT,
     lease_ttl_from_pb,
-    lease_ttl_to_pb,
-    registered_agent_to_pb,
-    status_from_pb,
     target_from_pb,
 )
+from protolink_grpc.wire.scalars import duration_to_pb
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.watch import position_to_pb
 
@@ -44,14 +44,14 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
             instance_id=check_id(request.instance_id, "instance_id"),
         )
         return pb.RegisterAgentResponse(
-            lease_id=granted.lease_id, lease_ttl=lease_ttl_to_pb(granted.lease_ttl_s), revision=granted.revision
+            lease_id=granted.lease_id, lease_ttl=duration_to_pb(granted.lease_ttl_s), revision=granted.revision
         )
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:
         who = self._registrant()
-        lease_id, status = require_id(request.lease_id, "lease_id"), status_from_pb(request)
+        lease_id, status = require_id(request.lease_id, "lease_id"), INSTANCE_STATUS.from_pb(request)
         ttl_s = await self._service.renew(lease_id, principal=who.owner, status=status)
-        return pb.RenewLeaseResponse(lease_ttl=lease_ttl_to_pb(ttl_s))
+        return pb.RenewLeaseResponse(lease_ttl=duration_to_pb(ttl_s))
 
     async def DeregisterAgent(self, request: pb.DeregisterAgentRequest, context: Context) -> pb.DeregisterAgentResponse:
         who, lease_id = self._registrant(), require_id(request.lease_id, "lease_id")
@@ -60,12 +60,12 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
         agent = await self._service.get(target_from_pb(request))
-        return pb.GetAgentResponse(agent=registered_agent_to_pb(agent))
+        return pb.GetAgentResponse(agent=REGISTERED_AGENT.to_pb(agent))
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
-        page = await self._service.list(filter_from_pb(request.filter), request.page_size, request.page_token)
+        page = await self._service.list(FILTER.from_pb(request.filter), request.page_size, request.page_token)
         return pb.ListAgentsResponse(
-            agents=[registered_agent_to_pb(agent) for agent in page.agents],
+            agents=[REGISTERED_AGENT.to_pb(agent) for agent in page.agents],
             next_page_token=page.next_page_token,
             revision=page.revision,
         )
@@ -73,10 +73,10 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
     async def WatchAgents(
         self, request: pb.WatchAgentsRequest, context: Context
     ) -> AsyncIterator[pb.WatchAgentsResponse]:
-        watch = self._service.watch(filter_from_pb(request.filter), request.after_revision)
+        watch = self._service.watch(FILTER.from_pb(request.filter), request.after_revision)
         async with aclosing(watch) as batches:
             async for batch in batches:
                 yield pb.WatchAgentsResponse(
-                    changes=[agent_change_to_pb(change) for change in batch.changes],
+                    changes=[AGENT_CHANGE.to_pb(change) for change in batch.changes],
                     position=position_to_pb(batch.position),
                 )
