@@ -160,13 +160,16 @@ class Program:
 
 @pytest.fixture
 async def launch(tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Program]]]:
-    """Starts Python source in a process of its own; what is still running at the end of the test is killed."""
+    """Starts Python source, or a file of it, in a process of its own; what still runs at the end of the test is killed."""
     programs: list[Program] = []
     numbers = count()
 
-    async def start(source: str, *arguments: object) -> Program:
-        path = tmp_path / f"program_{next(numbers)}.py"
-        path.write_text(dedent(source))
+    async def start(source: str | Path, *arguments: object) -> Program:
+        if isinstance(source, Path):
+            path = source
+        else:
+            path = tmp_path / f"program_{next(numbers)}.py"
+            path.write_text(dedent(source))
         (theirs_in, ours_in), (ours_out, theirs_out) = os.pipe(), os.pipe()
         process = await asyncio.to_thread(
             start_python, str(path), *map(str, arguments), stdin=theirs_in, stdout=theirs_out

@@ -23,8 +23,10 @@ import threading
 import types
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 NUMBER = struct.Struct("!q")
@@ -67,6 +69,31 @@ def start_python(
         return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env)
     request = {"arguments": arguments, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ), "strict": strict}
     return _warm().start(request, (stdin, stdout, stderr))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a program left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run_python(*arguments: str, stdin: str = "", within_s: float = 60.0, **options: Any) -> Ended:
+    """Run `python *arguments` to its end, with a text as its standard input; see `start_python` for the options."""
+    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        given.write(stdin)
+        given.seek(0)
+        files = {"stdin": given.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
+        process = start_python(*arguments, **files, **options)
+        try:
+            code = process.wait(within_s)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        out.seek(0)
+        err.seek(0)
+        return Ended(code, out.read(), err.read())
 
 
 class _Forked:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -11,10 +10,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-from warm_python import start_python
+from warm_python import run_python
 
 from protolink_grpc import (
     Agent,
@@ -72,26 +70,10 @@ def plgrpc(
 ) -> Done:
     """Run a command to its end; with `retries=False`, it does not retry what it cannot reach."""
     extra = {"PLGRPC_REGISTRY": registry} if registry else {}
-    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        given.write(stdin)
-        given.seek(0)
-        process = start_python(
-            *(("-m", "protolink_grpc.cli") if retries else (AT_ONCE,)),
-            *arguments,
-            stdin=given.fileno(),
-            stdout=out.fileno(),
-            stderr=err.fileno(),
-            cwd=cwd,
-            env=environment({**extra, **env}),
-            strict=True,
-        )
-        try:
-            code = process.wait(END_S)
-        finally:
-            process.send_signal(signal.SIGKILL)
-        out.seek(0)
-        err.seek(0)
-        return Done(code, out.read(), err.read())
+    program = ("-m", "protolink_grpc.cli") if retries else (AT_ONCE,)
+    variables = environment({**extra, **env})
+    done = run_python(*program, *arguments, stdin=stdin, within_s=END_S, cwd=cwd, env=variables, strict=True)
+    return Done(done.code, done.out, done.err)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc.aio
 import httpx
 import pytest
+from warm_python import run_python
 
 from examples.tck_agent import build as tck_agent
 from protolink_grpc import AgentClient, Task
@@ -127,12 +128,10 @@ down ferry
 
 @pytest.mark.parametrize("name", sorted(OUTPUT))
 def test_an_example_prints_what_it_is_there_to_show(name: str, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name)], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    ran = run_python(str(EXAMPLES / name), cwd=tmp_path, strict=True)
 
-    lines = [line.rstrip() for line in ran.stdout.splitlines()]
-    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = [line.rstrip() for line in ran.out.splitlines()]
+    assert (ran.code, ran.err) == (0, "")
     assert lines == OUTPUT[name].splitlines()
 
 

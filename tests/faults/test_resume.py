@@ -49,7 +49,7 @@ class Graveyard:
 
 @pytest.fixture
 async def lives(launch: Launch, tmp_path: Path) -> Graveyard:
-    return Graveyard([await launch(PROGRAM.read_text(), tmp_path) for _ in range(2)])
+    return Graveyard([await launch(PROGRAM, tmp_path) for _ in range(2)])
 
 
 # Readings

@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -177,31 +177,24 @@ WRITER = """
 """
 
 
-async def test_two_processes_on_one_file_lose_nothing_and_repeat_nothing(store: SQLiteStore, tmp_path: Path) -> None:
+async def test_two_processes_on_one_file_lose_nothing_and_repeat_nothing(
+    store: SQLiteStore, launch: Callable[..., Awaitable[Any]]
+) -> None:
     count, names = 60, ["left", "right"]
-    program = tmp_path / "writer.py"
-    program.write_text(dedent(WRITER))
-    processes = [
-        await asyncio.create_subprocess_exec(
-            *(sys.executable, program, store.path, name, str(count)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for name in names
-    ]
+    programs = [await launch(WRITER, store.path, name, count) for name in names]
     async with asyncio.timeout(60):
-        for process in processes:
-            assert await process.stdout.readline() == b"open\n"
+        for program in programs:
+            assert await program.line() == "open"
         followed: list[bytes] = []
-        for process in processes:
-            process.stdin.write(b"go\n")
+        for program in programs:
+            program.say("go")
         while len(followed) < 2 * count:
             frames = await store.read("shared", len(followed), 7)
             if frames:
                 followed += frames
             else:
                 await store.wait("shared", len(followed))
-        assert [await process.wait() for process in processes] == [0, 0]
+        assert [await program.end() for program in programs] == [0, 0]
     for name in names:
         own = [f"{name} {number}".encode() for number in range(count)]
         assert await store.read(f"of {name}", 0, 1000) == own
