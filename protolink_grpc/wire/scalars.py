@@ -261,8 +261,14 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
         Raises:
             InvalidArgumentError: This version has no name for it; names `field`.
         """
+        if number == 0 and self._has_default:
+            return self.names[0]
+        return self.asked_item(number, field)
+
+    def asked_item(self, number: int, field: str) -> Named:
+        """Return the name of an item of a repeated field in a request; 0 never has one. Raises as `asked`."""
         name = self.names.get(number)
-        if name is None or (number == 0 and not self._has_default):
+        if name is None or number == 0:
             raise InvalidArgumentError(f"{number} is not known; must be one of {self._known()}", field=field)
         return name
 

@@ -125,7 +125,7 @@ def stop_from_pb(value: int) -> StopAt:
 
 
 def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str) -> TaskQuery:
-    states = [STATES.asked(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    states = [STATES.asked_item(state, f"states[{index}]") for index, state in enumerate(request.states)]
     after = micros_from_pb(request.updated_after, "updated_after") if request.HasField("updated_after") else 0
     return TaskQuery(
         principal=principal,
