@@ -20,6 +20,7 @@ from protolink_grpc import (
     Message,
     Part,
     Run,
+    ServerOptions,
     Task,
     TaskProgress,
     current_run,
@@ -83,7 +84,9 @@ class LogAgent(Agent):
     def __init__(self, store: TaskStore, http: HttpOptions | None = None) -> None:
         # All tasks stay in memory, so that the cost of a turn does not depend on the number of tasks in a round.
         limits = Limits(max_concurrency=256, principal_share=1.0, warm_tasks=10_000, warm_bytes=1 << 30)
-        super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http)
+        # All measured streams are of one caller.
+        server = ServerOptions(max_streams_per_principal=None)
+        super().__init__(_card("log", ANY_PORT), store=store, limits=limits, http=http, server=server)
 
     async def handle_task(self, task: Task) -> Task:
         verb, _, amount = task.messages[-1].parts[0].content.partition(" ")
