@@ -242,7 +242,8 @@ class Codec(Generic[V, M]):
 
     def _compile_reader(self, pairs: list["_Pair"]) -> Callable[..., V]:
         scope: dict[str, Any] = {"cls": self.cls, "InvalidArgumentError": InvalidArgumentError, "normal": self.normal}
-        lines, values, parameters = ["key = ''", "try:"], {}, ["pb", "field=''"]
+        parameters, values = self._read_given(scope)
+        lines: list[str] = []
         for pair in pairs:
             expression, function = pair.reader()
             scope[f"read_{pair.name}"], scope[f"default_{pair.name}"] = function, pair.default
@@ -250,31 +251,52 @@ class Codec(Generic[V, M]):
             if pair.can_be_wrong:
                 # In a line of its own, so that the error can name the field.
                 key = "" if pair.is_read_by_hand else pair.field
-                lines += [f"    key = {key!r}", f"    value_{pair.name} = {values[pair.name]}"]
+                lines += [f"key = {key!r}", f"value_{pair.name} = {values[pair.name]}"]
                 values[pair.name] = f"value_{pair.name}"
-        lines.append("    key = ''")
+        if lines:
+            lines.append("key = ''")
         for name, line in self.lines.items():
             if isinstance(line, Group):
                 scope[f"read_{name}"] = line.read
                 values |= {each: f"value_{each}" for each in line.attributes}
-                lines.append(f"    ({', '.join(values[each] for each in line.attributes)},) = read_{name}(pb)")
-        given = [name for name in own_fields(self.cls) if isinstance(self.lines.get(name), LeftOut)]
-        parameters += ["*", *given] if given else []
-        for name, (of, _) in own_fields(self.cls).items():
-            if name in given:
-                values[name] = name
-            if name in given and not is_required(of):
-                parameters[parameters.index(name)] = f"{name}=missing"
-                factory = of.default_factory is not MISSING
-                scope[f"default_{name}"], scope["missing"] = of.default_factory if factory else of.default, MISSING
-                values[name] = f"default_{name}{'()' if factory else ''} if {name} is missing else {name}"
-        lines += [
-            f"    return {'normal' if self.normal else ''}(cls({', '.join(self._arguments(values))}))",
-            "except InvalidArgumentError as error:",
-            "    found = error.within(key) if key else error",
-            "    raise (found.within(field) if field else found) from None",
-        ]
+                lines.append(f"({', '.join(values[each] for each in line.attributes)},) = read_{name}(pb)")
+        result = f"return {'normal' if self.normal else ''}(cls({', '.join(self._arguments(values))}))"
+        if lines or self._constructor_checks():
+            lines = [
+                "key = ''",
+                "try:",
+                *(f"    {each}" for each in (*lines, result)),
+                "except InvalidArgumentError as error:",
+                "    found = error.within(key) if key else error",
+                "    raise (found.within(field) if field else found) from None",
+            ]
+        else:
+            lines = [result]
         return compile_function(f"read_{self.message.DESCRIPTOR.name}", ", ".join(parameters), lines, scope)
+
+    def _read_given(self, scope: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
+        """Return the parameters of the reader, and the expressions for the attributes that the message does not have."""
+        parameters, values = ["pb", "field=''"], dict[str, str]()
+        for name, (of, _) in own_fields(self.cls).items():
+            if not isinstance(self.lines.get(name), LeftOut):
+                continue
+            if not values:
+                parameters.append("*")
+            if is_required(of):
+                parameters.append(name)
+                values[name] = name
+            else:
+                factory = of.default_factory is not MISSING
+                parameters.append(f"{name}=missing")
+                scope["missing"] = MISSING
+                scope[f"default_{name}"] = of.default_factory if factory else of.default
+                values[name] = f"default_{name}{'()' if factory else ''} if {name} is missing else {name}"
+        return parameters, values
+
+    def _constructor_checks(self) -> bool:
+        return (
+            self.normal is not None or hasattr(self.cls, "__post_init__") or hasattr(self.cls.__init__, "__wrapped__")
+        )
 
     def _arguments(self, values: dict[str, str]) -> list[str]:
         """Return the arguments of the constructor, by position as far as possible: names take twice the time."""
@@ -307,7 +329,9 @@ class _Pair:
 
     @property
     def _default_expression(self) -> str:
-        return f"default_{self.name}()" if self.of.default is MISSING else f"default_{self.name}"
+        if self.of.default is MISSING:
+            return f"default_{self.name}()"
+        return repr(self.default) if self.default in (None, "", 0, False) else f"default_{self.name}"
 
     @property
     def _has_default(self) -> bool:
