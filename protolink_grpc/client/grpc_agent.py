@@ -56,7 +56,7 @@ from protolink_grpc.wire.state import (
 )
 from protolink_grpc.wire.tasks import STATES, input_to_pb, task_from_pb
 from protolink_grpc.wire.tools import TOOL
-from protolink_grpc.wire.watch import position_from_pb
+from protolink_grpc.wire.watch import POSITION
 
 MAX_OPENED = 1000
 """How many agents a client keeps open by URL; the least recently used one is dropped first."""
@@ -319,7 +319,7 @@ class RpcAgent:
         async with typed_errors(self.address), aclosing(stream) as responses:
             async for response in responses:
                 approvals = [approval_from_pb(each) for each in response.approvals]
-                yield ApprovalChanges(approvals, position_from_pb(response.position))
+                yield ApprovalChanges(approvals, POSITION.from_pb(response.position))
         raise self._incomplete_stream_error(task_id)  # this stream has no regular end
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:

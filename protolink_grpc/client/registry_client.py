@@ -56,7 +56,7 @@ from protolink_grpc.wire.registry import (
     target_to_pb,
 )
 from protolink_grpc.wire.scalars import duration_to_pb
-from protolink_grpc.wire.watch import position_from_pb
+from protolink_grpc.wire.watch import POSITION
 
 log = get_logger(__name__)
 
@@ -372,7 +372,7 @@ class _Follower:
             async with typed_errors(client.address), aclosing(stream) as responses:
                 async for response in responses:
                     found = AGENT_CHANGE.all_from_pb(response.changes, "changes")
-                    yield found, position_from_pb(response.position)
+                    yield found, POSITION.from_pb(response.position)
             return
         while True:
             agents = await client.list_agents(self._wanted)

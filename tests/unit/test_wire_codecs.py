@@ -25,7 +25,8 @@ from protolink_grpc.models.kinds import Kind
 from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.part import RouteDecision, ToolOutput
 from protolink_grpc.models.state import StateStoreReport
-from protolink_grpc.wire import actions, cards, context, parts, payloads, registry, state, tasks, tools, usage
+from protolink_grpc.models.watch import WatchPosition
+from protolink_grpc.wire import actions, cards, context, parts, payloads, registry, state, tasks, tools, usage, watch
 from protolink_grpc.wire.compile import Codec, Computed, LeftOut
 from protolink_grpc.wire.values import FAILURE
 
@@ -83,6 +84,10 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     registry.AGENT_CHANGE: (
         registry.AgentChange(registry.AgentChangeKind.EXPIRED, card_values.FULL_AGENT, 9),
         card_values.changes,
+    ),
+    watch.POSITION: (
+        WatchPosition(1, 2, True, True),
+        st.builds(WatchPosition, values.counts, values.counts, st.booleans(), st.booleans()),
     ),
     state.STORE_REPORT: (
         StateStoreReport("n", True, True, 1, 2, True, True, values.FACTS, values.FACTS, "error"),
@@ -148,7 +153,8 @@ OTHER_JSON = {
     payloads.APPROVAL_REQUIRED,
     *payloads.CODECS,  # `test_reports_events` has whole events
     *(cards.CARD, cards.INTERFACE),  # an empty field is the default in JSON: see `test_registry_cards`
-    *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),  # no JSON form
+    *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),
+    watch.POSITION,  # no JSON form, like those of the registry
 }
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2, control_service_pb2, registry_service_pb2
 
 from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.wire.watch import position_frame, position_from_pb, position_to_pb
+from protolink_grpc.wire.watch import POSITION, position_frame
 
 RESPONSES = (
     agent_service_pb2.StreamTaskResponse,
@@ -26,11 +26,6 @@ def test_every_stream_has_its_items_in_field_1_and_its_position_in_field_3() -> 
 
 
 @given(positions)
-def test_a_position_comes_back_as_it_was(position: WatchPosition) -> None:
-    assert position_from_pb(position_to_pb(position)) == position
-
-
-@given(positions)
 def test_the_frame_of_a_position_is_a_response_with_that_position(position: WatchPosition) -> None:
-    expected = agent_service_pb2.SubscribeTaskResponse(position=position_to_pb(position))
+    expected = agent_service_pb2.SubscribeTaskResponse(position=POSITION.to_pb(position))
     assert agent_service_pb2.SubscribeTaskResponse.FromString(position_frame(position)) == expected

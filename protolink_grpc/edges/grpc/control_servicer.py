@@ -41,7 +41,7 @@ from protolink_grpc.wire.state import (
 )
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.tools import TOOL
-from protolink_grpc.wire.watch import position_to_pb
+from protolink_grpc.wire.watch import POSITION
 
 PIECE_CHARS = 256 << 10
 """Maximum length of one piece of a report in characters: at most 1 MiB of UTF-8."""
@@ -105,7 +105,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             async for batch in batches:
                 yield pb.WatchApprovalsResponse(
                     approvals=[approval_to_pb(each) for each in batch.approvals],
-                    position=position_to_pb(batch.position),
+                    position=POSITION.to_pb(batch.position),
                 )
 
     async def RespondApproval(self, request: pb.RespondApprovalRequest, context: Context) -> pb.RespondApprovalResponse:

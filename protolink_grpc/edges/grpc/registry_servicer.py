@@ -21,7 +21,7 @@ from protolink_grpc.wire.registry import (
 )
 from protolink_grpc.wire.scalars import duration_to_pb
 from protolink_grpc.wire.tasks import check_id
-from protolink_grpc.wire.watch import position_to_pb
+from protolink_grpc.wire.watch import POSITION
 
 
 class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
@@ -78,5 +78,5 @@ class RegistryServicer(registry_service_pb2_grpc.RegistryServiceServicer):
             async for batch in batches:
                 yield pb.WatchAgentsResponse(
                     changes=[AGENT_CHANGE.to_pb(change) for change in batch.changes],
-                    position=position_to_pb(batch.position),
+                    position=POSITION.to_pb(batch.position),
                 )

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, read_metadata, set_response_header
 from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
 from protolink_grpc.models.part import ToolCall
-from protolink_grpc.models.payload import json_of
+from protolink_grpc.models.payload import require_json
 from protolink_grpc.models.tool_result import require_result
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
 from protolink_grpc.runtime.actions.tools import run_tool
@@ -74,7 +74,7 @@ def _read_id(headers: Mapping[str, str], name: str) -> str:
 def _write(method: TypedMethod, result: Any, task_id: str) -> Message:
     """Convert the recorded result to the response. Raises ToolFailedError if it does not fit; the task has it."""
     try:
-        return method.write(json_of(result, RESULT))
+        return method.write(require_json(result, RESULT))
     except InvalidArgumentError as error:
         raise ToolFailedError(
             f"the result of tool '{method.tool}' does not fit its response: {error}", tool=method.tool, task_id=task_id
