@@ -7,12 +7,12 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import utc_now
 
 _first = threading.Lock()
-"""Decides between two threads that cancel at once. One for all tokens: nobody holds it for longer than an assignment."""
+"""Decides between threads that cancel at the same time. One lock for all tokens, because it is only held for three assignments."""
 
 
 @checks_arguments
 class CancellationToken:
-    """Set once, from any thread; asked from any thread."""
+    """A flag that any thread can set once and read."""
 
     __slots__ = ("_set", "canceled_at", "reason")
 
@@ -27,7 +27,7 @@ class CancellationToken:
         return self._set
 
     def cancel(self, reason: str | None = None) -> bool:
-        """Ask to stop. Returns whether this was the first request; later ones change nothing."""
+        """Request a stop. Returns whether this was the first request; further ones change nothing."""
         with _first:
             if self._set:
                 return False
@@ -37,10 +37,10 @@ class CancellationToken:
             return True
 
     def raise_if_cancelled(self) -> None:
-        """A checkpoint for loops that do not await.
+        """Check for a request to stop, in loops that do not await.
 
         Raises:
-            asyncio.CancelledError: The run was asked to stop.
+            asyncio.CancelledError: A stop was requested.
         """
         if self._set:
             raise asyncio.CancelledError(self.reason or "canceled")

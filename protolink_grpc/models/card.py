@@ -1,6 +1,6 @@
 """The agent card: identity, capabilities, skills and addresses of an agent. Discovery and calls live elsewhere.
 
-The JSON form mixes camelCase (card) and snake_case (capabilities, skills), as its readers expect; both are read.
+The JSON form has ProtoLink's keys: camelCase for the card, snake_case for capabilities and skills. Both spellings are read.
 """
 
 import re
@@ -35,13 +35,13 @@ HttpAuthScheme = Literal["bearer", "basic", "digest", "hmac", "negotiate", "ntlm
 AgentRoleType = Literal["gateway", "interface", "observer", "orchestrator", "worker"]
 TransportType = Literal["grpc", "http", "sse", "websocket", "json-rpc", "sse-json-rpc", "runtime"]
 
-_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def _snake_keys(data: object) -> dict[str, Any]:
-    """The object with snake_case keys; where both spellings are there, snake_case wins."""
+    """Return the object with snake_case keys. If it has both spellings of a key, snake_case wins."""
     source = reader.as_object(data)
-    renamed = {_HUMP.sub(r"_\1", key).lower(): value for key, value in source.items() if isinstance(key, str)}
+    renamed = {_CAPITAL.sub(r"_\1", key).lower(): value for key, value in source.items() if isinstance(key, str)}
     return renamed | source
 
 
@@ -87,7 +87,7 @@ class AgentCapabilities(JsonForm):
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The capabilities of a JSON object, None for the defaults; those of a newer peer are skipped."""
+        """Read a JSON object; None means the defaults. Unknown capabilities are skipped."""
         return cls(**read_fields(cls, {} if data is None else _snake_keys(data)))
 
 
@@ -121,7 +121,7 @@ class AgentInterface(_CamelCaseForm):
 
 @dataclass(frozen=True, slots=True)
 class AgentCardSignature(JsonForm):
-    """A JSON Web Signature of a card, as in A2A 1.0: kept and passed on, never verified here.
+    """A JSON Web Signature of a card, as in A2A 1.0. It is stored and sent unchanged, and not verified here.
 
     Args:
         protected: Protected header, base64url.
@@ -138,17 +138,17 @@ class AgentCardSignature(JsonForm):
 class AgentCard(JsonForm):
     """The identity of an agent.
 
-    A card that was read from the wire may leave texts and lists empty: they are not stated.
+    In a card that was received, empty texts and lists mean not stated.
 
     Args:
         transport: Transport of `url`. ProtoLink defaults to "http"; here the default is "grpc", which this package serves.
         protocol_version: Version of the contract, not of any package.
         capabilities: A dict is read into AgentCapabilities.
-        role: Place in the topology, one of AgentRoleType; others are kept.
+        role: Role in the topology, usually one of AgentRoleType; any other text is kept.
         interfaces: Further addresses, best first.
         metadata: Free labels for registry queries.
         features: Values of the contract's `features` that have no flag in AgentCapabilities.
-        signatures: Kept and passed on, never verified here.
+        signatures: Stored and sent unchanged, not verified here.
     """
 
     name: Name
@@ -177,9 +177,9 @@ class AgentCard(JsonForm):
             raise TypeError(f"capabilities must be AgentCapabilities or a dict, not {type(given).__name__}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, with ProtoLink's defaults for what is not stated.
+        """Return the JSON form, with ProtoLink's defaults for fields that are not stated.
 
-        `additionalInterfaces`, `metadata`, `features` and `signatures` only when there are any: ProtoLink's readers skip them.
+        `additionalInterfaces`, `metadata`, `features` and `signatures` are omitted if they are empty.
         """
         found: dict[str, Any] = {
             "name": self.name,
@@ -208,7 +208,7 @@ class AgentCard(JsonForm):
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The card of a JSON object; keys of a newer peer are skipped, null lists are empty.
+        """Read a JSON object. Unknown keys are skipped, and a null is the default.
 
         Raises:
             InvalidArgumentError: No `name`, `description` or `url`, or a value of the wrong kind; names its path.
@@ -223,11 +223,11 @@ class AgentCard(JsonForm):
         return cls(**found)
 
     def get_prompt_format(self) -> str:
-        """The agent and its skills as text for another agent's model; equal cards give equal text."""
+        """Return the agent and its skills as text for the model of another agent. Equal cards give equal texts."""
         lines = [
-            f"Agent: {_one_line(self.name)}",
-            f"Role: {_one_line(self.role)}",
-            f"Description: {_one_line(self.description)}",
+            f"Agent: {_to_one_line(self.name)}",
+            f"Role: {_to_one_line(self.role)}",
+            f"Description: {_to_one_line(self.description)}",
             f"Capabilities: {', '.join(self.capabilities.enabled()) or 'none'}",
             f"Input formats: {', '.join(self.input_formats)}",
             f"Output formats: {', '.join(self.output_formats)}",
@@ -236,12 +236,12 @@ class AgentCard(JsonForm):
             lines.append(f"Tags: {', '.join(self.tags)}")
         lines.append("Skills:" if self.skills else "Skills: none")
         for skill in self.skills:
-            lines.extend(_skill_lines(skill))
+            lines.extend(_describe_skill(skill))
         return "\n".join(lines)
 
 
-def _skill_lines(skill: AgentSkill) -> list[str]:
-    lines = [f"- {_one_line(skill.id)}: {_one_line(skill.description)}".rstrip(": ")]
+def _describe_skill(skill: AgentSkill) -> list[str]:
+    lines = [f"- {_to_one_line(skill.id)}: {_to_one_line(skill.description)}".rstrip(": ")]
     if skill.input_schema:
         lines.append(f"  Input: {canonical_json(skill.input_schema)}")
     if skill.output_schema:
@@ -252,6 +252,6 @@ def _skill_lines(skill: AgentSkill) -> list[str]:
     return lines
 
 
-def _one_line(text: str) -> str:
-    """Text of a peer on one line, so that it cannot pass for a line of ours."""
+def _to_one_line(text: str) -> str:
+    """Return the text of a peer on one line, so that it cannot imitate other lines."""
     return " ".join(text.split())

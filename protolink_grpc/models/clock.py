@@ -12,7 +12,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # 1024 distinct seconds: times of one log lie close together, and the date part is the slow part of the text.
 @lru_cache(maxsize=1024)
-def _second_text(second: int) -> str:
+def _format_second(second: int) -> str:
     return (_EPOCH + timedelta(seconds=second)).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
@@ -20,8 +20,8 @@ _OURS = "2026-06-12T08:30:00.123456+00:00"
 
 
 @lru_cache(maxsize=1024)
-def _second_of(text: str) -> int | None:
-    """Seconds since the epoch of `YYYY-MM-DDTHH:MM:SS`; None where it is not spelled so."""
+def _parse_second(text: str) -> int | None:
+    """Return the seconds since the epoch of `YYYY-MM-DDTHH:MM:SS`; None for another format."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -31,12 +31,12 @@ def _second_of(text: str) -> int | None:
 
 
 def utc_now() -> str:
-    """The current time, for instance `2026-06-12T08:30:00.123456+00:00`."""
+    """Return the current time, for instance `2026-06-12T08:30:00.123456+00:00`."""
     return iso_from_micros(time_ns() // 1000)
 
 
 def parse_iso8601(text: str, *, field: str = "") -> datetime:
-    """An aware datetime; text without an offset is read as UTC, digits below a microsecond are cut off.
+    """Return an aware datetime. A text without an offset is read as UTC; digits below a microsecond are cut off.
 
     Raises:
         InvalidArgumentError: Not ISO 8601; names `field`.
@@ -49,12 +49,12 @@ def parse_iso8601(text: str, *, field: str = "") -> datetime:
 
 
 def format_iso8601(moment: datetime) -> str:
-    """UTC text with microseconds; a naive datetime is read as UTC."""
-    return iso_from_micros(_micros(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)))
+    """Return the time in UTC with microseconds. A naive datetime is read as UTC."""
+    return iso_from_micros(_micros_of(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)))
 
 
 def micros_from_iso(text: str, *, field: str = "") -> int:
-    """Microseconds since the epoch, exact.
+    """Return the exact number of microseconds since the epoch.
 
     Raises:
         InvalidArgumentError: Not ISO 8601; names `field`.
@@ -65,7 +65,7 @@ def micros_from_iso(text: str, *, field: str = "") -> int:
 
 _RECENT_TIMES = 1024
 _recent: dict[str, int] = {}
-"""Times that were written or read lately: nearly all times that are read were written by the same request."""
+"""Recently formatted or parsed times. Nearly all times that are parsed were formatted during the same request."""
 
 
 def _remember(text: str, micros: int) -> None:
@@ -75,49 +75,49 @@ def _remember(text: str, micros: int) -> None:
 
 
 def _parse_micros(text: str, field: str) -> int:
-    micros = _own_micros(text) if isinstance(text, str) else None
+    micros = _parse_own_format(text) if isinstance(text, str) else None
     if micros is None:
-        return _micros(parse_iso8601(text, field=field))
+        return _micros_of(parse_iso8601(text, field=field))
     _remember(text, micros)
     return micros
 
 
-def _own_micros(text: str) -> int | None:
-    """Microseconds of a text in our own spelling; None where it has another one."""
+def _parse_own_format(text: str) -> int | None:
+    """Return the microseconds of a text in the format of this module; None for another format."""
     if len(text) != len(_OURS) or not text.endswith("+00:00") or text[19] != ".":
         return None
-    second, digits = _second_of(text[:19]), text[20:26]
+    second, digits = _parse_second(text[:19]), text[20:26]
     return second * 1_000_000 + int(digits) if second is not None and digits.isascii() and digits.isdigit() else None
 
 
 def iso_from_micros(micros: int) -> str:
-    """The inverse of `micros_from_iso`.
+    """Format microseconds since the epoch, the inverse of `micros_from_iso`.
 
     Raises:
         InvalidArgumentError: Outside the years 1 to 9999.
     """
     try:
-        text = f"{_second_text(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
+        text = f"{_format_second(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
     except OverflowError:
         raise InvalidArgumentError("time is outside the years 1 to 9999") from None
     _remember(text, micros)
     return text
 
 
-def _micros(moment: datetime) -> int:
+def _micros_of(moment: datetime) -> int:
     since = moment - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 class Clock(Protocol):
-    """Where times come from; tests bring their own."""
+    """A source of the current time. Tests use their own."""
 
     def micros(self) -> int:
-        """Microseconds since the epoch, UTC, never less than before."""
+        """Return microseconds since the epoch. Never decreases."""
 
 
 class SystemClock:
-    """The machine's clock; while it steps back, time stands still."""
+    """The clock of the machine. If that is set back, the time stays the same until it has caught up."""
 
     __slots__ = ("_last",)
 

@@ -15,7 +15,7 @@ Fields = dict[str, Any]
 def event_from_dict(data: object) -> ev.RunEvent:
     """Read a JSON object. A payload that does not match its type stays a dict; an empty one is None.
 
-    The identity of the event follows from its task and sequence; a session is read where the writer has added one.
+    `event_id` is not read, because it follows from task and sequence. `session_id` is read if a writer has added it.
 
     Raises:
         InvalidArgumentError: The envelope is invalid; names the field.
@@ -24,27 +24,27 @@ def event_from_dict(data: object) -> ev.RunEvent:
     kind = reader.required_text(source, "type")
     return ev.RunEvent(
         type=kind,
-        payload=reader.nested(source, "payload", partial(_payload, kind)),
+        payload=reader.nested(source, "payload", partial(_read_payload, kind)),
         task_id=reader.text(source, "task_id"),
         sequence=reader.optional_integer(source, "sequence") or None,
         run_id=reader.text(source, "run_id"),
         session_id=reader.text(source, "session_id"),
         agent_name=reader.text(source, "agent_name"),
         timestamp=reader.moment(source, "timestamp"),
-        severity=severity_from(source),
+        severity=read_severity(source),
         summary=reader.text(source, "summary"),
         final=reader.flag(source, "final"),
         action_id=reader.text(source, "action_id"),
-        metadata=reader.mapping(source, "metadata") | _protolink_ids(source),
+        metadata=reader.mapping(source, "metadata") | _read_protolink_ids(source),
     )
 
 
-def _protolink_ids(source: Fields) -> Fields:
+def _read_protolink_ids(source: Fields) -> Fields:
     found = {name: reader.text(source, name) for name in ev.PROTOLINK_IDS}
     return {name: value for name, value in found.items() if value}
 
 
-def severity_from(source: Fields) -> ev.Severity:
+def read_severity(source: Fields) -> ev.Severity:
     found = reader.text(source, "severity", "info")
     for known in _SEVERITIES:
         if found == known:
@@ -55,13 +55,13 @@ def severity_from(source: Fields) -> ev.Severity:
 _SEVERITIES: tuple[ev.Severity, ...] = ("info", "warning", "error")
 
 
-def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | None:
+def _read_payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | None:
     if value is None or value == {}:
         return None
     original = reader.as_object(value)
     # ProtoLink and versions before 1.0 name the outcome of an action in the type only.
     source = {"outcome": ev.OUTCOME_TYPES[kind]} | original if kind in ev.OUTCOME_TYPES else original
-    for payload_type, names in _FAMILIES.get(_family(kind), {}).items():
+    for payload_type, names in _FAMILIES.get(_family_of(kind), {}).items():
         # All fields of the class must be there, so that no key of an application's payload of the same type is lost.
         if names <= source.keys():
             with suppress(InvalidArgumentError):  # a log may have values that JSON does not allow: it stays unchanged
@@ -71,14 +71,14 @@ def _payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | N
     return copied
 
 
-def _family(event_type: str) -> str:
+def _family_of(event_type: str) -> str:
     return event_type.partition(".")[0]
 
 
 _KINDS: list[Any] = [*get_args(ev.Payload), ev.TextDelta]
 _FAMILIES: dict[str, dict[Any, frozenset[str]]] = {
-    family: {kind: frozenset(json_fields(kind)) for kind in _KINDS if _family(kind.event_types[0]) == family}
-    for family in {_family(kind.event_types[0]) for kind in _KINDS}
+    family: {kind: frozenset(json_fields(kind)) for kind in _KINDS if _family_of(kind.event_types[0]) == family}
+    for family in {_family_of(kind.event_types[0]) for kind in _KINDS}
 }
 """Classes of payloads by the first word of their types, with the names of their fields.
 

@@ -1,4 +1,4 @@
-"""Run events: the immutable facts that make up a task. `wire.events` encodes them.
+"""Run events: the immutable facts that make up a task. `wire` encodes them.
 
 A payload is a small value with one class per kind; an application's own kinds have a plain dict as payload. Payloads are never
 changed after construction. They are not frozen because constructing a frozen dataclass takes four times as long, and each request

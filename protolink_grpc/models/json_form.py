@@ -2,10 +2,10 @@
 
 A class is compiled at its first use into two functions with a line for each field. The rules are the same for every value:
 
-- A missing key and a null are the field's default. An empty text is that, too, where the default is a text that is not empty.
+- A missing key and a null are read as the default. So is an empty text, if the default is a text that is not empty.
 - A field without a default is required. Unknown keys are skipped.
-- A field that does not take part in comparisons repeats another one, and has no JSON form.
-- A value of a wrong kind is an InvalidArgumentError that names its path. Containers are copied, in both directions.
+- A field that does not take part in comparisons has no JSON form.
+- A value of the wrong type raises an InvalidArgumentError that names its path. Containers are copied, in both directions.
 """
 
 from collections.abc import Callable, Collection
@@ -24,37 +24,37 @@ Read = Callable[[Any], Any]
 
 
 class JsonForm:
-    """A data class with a JSON form. A class that spells it differently overrides a method and calls the functions below."""
+    """A data class with a JSON form. A class whose form differs overrides a method and calls the functions below."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form, sharing nothing with the value."""
+        """Return the JSON form, which shares nothing with the value."""
         return to_object(self)
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The value of a JSON object, sharing nothing with it.
+        """Read a JSON object. The value shares nothing with it.
 
         Raises:
-            InvalidArgumentError: A value of the wrong kind; names its path.
+            InvalidArgumentError: A value of the wrong type; names its path.
         """
         return cls(**read_fields(cls, data))
 
 
 def to_object(value: Any) -> dict[str, Any]:
-    """The JSON object of a value."""
+    """Return the JSON object of a value."""
     return _writer(value.__class__)(value)
 
 
 def read_fields(cls: Any, data: object) -> dict[str, Any]:
-    """The arguments for the constructor of `cls` that a JSON object has. Raises as `JsonForm.from_dict`."""
+    """Return the arguments for the constructor of `cls` that a JSON object has. Raises as `JsonForm.from_dict`."""
     return _reader(cls)(data)
 
 
 def own_fields(cls: type, also: Collection[str] = ()) -> dict[str, tuple[Field[Any], Any]]:
-    """The fields that are facts of a value, and those named in `also`, by name, each with its annotation."""
+    """Return the fields that take part in comparisons, and those named in `also`, by name, each with its annotation."""
     hints = get_type_hints(cls, include_extras=True)
     return {
         each.name: (each, hints[each.name]) for each in fields(cls) if each.init and (each.compare or each.name in also)
@@ -62,12 +62,12 @@ def own_fields(cls: type, also: Collection[str] = ()) -> dict[str, tuple[Field[A
 
 
 def json_fields(cls: type) -> dict[str, tuple[Field[Any], Any]]:
-    """The fields of the JSON form, as `own_fields`."""
+    """Return the fields of the JSON form, like `own_fields`."""
     return {name: found for name, found in own_fields(cls).items() if "not_in_json" not in found[0].metadata}
 
 
 def inner_of(hint: Any) -> tuple[Any, bool]:
-    """The annotation without None, and whether None is allowed."""
+    """Return the annotation without None, and whether it allows None."""
     if get_origin(hint) in (Union, UnionType):
         given = [each for each in get_args(hint) if each is not NoneType]
         return (given[0] if len(given) == 1 else Any), len(given) < len(get_args(hint))
@@ -90,10 +90,10 @@ def _reader(cls: type) -> Callable[[object], dict[str, Any]]:
         inner = inner_of(hint)[0]
         scope[f"read_{name}"] = reader_of(inner)
         read = f"read_{name}(item)"
-        if inner is str:  # by far the most common: saves a call
+        if inner is str:  # the most common type: saves a call
             read = f"item if item.__class__ is str else {read}"
         condition = "item is not None"
-        if _is_demanded(field):
+        if _must_be_given(field):
             condition = "True"
         elif _replaces_empty(field, hint):
             condition += " and item != ''"
@@ -102,7 +102,7 @@ def _reader(cls: type) -> Callable[[object], dict[str, Any]]:
     return compile_function(f"read_{cls.__name__}", "data", lines, scope)
 
 
-def _is_demanded(field: Field[Any]) -> bool:
+def _must_be_given(field: Field[Any]) -> bool:
     return is_required(field) or "required" in field.metadata
 
 
@@ -126,7 +126,7 @@ _CONTAINERS: dict[Any, Callable[[list[Any]], Any]] = {list: list, tuple: tuple, 
 
 
 def reader_of(hint: Any) -> Read:
-    """The function that reads a JSON value of that annotation, None not among them."""
+    """Return the function that reads a JSON value of this annotation. It is not called for None."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         kinds = [each for each in hint.__metadata__ if isinstance(each, Kind)]
@@ -176,7 +176,7 @@ def _read_choice(known: Collection[str], names: tuple[str, ...], value: object) 
 
 def _read_enum(kind: type[StrEnum], value: object) -> StrEnum:
     try:
-        return kind(str(value))  # `str`: no member is spelled like a number, a list or None
+        return kind(str(value))  # `str`: no member equals the text of a number, a list or None
     except ValueError:
         raise InvalidArgumentError(f"must be one of {', '.join(kind)}") from None
 
@@ -204,7 +204,7 @@ def _writer(cls: type) -> Callable[[Any], dict[str, Any]]:
 
 
 def writer_of(hint: Any) -> Callable[[Any], Any] | None:
-    """The function that writes a value of that annotation; None where it is its own JSON value."""
+    """Return the function that writes a value of this annotation; None if the value is its own JSON value."""
     hint = inner_of(_plain_type(inner_of(hint)[0]))[0]
     origin, args = get_origin(hint), get_args(hint)
     if origin in _CONTAINERS:
@@ -232,7 +232,7 @@ def _write_value(value: Any) -> Any:
 
 
 def _write_any(value: Any) -> Any:
-    # `plain` would count the levels of a model against the maximum depth of the JSON values in it.
+    # `plain` would count the levels of a model towards the maximum depth of the JSON values in it.
     return value.to_dict() if hasattr(value, "to_dict") else plain(value)
 
 

@@ -1,8 +1,7 @@
-"""Conversion of values to JSON text and back. No code for a particular model lives here.
+"""Converts values to JSON text and back. No code for a particular model lives here.
 
-Integers keep every digit, however long. NaN and the infinities have no JSON form and become null. Text that is not
-valid Unicode and values nested deeper than `MAX_DEPTH` are refused in both directions, so that what was written can be
-read.
+Integers of any length keep all digits. NaN and the infinities have no JSON form and become null. Text that is not
+valid Unicode and values nested deeper than `MAX_DEPTH` are refused in both directions, so each text that was written can be read.
 
 The cost of a text is bounded before it is parsed: `json_complexity` estimates it without parsing.
 """
@@ -25,15 +24,15 @@ from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 JsonValue: TypeAlias = "dict[str, JsonValue] | list[JsonValue] | str | int | float | bool | None"
 
 MAX_DEPTH = 100
-"""Containers inside containers. Source: protobuf's own recursion limit, the next parser that such a value meets."""
+"""Maximum number of nested containers. Source: the recursion limit of protobuf, whose parser reads such a value next."""
 
 MAX_COMPLEXITY = 250_000
 """Default bound of one request: 25,000 objects, 50,000 keys, or an array of 250,000 numbers, 100,000 as protobuf messages."""
 
-# A plain dataclass would bypass its own `to_dict`; keys that are not text become text.
+# Otherwise orjson would write a dataclass without its `to_dict`. Keys that are not text become text.
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_NON_STR_KEYS
 _SAME_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_NUMBER = b"0" * 19  # 2**63 has 19 digits: from there on orjson may answer with a rounded float
+_LONG_NUMBER = b"0" * 19  # 2**63 has 19 digits: orjson may round longer integers to a float
 _SAME_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 
@@ -49,15 +48,15 @@ def to_json(value: object) -> str:
         InvalidArgumentError: Too deep, circular, or text that is not valid Unicode.
     """
     try:
-        raw = orjson.dumps(value, default=_simpler, option=_OPTIONS)
-    except TypeError:  # a long integer, or a real refusal: the slow way tells them apart and finds the right words
+        raw = orjson.dumps(value, default=_simplify, option=_OPTIONS)
+    except TypeError:  # an integer that orjson cannot write, or a value of another type: `plain` raises the right error
         return _dumps(plain(value))
     _check_depth(raw)
     return raw.decode()
 
 
 def from_json(text: str | bytes, *, field: str = "", max_complexity: int | None = None) -> JsonValue:
-    """The value of a JSON text.
+    """Return the value of a JSON text.
 
     Args:
         max_complexity: A text above it is refused before it is parsed; None means no bound.
@@ -76,7 +75,7 @@ def from_json(text: str | bytes, *, field: str = "", max_complexity: int | None 
             value = json.loads(raw)
     except InvalidArgumentError as error:
         raise error.within(field) from None
-    except ValueError:  # also what `int` says to thousands of digits
+    except ValueError:  # also raised by `int` for thousands of digits
         raise InvalidArgumentError("must be valid JSON", field=field) from None
     return value
 
@@ -95,11 +94,11 @@ def json_complexity(raw: bytes, most: int) -> int:
     found = _complexity(raw)
     if found <= most or b'"' not in raw:
         return found
-    # Strings may be full of brackets and commas: leave them out.
+    # Strings may contain brackets and commas: count without them.
     unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     quotes = unescaped.count(b'"')
     if quotes > 4 * most + 2:
-        return quotes // 2  # each string is a key or a value; as many are too many, whatever is in them
+        return quotes // 2  # each string is a key or a value, so this alone exceeds the bound
     return _complexity(b"".join(unescaped.split(b'"')[::2]))
 
 
@@ -119,12 +118,12 @@ def normalize(value: object) -> JsonValue:
 
 
 def canonical_json(value: object) -> str:
-    """JSON text with sorted keys: equal values give equal text, as a fingerprint needs it. Raises like `to_json`."""
+    """Return JSON text with sorted keys, so that equal values give equal text. Raises like `to_json`."""
     return _dumps(plain(value), sort_keys=True)
 
 
 def plain(value: Any) -> Any:
-    """A deep copy of JSON's own types only, by the rules of `to_json`; it shares nothing mutable with `value`."""
+    """Return a deep copy that has JSON's types only, by the rules of `to_json`. It shares nothing mutable with `value`."""
     return _plain(value, MAX_DEPTH)
 
 
@@ -136,25 +135,25 @@ def _plain(value: Any, room: int) -> Any:
         return value if isfinite(value) else None
     if room == 0:
         raise InvalidArgumentError(f"nested deeper than {MAX_DEPTH} levels")
-    # Most items are such values: no call for each of them.
+    # Most items are in `_UNCHANGED`: no call for each of them.
     if kind is dict:
         return {
-            k if type(k) is str else _key(k): v if v.__class__ in _UNCHANGED else _plain(v, room - 1)
+            k if type(k) is str else _key_text(k): v if v.__class__ in _UNCHANGED else _plain(v, room - 1)
             for k, v in value.items()
         }
     if kind is list or kind is tuple:
         return [item if item.__class__ in _UNCHANGED else _plain(item, room - 1) for item in value]
-    simple = _simpler(value)
-    # A container goes on at its own level; an object that turns into an object, or itself, must come to an end.
+    simple = _simplify(value)
+    # A container stays at its level. Objects count as a level, so that the conversion of an object to itself ends.
     return _plain(simple, room if type(simple) in (dict, list) else room - 1)
 
 
 _UNCHANGED = frozenset({str, int, bool, type(None)})
-"""Classes whose direct instances are JSON as they are."""
+"""Classes whose direct instances are JSON values already."""
 
 
-def _simpler(value: Any) -> Any:
-    """One step towards JSON. Order matters: an enum may also be text, a dataclass may also know its own `to_dict`."""
+def _simplify(value: Any) -> Any:
+    """Convert a value one step towards JSON. The order matters: an enum may be a str, and a dataclass may have `to_dict`."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime | date | time):
@@ -178,7 +177,7 @@ def _simpler(value: Any) -> Any:
 
 
 def iso_duration(value: timedelta) -> str:
-    """Return a span of time as ISO 8601 writes it, in days and seconds: `P1DT1.5S`."""
+    """Return a duration in the format of ISO 8601, in days and seconds: `P1DT1.5S`."""
     length = abs(value)
     fraction = f".{length.microseconds:06d}".rstrip("0") if length.microseconds else ""
     days = f"{length.days}D" if length.days else ""
@@ -197,10 +196,10 @@ def _from_object(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON serializable")
 
 
-def _key(key: Any) -> str:
-    """Keys as orjson spells them."""
+def _key_text(key: Any) -> str:
+    """Return a key as orjson writes it."""
     if isinstance(key, Enum):
-        return _key(key.value)
+        return _key_text(key.value)
     if isinstance(key, str):
         return str(key)
     if key is None or isinstance(key, bool | int | float):
@@ -222,15 +221,15 @@ def _dumps(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def _check_depth(raw: bytes) -> None:
-    """Raise when well-formed JSON is too deep. A count settles nearly all; string operations settle the rest."""
+    """Raise if well-formed JSON is too deep. Counting brackets decides nearly all texts, and string operations the others."""
     if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return
     unescaped = raw.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in raw else raw
     structure = unescaped.translate(_SAME_BRACKETS, _NOT_STRUCTURE)
-    brackets = structure.replace(b'""', b"")  # the strings without a bracket in them
+    brackets = structure.replace(b'""', b"")  # strings without a bracket
     if b'"' in brackets:
         brackets = b"".join(structure.split(b'"')[::2])
-    for _ in range(MAX_DEPTH):  # each pass takes away the innermost level, everywhere at once
+    for _ in range(MAX_DEPTH):  # each pass removes the innermost levels
         brackets = brackets.replace(b"[]", b"")
         if not brackets:
             return

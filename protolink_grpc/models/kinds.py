@@ -1,4 +1,4 @@
-"""Kinds of fields: annotations that restrict a value beyond its Python type, for JSON and for messages. No value lives here.
+"""Kinds of fields: annotations that restrict a value further than its Python type does, in JSON and in messages.
 
 Each field declares its kind in its annotation: `tokens: Count = 0`. `models.json_form` derives the JSON form from these
 annotations, and `wire.compile` the messages.
@@ -15,19 +15,19 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.open_enum import unrecognized_number
 
 ONLY_IF_SET: Final = {"only_if_set": True}
-"""Metadata of a field that the JSON form names only where it is neither None nor empty."""
+"""Metadata of a field that is omitted from the JSON form if it is None or empty."""
 REQUIRED: Final = {"required": True}
-"""Metadata of a field whose default is for Python only: JSON must have it."""
+"""Metadata of a field whose default is for Python only: it must be in the JSON form, and an unset number of an enum is kept."""
 NOT_IN_JSON: Final = {"not_in_json": True}
-"""Metadata of a field that the JSON form has in another place."""
+"""Metadata of a field that is in another place of the JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a field may hold.
+    """A restriction of the values of a field.
 
     Args:
-        check: Returns a value that is allowed, and raises InvalidArgumentError without a field for any other.
+        check: Returns the value if it is allowed, and otherwise raises InvalidArgumentError without a field.
     """
 
     name: str
@@ -64,18 +64,18 @@ def check_time(value: object) -> str:
 
 
 def check_count(value: object) -> int:
-    return _integer(value, reader.MAX_INTEGER)
+    return _check_integer(value, reader.MAX_INTEGER)
 
 
 def _check_count32(value: object) -> int:
-    return _integer(value, 2**31 - 1)
+    return _check_integer(value, 2**31 - 1)
 
 
 def _check_micros(value: object) -> int:
-    return _integer(value, reader.MAX_SECONDS * 1_000_000)
+    return _check_integer(value, reader.MAX_SECONDS * 1_000_000)
 
 
-def _integer(value: object, most: int) -> int:
+def _check_integer(value: object, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
         raise InvalidArgumentError(f"must be an integer from 0 to {most}")
     return value
@@ -135,7 +135,7 @@ SECONDS: Final = Kind("seconds", _check_seconds)
 Name = Annotated[str, NAME]
 """A text that is not blank."""
 Facts = Annotated[dict[str, Any], FACTS]
-"""A JSON object; an empty one is None."""
+"""A JSON object; an empty one is read as None."""
 Filled = Annotated[str, FILLED]
 """A text that is not empty; it may be blank."""
 Time = Annotated[str, TIME]
@@ -145,8 +145,8 @@ Count = Annotated[int, COUNT]
 Count32 = Annotated[int, COUNT32]
 """An integer, 0 <= value < 2**31."""
 Micros = Annotated[int, MICROS]
-"""A length of time in microseconds."""
+"""A duration in microseconds, not negative."""
 Amount = Annotated[float, AMOUNT]
 """A finite number that is not negative."""
 Seconds = Annotated[float, SECONDS]
-"""A length of time in seconds, not negative."""
+"""A duration in seconds, not negative."""

@@ -8,10 +8,10 @@ _UNRECOGNIZED: Final = re.compile(r"unknown-(-?\d{1,10})", re.ASCII)
 
 
 class OpenEnum(StrEnum):
-    """A StrEnum that also takes `unknown-N`: value N of an enum in the contract, which this version has no name for.
+    """A StrEnum that also has `unknown-N` for each number N of its enum in the contract that this version has no name for.
 
-    Such a member is in no list of members and equals every other one of the same number, so it is compared with `==`, never with
-    `is`. What a caller asks for must be a member with a name: check `is_named`.
+    Such a value is not a member of the class. Two of the same number are equal but not identical: compare with `==`, not with `is`.
+    In a request only named members are allowed: check `is_named`.
     """
 
     @classmethod
@@ -24,16 +24,16 @@ class OpenEnum(StrEnum):
 
     @property
     def is_named(self) -> bool:
-        """Whether this version knows the value."""
+        """Whether this version has a name for the value."""
         return self._name_ in type(self).__members__
 
 
 def unrecognized(number: int) -> str:
-    """The text for value `number` of an enum that has no name for it."""
+    """Return the text for a number that the enum has no name for."""
     return f"unknown-{number}"
 
 
 def unrecognized_number(text: str) -> int | None:
-    """N of `unknown-N`; None for any other text."""
+    """Return N for the text `unknown-N`; None for any other text."""
     found = _UNRECOGNIZED.fullmatch(text)
     return None if found is None else int(found[1])

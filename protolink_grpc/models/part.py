@@ -13,7 +13,7 @@ from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.kinds import Filled, Kind, check_object
-from protolink_grpc.models.payload import MARK, Payload, PayloadRef, UserValue, json_of, read_value
+from protolink_grpc.models.payload import MARK, Payload, PayloadRef, UserValue, read_value, require_json
 
 
 class PartType:
@@ -64,7 +64,7 @@ class ToolCall(JsonForm):
         Raises:
             InvalidArgumentError: The arguments have another form; names `arguments`.
         """
-        args = json_of(self.args, "arguments")
+        args = require_json(self.args, "arguments")
         if not isinstance(args, dict):
             raise InvalidArgumentError("must be a JSON object", field="arguments")
         return args

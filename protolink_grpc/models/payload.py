@@ -1,7 +1,7 @@
-"""A value of a user that is not plain JSON: a protobuf message, bytes, a reference, or something encoded or labelled.
+"""A user's value that is not plain JSON: a protobuf message, bytes, a reference, or a value with a codec or a label.
 
-Where the models have a value of a user (arguments, results, data), plain JSON is itself, without a wrapper. Anything else is a
-`Payload`, which is kept and passed on as it came.
+In the models, a user's value (arguments, a result, data) that is plain JSON has no wrapper. Any other value is a `Payload`, which
+is stored and sent unchanged.
 """
 
 import base64
@@ -15,12 +15,12 @@ from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.kinds import Kind
 
 MARK: Final = "$payload"
-"""In JSON a payload is an object with this one key."""
+"""The only key of a payload in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedMessage:
-    """A serialised protobuf message and the full name of its type, for instance `acme.calculator.v1.AddRequest`."""
+    """A serialized protobuf message and the full name of its type, for instance `acme.calculator.v1.AddRequest`."""
 
     type_name: str
     value: bytes = b""
@@ -28,7 +28,7 @@ class TypedMessage:
 
 @dataclass(frozen=True, slots=True)
 class PayloadRef:
-    """Where a value is. Nothing here fetches it.
+    """The address of a value. Nothing in this package fetches it.
 
     Args:
         size_bytes: 0 means unknown.
@@ -42,22 +42,22 @@ class PayloadRef:
 
 @dataclass(frozen=True, slots=True)
 class UnknownForm:
-    """No value, or a form that only a later version of the contract knows: the encoded `plgrpc.v1.Payload`."""
+    """No value, or a form of a later version of the contract, as the encoded `plgrpc.v1.Payload`."""
 
     encoded: bytes
 
 
 PayloadForm: TypeAlias = TypedMessage | PayloadRef | UnknownForm | bytes | Any
-"""What a payload holds; anything that is none of the four is a JSON value."""
+"""The value in a payload. A value of another class than the first four is a JSON value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One value of a user, with the metadata that is needed to read it.
+    """A user's value with the metadata that is needed to read it.
 
     Args:
         value: A TypedMessage, a PayloadRef, bytes, or any JSON value.
-        media_type: Empty means the usual one of the form.
+        media_type: Empty means the default of the form.
         encoding: Codec that encoded the value; empty means none.
         preview: Text to show instead of the value, at most 1 KiB.
     """
@@ -69,12 +69,12 @@ class Payload:
 
     @property
     def is_json(self) -> bool:
-        """Whether the value is a JSON value; its codec may still have to decode it."""
+        """Whether the value is a JSON value. With an `encoding`, it must still be decoded."""
         return not isinstance(self.value, TypedMessage | PayloadRef | UnknownForm | bytes)
 
     @property
     def content_type(self) -> str:
-        """The media type, or the usual one of the form."""
+        """The media type, or the default of the form."""
         match self.value:
             case _ if self.media_type:
                 return self.media_type
@@ -87,7 +87,7 @@ class Payload:
 
     @property
     def description(self) -> str:
-        """Text to show instead of the value: the preview, otherwise a description of its form; plain JSON is written out."""
+        """Text to show instead of the value: the preview, otherwise a description of the form, or the text of a JSON value."""
         match self.value:
             case _ if self.preview:
                 return self.preview
@@ -103,11 +103,11 @@ class Payload:
                 return to_json(self.value)
 
     def to_dict(self) -> dict[str, Any]:
-        """`{"$payload": {...}}`, with bytes in base64."""
+        """Return `{"$payload": {...}}`, with bytes in base64."""
         found: dict[str, Any]
         match self.value:
             case TypedMessage():
-                found = {"type_name": self.value.type_name, "message": _base64(self.value.value)}
+                found = {"type_name": self.value.type_name, "message": _to_base64(self.value.value)}
             case PayloadRef():
                 found = {"uri": self.value.uri}
                 if self.value.size_bytes:
@@ -115,9 +115,9 @@ class Payload:
                 if self.value.sha256:
                     found["sha256"] = self.value.sha256.hex()
             case UnknownForm():
-                found = {"encoded": _base64(self.value.encoded)}
+                found = {"encoded": _to_base64(self.value.encoded)}
             case bytes():
-                found = {"data": _base64(self.value)}
+                found = {"data": _to_base64(self.value)}
             case _:
                 found = {"json": plain(self.value)}
         labels = {"media_type": self.media_type, "encoding": self.encoding, "preview": self.preview}
@@ -125,21 +125,23 @@ class Payload:
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The inverse of `to_dict`.
+        """Read a JSON object that `to_dict` wrote.
 
         Raises:
-            InvalidArgumentError: Another shape; names the field.
+            InvalidArgumentError: An object of another shape; names the field.
         """
         source = reader.as_object(reader.as_object(data).get(MARK))
         value: PayloadForm
         if "message" in source:
-            value = TypedMessage(reader.given_text(source, "type_name"), _bytes(source, "message"))
+            value = TypedMessage(reader.given_text(source, "type_name"), _read_bytes(source, "message"))
         elif "uri" in source:
-            value = PayloadRef(reader.filled_text(source, "uri"), reader.integer(source, "size_bytes"), _digest(source))
+            value = PayloadRef(
+                reader.filled_text(source, "uri"), reader.integer(source, "size_bytes"), _read_digest(source)
+            )
         elif "encoded" in source:
-            value = UnknownForm(_bytes(source, "encoded"))
+            value = UnknownForm(_read_bytes(source, "encoded"))
         elif "data" in source:
-            value = _bytes(source, "data")
+            value = _read_bytes(source, "data")
         elif "json" in source:
             value = plain(source["json"])
         else:
@@ -150,13 +152,13 @@ class Payload:
 
 
 def read_value(value: Any) -> Any:
-    """A JSON value in which a payload is written as `Payload.to_dict` does, as the models have it. Any other stays as it is."""
+    """Return the Payload whose JSON form this is; any other JSON value unchanged."""
     if isinstance(value, dict) and len(value) == 1 and MARK in value:
         try:
             payload = Payload.from_dict(value)
         except InvalidArgumentError:
             return value
-        # Otherwise it is a user's own object that looks like a payload.
+        # Otherwise it is an object of the user that looks like a payload.
         if payload.to_dict() == value and not (payload.is_json and payload == Payload(payload.value)):
             return payload
     return value
@@ -171,11 +173,11 @@ def copied(value: Any) -> Any:
     return value if isinstance(value, Payload) else plain(value)
 
 
-def json_of(value: Any, field: str) -> Any:
-    """The JSON value of a user's value.
+def require_json(value: Any, field: str) -> Any:
+    """Return the JSON value of a user's value.
 
     Raises:
-        InvalidArgumentError: It has another form; names `field`.
+        InvalidArgumentError: The value has another form; names `field`.
     """
     if not isinstance(value, Payload):
         return value
@@ -185,18 +187,18 @@ def json_of(value: Any, field: str) -> Any:
     return value.value
 
 
-def _base64(value: bytes) -> str:
+def _to_base64(value: bytes) -> str:
     return base64.b64encode(value).decode("ascii")
 
 
-def _bytes(source: Any, name: str) -> bytes:
+def _read_bytes(source: Any, name: str) -> bytes:
     try:
         return binascii.a2b_base64(reader.given_text(source, name), strict_mode=True)
     except ValueError:
         raise InvalidArgumentError("must be base64 text", field=name) from None
 
 
-def _digest(source: Any) -> bytes:
+def _read_digest(source: Any) -> bytes:
     try:
         return bytes.fromhex(reader.text(source, "sha256"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Typed reading of JSON objects: every mismatch is an InvalidArgumentError that names the field. No model lives here.
+"""Reads typed values from JSON objects. A value of another type raises an InvalidArgumentError that names the field.
 
 Readers raise with the name of the field as they see it; `items` and `nested` add the path on the way out. A missing key
 and a null are the same. Containers come back as deep copies.
@@ -15,7 +15,7 @@ from protolink_grpc.models.json_value import plain
 T = TypeVar("T")
 
 MAX_INTEGER = 2**63 - 1
-"""The largest number that the contract's int64 fields carry."""
+"""The largest number of an int64 field of the contract."""
 
 
 def as_object(value: object) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def flag(data: dict[str, Any], key: str, default: bool = False) -> bool:
 
 
 def optional_integer(data: dict[str, Any], key: str, *, most: int = MAX_INTEGER) -> int | None:
-    """An integer, 0 <= value <= most."""
+    """Return an integer, 0 <= value <= most, or None."""
     return check_integer(data.get(key), key, most=most)
 
 
 def check_integer(value: Any, key: str, *, most: int = MAX_INTEGER) -> int | None:
-    """The same, when it is None or an integer, 0 <= value <= most."""
+    """Return the value if it is None or an integer, 0 <= value <= most."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -100,16 +100,16 @@ def integer(data: dict[str, Any], key: str, default: int = 0, *, most: int = MAX
 
 
 MAX_SECONDS = 315_576_000_000
-"""The longest time that the contract's durations carry: 10,000 years. Source: google.protobuf.Duration."""
+"""The longest duration of the contract: 10,000 years. Source: google.protobuf.Duration."""
 
 
 def optional_amount(data: dict[str, Any], key: str) -> float | None:
-    """A finite number, not negative."""
+    """Return a finite number that is not negative, or None."""
     return check_amount(data.get(key), key)
 
 
 def check_amount(value: Any, key: str) -> float | None:
-    """The same, when it is None or a finite number, not negative."""
+    """Return the value if it is None or a finite number that is not negative."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_INTEGER:
@@ -118,7 +118,7 @@ def check_amount(value: Any, key: str) -> float | None:
 
 
 def check_seconds(value: Any, key: str) -> float | None:
-    """The same, when it is None or a number of seconds, 0 <= value <= MAX_SECONDS."""
+    """Return the value if it is None or a number of seconds, 0 <= value <= MAX_SECONDS."""
     if check_amount(value, key) is not None and value > MAX_SECONDS:
         raise InvalidArgumentError(f"must be at most {MAX_SECONDS} seconds", field=key)
     seconds: float | None = value
@@ -126,7 +126,7 @@ def check_seconds(value: Any, key: str) -> float | None:
 
 
 def optional_double(data: dict[str, Any], key: str) -> float | None:
-    """Any finite number within the range of a double."""
+    """Return a finite number within the range of a double, or None."""
     value = data.get(key)
     if value is None:
         return None
@@ -175,7 +175,7 @@ def object_mapping(data: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
 
 
 def copied(value: T, key: str) -> T:
-    """A deep copy whose errors name `key`."""
+    """Return a deep copy. Errors name `key`."""
     try:
         copy: T = plain(value)
     except InvalidArgumentError as error:
@@ -184,7 +184,7 @@ def copied(value: T, key: str) -> T:
 
 
 def array(data: dict[str, Any], key: str) -> list[Any]:
-    """The list itself, not a copy."""
+    """Return the list itself, not a copy."""
     value = data.get(key)
     if value is None:
         return []

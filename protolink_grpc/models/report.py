@@ -31,19 +31,19 @@ REPORT_VERSION = "1.0"
 @checks_arguments
 @dataclass(slots=True)
 class RunReport(JsonForm):
-    """What happened in a run, or in all runs of a task. A reading of events: it adds nothing to them.
+    """A summary of one run, or of all runs of a task. It is computed from events alone.
 
     Args:
-        context: The run's envelope; None when there were no events.
+        context: The context of the run; None if there are no events.
         events: Oldest first, without the volatile text deltas.
         actions, approvals, metrics, steps: One record each, in the order in which they began.
-        artifacts: As they are at the end, in the order in which they were first seen.
-        budget_decisions: Warnings and refusals, oldest first.
+        artifacts: Their final versions, in the order of their first events.
+        budget_decisions: Warnings and denials, oldest first.
         usage: The usage that the task recorded at the end of the run; None if it recorded none.
         totals: Sums over the records.
-        final_task: The task after the last event; None when the events do not begin with its submission and none brings it.
+        final_task: The task after the last event; None if the events neither begin with the submission nor contain the task.
         metadata: Values added by the creator of the report.
-        created_at: When the report was made; two reports of the same events are equal.
+        created_at: Creation time of the report. It is not compared: two reports of the same events are equal.
     """
 
     context: RunContext | None = None
@@ -81,89 +81,91 @@ class RunReport(JsonForm):
         *,
         run_id: str = "",
     ) -> "RunReport":
-        """The report of events, oldest first, in one pass.
+        """Build the report of events, oldest first, in one pass.
 
         Args:
             context: Replaces the context in the events.
             final_task: Replaces the task computed from the events.
             run_id: Include only this run of the task; an action that spans several runs is included completely. Empty means all.
         """
-        builder = load("protolink_grpc.reports.builder:ReportBuilder")(run_id)  # by name: it reads encoded logs, too
+        builder = load("protolink_grpc.reports.builder:ReportBuilder")(
+            run_id
+        )  # by name, because it is in an upper layer
         for event in events:
             builder.add(event)
         report: RunReport = builder.report(context, final_task, metadata)
         return report
 
     def to_dict(self, redaction_policy: RedactionPolicy | None = None) -> dict[str, Any]:
-        """The JSON form, redacted when a policy is given; it shares nothing with the report."""
+        """Return the JSON form, redacted if a policy is given. It shares nothing with the report."""
         found = {"version": REPORT_VERSION, **to_object(self), "created_at": self.created_at}
-        return hidden(found, redaction_policy)
+        return redact_json(found, redaction_policy)
 
     @classmethod
     def from_dict(cls, data: object) -> Self:
-        """The report of a JSON object, sharing nothing with it; unknown keys are skipped.
+        """Read a JSON object. The report shares nothing with it; unknown keys are skipped.
 
         Raises:
-            InvalidArgumentError: A value of the wrong kind; names its path, for instance `events[3].type`.
+            InvalidArgumentError: A value of the wrong type; names its path, for instance `events[3].type`.
         """
         found = read_fields(cls, data)
         found.setdefault("totals", ReportTotals.from_dict({}))
         return cls(**found, created_at=reader.moment(reader.as_object(data), "created_at"))
 
     def to_json(self, redaction_policy: RedactionPolicy | None = None) -> str:
-        """`to_dict` as text."""
-        return json_text(self.to_dict(redaction_policy))
+        """Return the text of `to_dict`."""
+        return to_json_line(self.to_dict(redaction_policy))
 
     @classmethod
     def from_json(cls, text: str | bytes, *, field: str = "report") -> Self:
-        """The report of a JSON text. Raises as `from_dict`; `field` is named when the text is no JSON."""
-        return cls.from_dict(json_object(text, field))
+        """Read a JSON text. Raises as `from_dict`; names `field` if the text is not JSON."""
+        return cls.from_dict(read_json_object(text, field))
 
     def redacted(self, redaction_policy: RedactionPolicy | None = None) -> Self:
-        """A copy without what the policy hides, by default that of `RedactionPolicy()`."""
+        """Return a copy, redacted by the policy; None means `RedactionPolicy()`."""
         return type(self).from_dict(self.to_dict(redaction_policy or RedactionPolicy()))
 
 
-def hidden(value: dict[str, Any], redaction_policy: RedactionPolicy | None) -> dict[str, Any]:
+def redact_json(value: dict[str, Any], redaction_policy: RedactionPolicy | None) -> dict[str, Any]:
     """Return a JSON object redacted by a policy. If the policy shortens texts, ids, times and types are not shortened."""
     if redaction_policy is None:
         return value
     shown: dict[str, Any] = redaction_policy.redact(value)
     if redaction_policy.max_string_length is not None:
-        _uncut(shown, value)
+        _restore_structure(shown, value)
     return shown
 
 
-def _uncut(shown: Any, whole: Any, key: str = "") -> Any:
-    """`shown`, with texts that hold the record together as in `whole` where they were only cut."""
+def _restore_structure(shown: Any, whole: Any, key: str = "") -> Any:
+    """Return `shown` with the complete ids, times and types of `whole`, if the policy only shortened them."""
     if isinstance(shown, dict) and isinstance(whole, dict):
         for name in shown.keys() & whole.keys():
-            shown[name] = _uncut(shown[name], whole[name], name)
+            shown[name] = _restore_structure(shown[name], whole[name], name)
     elif isinstance(shown, list):
         for index, item in enumerate(shown):
-            shown[index] = _uncut(item, whole[index], key)
-    elif isinstance(shown, str) and shown != whole and _holds_together(key) and whole.startswith(shown[:-1]):
+            shown[index] = _restore_structure(item, whole[index], key)
+    elif isinstance(shown, str) and shown != whole and _is_structure(key) and whole.startswith(shown[:-1]):
         return whole
     return shown
 
 
-def _holds_together(key: str) -> bool:
+def _is_structure(key: str) -> bool:
     return key in _STRUCTURE or key.endswith(("_id", "_ids", "_at", "_state", "Id"))
 
 
 _STRUCTURE = frozenset({"id", "type", "timestamp", "state", "effect", "kind", "role", "severity", "capabilities"})
 
 
-def json_text(value: dict[str, Any]) -> str:
-    """One line of JSON. A report nests values that may each be as deep as a value may be, so the usual bound does not hold."""
+def to_json_line(value: dict[str, Any]) -> str:
+    """Return one line of JSON, without the usual bound of depth: a report contains values that each may have the maximum depth."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def json_object(text: str | bytes, field: str) -> dict[str, Any]:
-    """The object of a JSON text, as deep as it may be. Raises InvalidArgumentError, which names `field`."""
+def read_json_object(text: str | bytes, field: str) -> dict[str, Any]:
+    """Return the object of a JSON text of any depth. Raises InvalidArgumentError, which names `field`."""
     try:
         return reader.as_object(json.loads(text))
     except InvalidArgumentError as error:
         raise error.within(field) from None
-    except (ValueError, RecursionError):  # the second for brackets without end
+    except (ValueError, RecursionError):  # RecursionError for too many brackets
         raise InvalidArgumentError("must be valid JSON", field=field) from None

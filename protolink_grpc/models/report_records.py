@@ -1,6 +1,6 @@
-"""The records of a report: one action, approval, model call or step, and the totals. They are collected elsewhere.
+"""The records of a report: actions, approvals, model calls, steps, and the totals. `reports.builder` collects them.
 
-Times are ISO 8601 UTC, empty where nothing happened. None is an unknown amount, never zero.
+Times are ISO 8601 UTC, empty if the event did not happen. An amount of None is unknown, never zero.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +18,13 @@ class ReportedAction(JsonForm):
     """One action from its request to its end.
 
     Args:
-        arguments: What it ran with; before it starts, what was asked for.
-        step: Step of the inference that asked for it; 0 outside of one.
-        run_id: Run that asked for it.
-        approval_ids: Questions that were asked about it, oldest first.
-        starts: How often it was started; more than once where a run was cut off and another one repeated it.
-        duration_micros: Of the work alone; None while it has no end.
-        outcome: requested, waiting, approved, running, or how it ended: completed, failed, rejected, denied, canceled.
+        arguments: Arguments of the execution; before it starts, those of the request.
+        step: Step of the inference that requested the action; 0 if no inference did.
+        run_id: Run that requested the action.
+        approval_ids: Approvals of the action, oldest first.
+        starts: Number of starts; more than one if a later run repeated the action.
+        duration_micros: Duration of the execution; None until it ends.
+        outcome: requested, waiting, approved, running, completed, failed, rejected, denied or canceled.
     """
 
     action_id: str
@@ -50,7 +50,7 @@ class ReportedAction(JsonForm):
 
 @dataclass(slots=True)
 class ReportedApproval(JsonForm):
-    """One question and its answer. `state` is pending, approved, denied, expired, or withdrawn when the task ended first."""
+    """An approval. `state` is pending, approved, denied, expired, or withdrawn if the task ended before a decision."""
 
     request_id: str
     action_id: str = ""
@@ -68,10 +68,10 @@ class ReportedCall(JsonForm):
     """One model call, its retries included.
 
     Args:
-        attempts: How often the model was asked.
+        attempts: Number of attempts.
         estimated_input_tokens: Total of the manifest that preceded the call.
-        completed: False for a call that gave no answer; what it used is unknown.
-        metrics: What else the model said about it.
+        completed: False if the call has no response; its usage is unknown.
+        metrics: Further metrics of the call.
     """
 
     call_id: str
@@ -96,7 +96,7 @@ class ReportedCall(JsonForm):
 
 @dataclass(slots=True)
 class ReportedStep(JsonForm):
-    """One step of an inference: which calls of the model it took and which actions came of them, by id."""
+    """One step of an inference, with the ids of its model calls and of the actions that they requested."""
 
     step: int
     run_id: str = ""
@@ -107,12 +107,12 @@ class ReportedStep(JsonForm):
 
 @dataclass(slots=True)
 class ReportTotals(JsonForm):
-    """Sums over what a report lists. An amount is None as soon as one of its parts is unknown.
+    """Sums over the records of a report. A sum is None if one of its amounts is unknown.
 
     Args:
-        cost_micros: Millionths of a unit of `currency`; None also where calls are priced in several currencies.
+        cost_micros: Millionths of a unit of `currency`; None also if the calls have several currencies.
         runtime_micros: Time in which the task was working.
-        waited_micros: Time until approvals were answered.
+        waited_micros: Time until approvals were decided.
     """
 
     steps: int = 0
@@ -137,17 +137,17 @@ class ReportTotals(JsonForm):
         calls: Sequence[ReportedCall],
         runtime_micros: int,
     ) -> Self:
-        """The sums over these records."""
+        """Compute the sums over these records."""
         currencies = {call.currency for call in calls}
         return cls(
             steps=steps,
             llm_calls=sum(max(call.attempts, 1) for call in calls),
             tool_calls=sum(each.kind != AGENT_CALL and each.starts > 0 for each in actions),
             actions=len(actions),
-            input_tokens=_sum(call.input_tokens for call in calls),
-            output_tokens=_sum(call.output_tokens for call in calls),
+            input_tokens=_sum_known(call.input_tokens for call in calls),
+            output_tokens=_sum_known(call.output_tokens for call in calls),
             # Amounts of several currencies have no sum.
-            cost_micros=_sum(call.cost_micros for call in calls) if len(currencies) < 2 else None,
+            cost_micros=_sum_known(call.cost_micros for call in calls) if len(currencies) < 2 else None,
             currency=currencies.pop() if len(currencies) == 1 else "",
             llm_micros=sum(call.duration_micros or 0 for call in calls),
             action_micros=sum(each.duration_micros or 0 for each in actions),
@@ -172,8 +172,8 @@ class ReportTotals(JsonForm):
         return cls(**unknown | read_fields(cls, data))
 
 
-def _sum(amounts: Iterable[int | None]) -> int | None:
-    """None when one of them is unknown."""
+def _sum_known(amounts: Iterable[int | None]) -> int | None:
+    """Return the sum; None if an amount is unknown."""
     total = 0
     for amount in amounts:
         if amount is None:

@@ -1,4 +1,4 @@
-"""One rule about a capability: how it is spelled, which one speaks for a name, which of several is the strictest."""
+"""Rules for capabilities: reading them, the closest one for a name, and the strictest one of several."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ EFFECT_KEYS = ("effect", "decision", "mode")
 """Keys of an object's effect; the first key that is present counts."""
 
 RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
-"""The keys of an object that say its rule; what it has besides is the application's."""
+"""The keys of a rule in an object. All other keys are the application's."""
 
 MAX_EXPIRES_S = 1e9
-"""About thirty years: far enough for any question, and the point in time still has a date."""
+"""About thirty years, so that the point in time still has a date."""
 
 STRENGTH = {PolicyEffect.ALLOW: 0, PolicyEffect.REQUIRE_APPROVAL: 1, PolicyEffect.DENY: 2}
 
@@ -34,11 +34,11 @@ _SPELLINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What holds for a capability.
+    """The effect of a policy on a capability.
 
     Args:
         editable: The approver may change the arguments.
-        expires_s: Seconds after which an unanswered question counts as denied, above 0, at most MAX_EXPIRES_S; None means never.
+        expires_s: Seconds after which an undecided approval counts as denied, above 0, at most MAX_EXPIRES_S; None means never.
     """
 
     effect: PolicyEffect
@@ -55,13 +55,13 @@ class Rule:
 
 
 def rule_json(rule: Rule) -> str | dict[str, Any]:
-    """The word of its effect where that says all, else an object."""
+    """Return the name of the effect if the rule has nothing else, otherwise an object."""
     whole = rule.to_json()
     return str(rule.effect) if len(whole) == 1 else whole
 
 
 def read_effect(value: object) -> PolicyEffect | None:
-    """The effect that a bool or a word spells; None when it spells none."""
+    """Return the effect for a bool or a word; None for any other value."""
     if isinstance(value, bool):
         return PolicyEffect.ALLOW if value else PolicyEffect.DENY
     if isinstance(value, str):
@@ -70,13 +70,13 @@ def read_effect(value: object) -> PolicyEffect | None:
 
 
 def read_rule(value: object, *, field: str) -> Rule:
-    """The rule of an effect, or of an object with one and perhaps `editable` and `expires_s`; other keys are skipped.
+    """Read a rule: an effect, or an object with an effect and optionally `editable` and `expires_s`. Other keys are skipped.
 
     Raises:
-        InvalidArgumentError: It is none; names `field`.
+        InvalidArgumentError: Not a rule; names `field`.
     """
     if not isinstance(value, Mapping):
-        return Rule(_effect(value, field))
+        return Rule(_require_effect(value, field))
     key = next((each for each in EFFECT_KEYS if each in value), None)
     if key is None:
         raise InvalidArgumentError(f"must say its {', '.join(EFFECT_KEYS[:-1])} or {EFFECT_KEYS[-1]}", field=field)
@@ -84,10 +84,10 @@ def read_rule(value: object, *, field: str) -> Rule:
     if not isinstance(editable, bool | None):
         raise InvalidArgumentError("must be true or false", field=f"{field}.editable")
     expires_s = read_seconds(value.get("expires_s"), field=f"{field}.expires_s")
-    return Rule(_effect(value[key], f"{field}.{key}"), editable or False, expires_s)
+    return Rule(_require_effect(value[key], f"{field}.{key}"), editable or False, expires_s)
 
 
-def _effect(value: object, field: str) -> PolicyEffect:
+def _require_effect(value: object, field: str) -> PolicyEffect:
     effect = read_effect(value)
     if effect is None:
         raise InvalidArgumentError(f"must be true, false or one of {', '.join(_SPELLINGS)}", field=field)
@@ -95,10 +95,10 @@ def _effect(value: object, field: str) -> PolicyEffect:
 
 
 def read_seconds(value: object, *, field: str) -> float | None:
-    """A time above 0, at most MAX_EXPIRES_S, or None.
+    """Read a number of seconds above 0, at most MAX_EXPIRES_S, or None.
 
     Raises:
-        InvalidArgumentError: Neither; names `field`.
+        InvalidArgumentError: Any other value; names `field`.
     """
     if value is None:
         return None
@@ -118,8 +118,8 @@ def strictest(rules: Iterable[Rule]) -> Rule:
     return Rule(ordered[0].effect, all(rule.editable for rule in alike), min(times, default=None))
 
 
-def find(rules: Mapping[str, T], capability: str) -> tuple[str, T] | None:
-    """The name and value of the closest rule: the name itself, then the longest `namespace.*` around it, then `*`."""
+def find_rule(rules: Mapping[str, T], capability: str) -> tuple[str, T] | None:
+    """Return name and value of the closest rule: for the name itself, then the longest matching `namespace.*`, then `*`."""
     if capability in rules:
         return capability, rules[capability]
     end = capability.rfind(".")

@@ -8,13 +8,13 @@ from protolink_grpc.models.action import Approval
 
 @dataclass(frozen=True, slots=True)
 class WatchPosition:
-    """Up to where one batch of a watch informs its reader.
+    """The position of a reader after one batch of a watch.
 
     Args:
-        revision: Continue from here; 0 while a snapshot is incomplete.
+        revision: Position to continue from; 0 while a snapshot is incomplete.
         head: Last position that is known to exist.
-        caught_up: The batch completes what existed when the watch began. True once in a watch.
-        reset: A snapshot begins: what the reader knew before is void.
+        caught_up: The batch has the last entry that existed when the watch began. True once in a watch.
+        reset: A snapshot begins: the reader discards its earlier entries.
     """
 
     revision: int = 0
@@ -24,7 +24,7 @@ class WatchPosition:
 
 
 class StopAt(Enum):
-    """Where a watch ends by itself."""
+    """The point at which a watch ends by itself."""
 
     TERMINAL = "terminal"
     INTERRUPTED = "interrupted"
@@ -33,7 +33,7 @@ class StopAt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalChanges:
-    """Approvals that a watch shows, and up to where they inform its reader. There may be none: then it is the position alone."""
+    """A batch of a watch of approvals, with its position. A batch without approvals only moves the position."""
 
     approvals: list[Approval]
     position: WatchPosition

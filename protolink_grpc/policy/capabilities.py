@@ -23,7 +23,7 @@ from protolink_grpc.models.rules import (
     RULE_KEYS,
     STRENGTH,
     Rule,
-    find,
+    find_rule,
     read_effect,
     read_rule,
     read_seconds,
@@ -93,7 +93,7 @@ class CapabilityPolicy:
         return _build_decision(verdicts, self.name, POLICY_SOURCE)
 
     def _verdict(self, capability: str, context: RunContext) -> "_Verdict":
-        found = find(self._rules, capability)
+        found = find_rule(self._rules, capability)
         own, origin = (found[1], f"rule '{found[0]}'") if found else (self._default, "default")
         missing = own.scopes.difference(context.scopes)
         if missing:
@@ -223,7 +223,7 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
     verdicts: dict[str, _Verdict] = {}
     has_rule = False
     for capability in sorted(action.capabilities):
-        found = find(entries, capability)
+        found = find_rule(entries, capability)
         entry = found[1] if found else default
         has_rule = has_rule or (entry is not None and entry.rule is not None)
         origin = f"permission '{found[0] if found else 'default'}'"
@@ -245,7 +245,7 @@ def narrow(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Permission | None] = {}
     for name in (*ours, *(each for each in theirs if each not in ours)):
         # A wildcard is looked up like a name: its most specific rule is also that of all names to which only the wildcard applies.
-        one, other = find(ours, name), find(theirs, name)
+        one, other = find_rule(ours, name), find_rule(theirs, name)
         found[name] = both(one[1] if one else our_default, other[1] if other else their_default)
     return permissions_json(
         {name: entry for name, entry in found.items() if entry is not None}, both(our_default, their_default)

@@ -7,7 +7,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
-from protolink_grpc.models.report import hidden, json_text
+from protolink_grpc.models.report import redact_json, to_json_line
 from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.wire.events import event_from_frame
 
@@ -49,7 +49,7 @@ class RunExport:
         """Return the lines of the next events."""
         for event in events:
             for record in self._read(self._references.whole(event)):
-                yield json_text(hidden(record, self._redaction))
+                yield to_json_line(redact_json(record, self._redaction))
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
         """Return the lines of the next encoded events, in batches of at most `BATCH_BYTES`."""

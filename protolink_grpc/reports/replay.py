@@ -8,7 +8,7 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.report import RunReport, json_object
+from protolink_grpc.models.report import RunReport, read_json_object
 
 
 @checks_arguments
@@ -76,11 +76,13 @@ def _read_file(path: Path) -> RunReport:
     with path.open("rb") as file:
         first = next((line for line in file if line.strip()), b"")
         try:
-            opening = json_object(first, "line 1")
+            opening = read_json_object(first, "line 1")
         except InvalidArgumentError:
             opening = {}  # the first line of an indented document
         if "events" in opening or not opening:
             file.seek(0)
             return RunReport.from_json(file.read(), field=path.name)
-        rest = (json_object(line, f"{path.name} line {number}") for number, line in enumerate(file, 2) if line.strip())
+        rest = (
+            read_json_object(line, f"{path.name} line {number}") for number, line in enumerate(file, 2) if line.strip()
+        )
         return RunReport.from_events(RunEvent.from_dict(each) for each in (opening, *rest))

@@ -45,7 +45,7 @@ ABRIDGED_ACTION: Final = Codec(
     RunAction,
     action_pb2.RunAction,
     created_at="create_time",
-    payload=LeftOut("It is in the tool call that `call_id` names."),
+    payload=LeftOut("It is in the tool call with the id `call_id`."),
     # An action read without its payload has another fingerprint than the action that will run.
     fingerprint=Computed(lambda action: action.fingerprint if action.payload else None),
 )
@@ -58,9 +58,9 @@ APPROVAL_DECISION: Final = Codec(
     # An unknown verdict does not approve.
     approved=Special("verdict", lambda decision: VERDICTS[decision.approved], lambda pb: pb.verdict == VERDICTS[True]),
     decided_at="decide_time",
-    request_id=LeftOut("The approval that it is in names itself."),
-    fingerprint=LeftOut("It is compared when the answer arrives."),
-    expired=LeftOut("The state of the approval says it."),
+    request_id=LeftOut("The approval has it."),
+    fingerprint=LeftOut("It is compared with the etag when the answer arrives, and not stored."),
+    expired=LeftOut("It follows from the state of the approval."),
 )
 
 APPROVAL_REQUEST: Final = Codec(
@@ -70,9 +70,9 @@ APPROVAL_REQUEST: Final = Codec(
     created_at="create_time",
     expires_at="expire_time",
     editable=Special("edit", lambda request: EDITS[request.editable], lambda pb: pb.edit == EDITS[True]),
-    etag=LeftOut("Of the approval: see `approval_to_pb`."),
-    state=LeftOut("Of the approval."),
-    decision=LeftOut("Of the approval."),
+    etag=LeftOut("The Approval has it: see `approval_to_pb`."),
+    state=LeftOut("The Approval has it."),
+    decision=LeftOut("The Approval has it."),
 )
 
 

@@ -5,7 +5,8 @@ fields are paired by name (`x` with `x`, or with the JSON text `x_json`), and co
 use, a codec is compiled into two functions with a line for each field. A field of either side without a partner is then
 an error, unless it is `LeftOut`.
 
-- An unset field gets the default of the class if it has presence; an empty id or time is generated.
+- An unset field gets the default of the class if it has presence; an empty id or time is generated. So does an unset enum, unless
+  the field is `kinds.REQUIRED`.
 - An empty text is read as None if the attribute may be None. An unknown number of an enum is kept: see `EnumNumbers`.
 - A value that is not allowed raises an InvalidArgumentError that names the path of its field, in both directions.
 - A field of a class that does not take part in comparisons is in the message only if a line names it.

@@ -51,8 +51,8 @@ _COMMON: Final[dict[str, Line]] = {
     "agent_chain": Special("agent_chain", _write_chain, _read_chain),
     "permissions": Special("permissions", _write_permissions, _read_permissions),
     "budget": Special("budget", _write_budget),
-    "canceled": LeftOut("The state of the task says it."),
-    "cancel_reason": LeftOut("The task says it."),
+    "canceled": LeftOut("It follows from the state of the task."),
+    "cancel_reason": LeftOut("The task has it."),
 }
 """Fields that the caller's options and the server's record have in common."""
 
@@ -62,15 +62,15 @@ OPTIONS: Final = Codec(
     RunContext,
     options_pb.RunOptions,
     **_COMMON,
-    session_id=LeftOut("The input has a field of its own for it."),
-    principal=LeftOut("The server says it."),
-    scopes=LeftOut("The server says it."),
+    session_id=LeftOut("TaskInput has it."),
+    principal=LeftOut("The server sets it, from the authenticated caller."),
+    scopes=LeftOut("The server sets them, from the authenticated caller."),
 )
 """The run options that a caller sends."""
 
 
 def context_from_pb(pb: pb2.RunContext, field: str) -> RunContext:
-    """Do `CONTEXT.from_pb(pb, field)`, with a fast path for the context of a run whose caller sent none."""
+    """Convert like `CONTEXT.from_pb`, with a fast path for the context that the server generates if the caller sent none."""
     if len(pb.agent_chain) == 1 and [each.number for each, _ in pb.ListFields()] == _PLAIN:
         created = timestamp_from_pb(pb.create_time, f"{field}.create_time")
         return RunContext(pb.run_id, pb.session_id, agent_chain=pb.agent_chain[:], created_at=created)

@@ -76,7 +76,7 @@ def _read_run(changed: pb.TaskStatusChanged) -> tuple[Any, ...]:
         raise LogTooNewError(f"the format {run.log_format} of a run needs a later version of this package")
     return (
         run.attempt,
-        _CAUSES.names[run.cause],
+        _CAUSES.read(run.cause),
         CONTEXT.from_pb(run.context, "run.context") if run.HasField("context") else None,
         WORKER.from_pb(run.worker, "run.worker") if run.HasField("worker") else None,
     )

@@ -10,17 +10,10 @@ from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.permissions import Permission, check_permissions, own_terms, permissions_json
 from protolink_grpc.models.rules import EFFECT_KEYS, MAX_EXPIRES_S, Rule
-from protolink_grpc.wire.scalars import EnumNumbers, duration_micros, micros_to_duration
+from protolink_grpc.wire.compile import enum_numbers
+from protolink_grpc.wire.scalars import duration_micros, micros_to_duration
 
-EFFECTS: Final = EnumNumbers(
-    PolicyEffect,
-    {
-        PolicyEffect.ALLOW: pb2.POLICY_EFFECT_ALLOW,
-        PolicyEffect.DENY: pb2.POLICY_EFFECT_DENY,
-        PolicyEffect.REQUIRE_APPROVAL: pb2.POLICY_EFFECT_REQUIRE_APPROVAL,
-    },
-    field="effect",
-)
+EFFECTS: Final = enum_numbers(PolicyEffect, pb2.PolicyEffect.DESCRIPTOR, field="effect")
 
 _EDITS: Final = frozenset(pb2.ApprovalEdit.values())
 

@@ -1,9 +1,9 @@
-"""Security schemes between the dicts of a card and `plgrpc`. Who may call is decided elsewhere.
+"""Converts security schemes between the dicts of a card and `plgrpc`. Authentication lives elsewhere.
 
-A dict has ProtoLink's four keys, `type`, `scheme`, `description` and `metadata`, and beside them those of A2A 0.3 for its type:
-`in` and `name`, `bearerFormat`, `flows` and `oauth2MetadataUrl`, `openIdConnectUrl`. Both spellings are read, `camelCase` and
-`snake_case`; `camelCase` is written. A fact of a known type that has no field in the contract joins the metadata, a scheme of
-another type is custom and keeps all its keys, so that every dict has a message and every message a dict.
+A dict has ProtoLink's four keys (`type`, `scheme`, `description`, `metadata`) and those of A2A 0.3 for its type: `in` and `name`,
+`bearerFormat`, `flows` and `oauth2MetadataUrl`, `openIdConnectUrl`. Both spellings are read, camelCase and snake_case; camelCase is
+written. Every dict has a message and every message a dict: in a known type, keys without a field in the contract become metadata;
+another type is a custom scheme with all its keys.
 """
 
 import base64
@@ -17,24 +17,17 @@ from google.protobuf.message import DecodeError
 from plgrpc.v1 import agent_card_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.wire.scalars import EnumNumbers, json_object_from_pb, json_object_to_pb
+from protolink_grpc.wire.compile import enum_numbers
+from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
 
 Facts = dict[str, Any]
 
 UNKNOWN: Final = "unknown"
-"""Type of a scheme whose kind this version does not know. Its key `encoded` holds the message, so that it goes back as it came."""
+"""Type of a scheme of a later version. Its key `encoded` has the original message, which is sent unchanged."""
 
 _COMMON: Final = ("type", "description", "metadata")
 
-_LOCATIONS: Final = EnumNumbers(
-    str,
-    {
-        "header": pb2.API_KEY_LOCATION_HEADER,
-        "query": pb2.API_KEY_LOCATION_QUERY,
-        "cookie": pb2.API_KEY_LOCATION_COOKIE,
-    },
-    field="in",
-)
+_LOCATIONS: Final = enum_numbers(str, pb2.ApiKeyLocation.DESCRIPTOR, field="in")
 
 _FLOWS: Final = MappingProxyType(
     {
@@ -58,14 +51,14 @@ _FLOW_URLS: Final = MappingProxyType(
 
 
 def scheme_to_pb(name: str, scheme: Mapping[str, Any], field: str) -> pb2.SecurityScheme:
-    """The message of a scheme; one without a type is of the type that its name says.
+    """Convert a scheme to a message. The default of its type is its name in the card.
 
     Raises:
-        InvalidArgumentError: A fact that JSON cannot hold; names its path.
-        AttributeError, TypeError, ValueError: No mapping, or a value of a wrong type.
+        InvalidArgumentError: A value without a JSON form; names its path.
+        AttributeError, TypeError, ValueError: Not a mapping, or a value of the wrong type.
     """
     kind = scheme.get("type") or name
-    if kind == UNKNOWN and (kept := _kept(scheme.get("encoded"))) is not None:
+    if kind == UNKNOWN and (kept := _decode_unknown(scheme.get("encoded"))) is not None:
         return kept
     facts = {key: value for key, value in scheme.items() if key not in _COMMON}
     if facts.get("scheme", "") is None:
@@ -83,10 +76,10 @@ def scheme_to_pb(name: str, scheme: Mapping[str, Any], field: str) -> pb2.Securi
 
 
 def scheme_from_pb(pb: pb2.SecurityScheme, field: str) -> Facts:
-    """The dict of a scheme.
+    """Convert a message to the dict of a scheme.
 
     Raises:
-        InvalidArgumentError: A custom scheme without a type, or facts that are no JSON object; names the path.
+        InvalidArgumentError: A custom scheme without a type, or content that is not a JSON object; names the path.
     """
     metadata = json_object_from_pb(pb.metadata_json, f"{field}.metadata_json")
     found: Facts = {"type": UNKNOWN, "scheme": None, "description": pb.description, "metadata": metadata}
@@ -98,7 +91,7 @@ def scheme_from_pb(pb: pb2.SecurityScheme, field: str) -> Facts:
         case "http":
             facts = {"type": "http", "scheme": pb.http.scheme, "bearerFormat": pb.http.bearer_format}
         case "oauth2":
-            flows = {_FLOW_FIELDS[each.name]: _flow_from_pb(flow) for each, flow in _flows_of(pb.oauth2)}
+            flows = {_FLOW_FIELDS[each.name]: _flow_from_pb(flow) for each, flow in _list_flows(pb.oauth2)}
             facts = {"type": "oauth2", "flows": flows, "oauth2MetadataUrl": pb.oauth2.metadata_url}
         case "open_id_connect":
             facts = {"type": "openIdConnect", "openIdConnectUrl": pb.open_id_connect.url}
@@ -117,15 +110,15 @@ def _custom_from_pb(pb: pb2.SecurityScheme, found: Facts, field: str) -> Facts:
     if not kind or kind.isspace():
         raise InvalidArgumentError("must not be empty", field=f"{field}.custom.type")
     content = json_object_from_pb(pb.custom.content_json, f"{field}.custom.content_json")
-    # Its own keys first and in their order: the same scheme gives the same bytes again.
+    # The content's keys first, in their order, so that the same scheme is encoded to the same bytes again.
     facts = {key: value for key, value in content.items() if key not in _COMMON}
     facts |= {key: value for key, value in found.items() if key not in facts} | {"type": kind}
-    # A type that has a message of its own is read like that one.
+    # A custom scheme of a known type is read like a scheme of this type.
     return facts if kind not in _WRITERS else scheme_from_pb(scheme_to_pb(kind, facts, field), field)
 
 
-def _kept(encoded: object) -> pb2.SecurityScheme | None:
-    """The scheme as it came; None where that is no scheme of an unknown kind."""
+def _decode_unknown(encoded: object) -> pb2.SecurityScheme | None:
+    """Return the original message; None if the text is not a scheme of an unknown kind."""
     if not isinstance(encoded, str):
         return None
     try:
@@ -135,39 +128,39 @@ def _kept(encoded: object) -> pb2.SecurityScheme | None:
     return out if out.WhichOneof("scheme") is None else None
 
 
-_HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
-def _spelling(facts: Facts, key: str) -> str:
-    """The key as it is spelled there."""
-    return key if key in facts else _HUMP.sub(r"_\1", key).lower()
+def _spelling_of(facts: Facts, key: str) -> str:
+    """Return the spelling of the key in `facts`."""
+    return key if key in facts else _CAPITAL.sub(r"_\1", key).lower()
 
 
-def _take(facts: Facts, key: str) -> str:
-    """The text of a key, which is then no longer there; what is no text stays."""
-    spelled = _spelling(facts, key)
+def _pop_text(facts: Facts, key: str) -> str:
+    """Remove a key with a text and return the text; empty if it has another value, which stays."""
+    spelled = _spelling_of(facts, key)
     return facts.pop(spelled) if isinstance(facts.get(spelled), str) else ""
 
 
-# Each writer sets the oneof and leaves in `facts` what has no field.
+# Each writer sets the oneof and removes the keys from `facts` that have a field.
 
 
 def _write_api_key(out: pb2.SecurityScheme, facts: Facts) -> None:
-    out.api_key.name = _take(facts, "name")
+    out.api_key.name = _pop_text(facts, "name")
     try:
         out.api_key.location = _LOCATIONS[facts["in"]]
-    except (InvalidArgumentError, KeyError, TypeError, ValueError):  # no place that the contract knows, or no text
+    except (InvalidArgumentError, KeyError, TypeError, ValueError):  # not a location of the contract
         return
     del facts["in"]
 
 
 def _write_http(out: pb2.SecurityScheme, facts: Facts) -> None:
-    out.http.scheme = _take(facts, "scheme")
-    out.http.bearer_format = _take(facts, "bearerFormat")
+    out.http.scheme = _pop_text(facts, "scheme")
+    out.http.bearer_format = _pop_text(facts, "bearerFormat")
 
 
 def _write_oauth2(out: pb2.SecurityScheme, facts: Facts) -> None:
-    out.oauth2.metadata_url = _take(facts, "oauth2MetadataUrl")
+    out.oauth2.metadata_url = _pop_text(facts, "oauth2MetadataUrl")
     flows = facts.get("flows")
     if not isinstance(flows, dict):
         return
@@ -185,7 +178,7 @@ def _write_oauth2(out: pb2.SecurityScheme, facts: Facts) -> None:
 
 
 def _write_open_id_connect(out: pb2.SecurityScheme, facts: Facts) -> None:
-    out.open_id_connect.url = _take(facts, "openIdConnectUrl")
+    out.open_id_connect.url = _pop_text(facts, "openIdConnectUrl")
 
 
 def _write_mutual_tls(out: pb2.SecurityScheme, facts: Facts) -> None:
@@ -204,18 +197,18 @@ _WRITERS: Final[Mapping[str, Callable[[pb2.SecurityScheme, Facts], None]]] = Map
 
 
 def _flow_to_pb(flow: object) -> pb2.OAuthFlow | None:
-    """The message of a flow; None where it has something that the contract has no field for."""
+    """Convert a flow; None if it has a key that the contract has no field for."""
     if not isinstance(flow, dict):
         return None
     facts = dict(flow)
     out = pb2.OAuthFlow()
     for key, name in _FLOW_URLS.items():
-        setattr(out, name, _take(facts, key))
+        setattr(out, name, _pop_text(facts, key))
     scopes = facts.pop("scopes", {})
     if not isinstance(scopes, dict) or not all(isinstance(each, str) for pair in scopes.items() for each in pair):
         return None
     out.scopes.update(scopes)
-    pkce = _spelling(facts, "pkceRequired")
+    pkce = _spelling_of(facts, "pkceRequired")
     if isinstance(facts.get(pkce), bool):
         out.pkce_required = facts.pop(pkce)
     return None if facts else out
@@ -227,5 +220,5 @@ def _flow_from_pb(pb: pb2.OAuthFlow) -> Facts:
     return found | ({"pkceRequired": True} if pb.pkce_required else {})
 
 
-def _flows_of(pb: pb2.OAuth2Security) -> list[tuple[Any, pb2.OAuthFlow]]:
+def _list_flows(pb: pb2.OAuth2Security) -> list[tuple[Any, pb2.OAuthFlow]]:
     return [(of, flow) for of, flow in pb.ListFields() if of.name in _FLOW_FIELDS]

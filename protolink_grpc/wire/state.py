@@ -1,4 +1,4 @@
-"""Operations on an agent's memory between the models and `plgrpc`. Nothing here decides or remembers."""
+"""Converts operations on an agent's memory between the models and `plgrpc`. The operations themselves are in `state`."""
 
 from typing import Any, Final
 
@@ -15,10 +15,10 @@ from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.values import FAILURE
 
 DATA_BYTES: Final = 1 << 20
-"""Bound of the content in one description."""
+"""Maximum size in bytes of the content in one description."""
 
 OMITTED_KEY: Final = "omitted_bytes"
-"""Where a report's metadata says how large its content is that did not fit."""
+"""Key in the metadata of a report for the size in bytes of content that did not fit."""
 
 
 def _write_failure(report: StateStoreReport) -> Any:
@@ -50,7 +50,7 @@ STORE_REPORT: Final = Codec(
 _DEFAULTS = StateOperationRequest()
 
 _BOUNDS = ("max_messages", "max_tokens", "summary_max_tokens")
-"""Those whose 0 stands for the default; `preserve_recent` is said or left out."""
+"""The parameters whose 0 means the default. `preserve_recent` has presence instead."""
 
 
 def describe_request_to_pb(request: StateOperationRequest) -> pb.DescribeStateRequest:
@@ -71,7 +71,7 @@ def reset_request_from_pb(request: pb.ResetStateRequest) -> StateOperationReques
 
 
 def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequest:
-    """Raises InvalidArgumentError for bounds that the contract cannot carry."""
+    """Convert a request. Raises InvalidArgumentError for parameters that its fields cannot hold; names the parameter."""
     for name, least in (*((name, 1) for name in _BOUNDS), ("preserve_recent", 0)):
         if not least <= getattr(request, name) <= MAX_INT32:
             raise InvalidArgumentError(f"must be from {least} to {MAX_INT32} to be sent", field=name)
@@ -88,7 +88,7 @@ def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequ
 def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRequest:
     session_id, stores = _scope_from_pb(request.scope)
     strategy = compaction_strategy(STRATEGIES.asked(request.strategy, "strategy") or "recent")
-    # Negative ones are refused where the request is carried out, by the same rules for every caller.
+    # Negative parameters are refused when the operation runs, by the same rules for every caller.
     bounds = {name: getattr(request, name) or getattr(_DEFAULTS, name) for name in _BOUNDS}
     if request.HasField("preserve_recent"):
         bounds["preserve_recent"] = request.preserve_recent
@@ -105,7 +105,7 @@ def _scope_from_pb(scope: pb.StateScope) -> tuple[str | None, tuple[str, ...]]:
 
 
 def describe_result_to_pb(result: StateOperationResult) -> pb.DescribeStateResponse:
-    """With at most `DATA_BYTES` of content: what does not fit is left out, and its size said."""
+    """Convert a result with at most `DATA_BYTES` of content. Content that does not fit is replaced by its size."""
     stores, room = list(map(STORE_REPORT.to_pb, result.stores)), DATA_BYTES
     for store in stores:
         size = store.data.ByteSize()
@@ -138,7 +138,7 @@ def result_from_pb(
     operation: StateOperation,
     session_id: str | None,
 ) -> StateOperationResult:
-    """What came back; the operation and the session are the caller's own words. The reports carry what a compaction did."""
+    """Convert a response. Operation and session are those of the request; the reports contain the result of a compaction."""
     return StateOperationResult(
         operation, session_id or None, tuple(STORE_REPORT.all_from_pb(response.stores, "stores"))
     )

@@ -1,4 +1,4 @@
-"""Errors between `errors.RULES` and `google.rpc.Status`, the shape in which they cross gRPC. The only such table is in `errors`."""
+"""Converts errors to `google.rpc.Status`, their form in gRPC, and back. The table of codes is `errors.RULES`."""
 
 from typing import Any, TypeVar
 
@@ -15,22 +15,24 @@ M = TypeVar("M", bound=Message)
 
 
 def to_status(error: ProtolinkError) -> status_pb2.Status:
-    """The status that every edge derives its answer from: code, sentence, ErrorInfo; RetryInfo and BadRequest where they help."""
+    """Return the status that every edge derives its response from: code, message, ErrorInfo, if known RetryInfo and BadRequest."""
     rule = error.rule
     status = status_pb2.Status(code=code_pb2.Code.Value(rule.grpc), message=str(error))
-    metadata = error.metadata | _rejection(error) if isinstance(error, errors.ToolRejectedError) else error.metadata
-    _add(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=metadata))
+    metadata = (
+        error.metadata | _rejection_metadata(error) if isinstance(error, errors.ToolRejectedError) else error.metadata
+    )
+    _add_detail(status, error_details_pb2.ErrorInfo(reason=error.reason, domain=errors.DOMAIN, metadata=metadata))
     if isinstance(error, errors.ResourceExhaustedError):
         delay = Duration()
         delay.FromMilliseconds(round(error.retry_after_s * 1000))
-        _add(status, error_details_pb2.RetryInfo(retry_delay=delay))
-    if violations := _violations(error):
-        _add(status, error_details_pb2.BadRequest(field_violations=violations))
+        _add_detail(status, error_details_pb2.RetryInfo(retry_delay=delay))
+    if violations := _field_violations(error):
+        _add_detail(status, error_details_pb2.BadRequest(field_violations=violations))
     return status
 
 
-def _violations(error: ProtolinkError) -> list[error_details_pb2.BadRequest.FieldViolation]:
-    """Return the invalid fields that an error names, at most `MAX_DETAILS_BYTES` of them."""
+def _field_violations(error: ProtolinkError) -> list[error_details_pb2.BadRequest.FieldViolation]:
+    """Return the invalid fields that an error names, at most `MAX_DETAILS_BYTES` of text."""
     named: list[tuple[str, str]] = []
     if isinstance(error, errors.InvalidArgumentError) and error.field:
         named = [(error.field, error.detail)]
@@ -48,29 +50,29 @@ def _violations(error: ProtolinkError) -> list[error_details_pb2.BadRequest.Fiel
 
 
 DETAILS, SUGGESTION = "details_json", "suggestion"
-"""Keys of what a refused tool call says besides its sentence."""
+"""Keys of ErrorInfo.metadata for the details and the suggestion of a rejected tool call."""
 
 MAX_DETAILS_BYTES = 2048
-"""Larger details stay behind: gRPC clients accept 8 KiB of trailing metadata, in which all of a status must fit."""
+"""Larger details are omitted: gRPC clients accept 8 KiB of trailing metadata, which contain the whole status."""
 
 
-def _rejection(error: errors.ToolRejectedError) -> dict[str, str]:
+def _rejection_metadata(error: errors.ToolRejectedError) -> dict[str, str]:
     found = {} if error.suggestion is None else {SUGGESTION: error.suggestion[:MAX_DETAILS_BYTES]}
     try:
         text = to_json(error.details) if error.details else ""
     except (TypeError, errors.InvalidArgumentError):
-        return found  # a tool's own refusal, with details that have no JSON form
+        return found  # details of a tool that have no JSON form
     if text and len(text.encode()) <= MAX_DETAILS_BYTES:
         found[DETAILS] = text
     return found
 
 
-def _add(status: status_pb2.Status, detail: Message) -> None:
+def _add_detail(status: status_pb2.Status, detail: Message) -> None:
     status.details.add().Pack(detail)
 
 
 def from_status(status: status_pb2.Status) -> ProtolinkError:
-    """The error that a peer meant. A reason of another domain, or a newer one, becomes a RemoteError that keeps it."""
+    """Return the error of a peer. A reason of another domain or a later version becomes a RemoteError that has it."""
     error = _from_status(status)
     if (retry_after_s := requested_pause_s(status)) is not None:
         error.retry_after_s = retry_after_s
@@ -78,7 +80,7 @@ def from_status(status: status_pb2.Status) -> ProtolinkError:
 
 
 def requested_pause_s(status: status_pb2.Status) -> float | None:
-    """How long its sender asks to wait before the request is repeated; None where it does not."""
+    """Return the delay before a retry that the sender requests, in seconds; None if it requests none."""
     retry = _unpack(status, error_details_pb2.RetryInfo())
     return retry.retry_delay.ToMilliseconds() / 1000 if retry is not None else None
 
@@ -93,33 +95,33 @@ def _from_status(status: status_pb2.Status) -> ProtolinkError:
     if cls is None:
         error: ProtolinkError = errors.RemoteError(status.message, remote_reason=info.reason, code=code)
     else:
-        error = _build(cls, status, metadata)
-    # Not as arguments: a peer may call its keys whatever it likes, `message` too.
+        error = _build_error(cls, status, metadata)
+    # Not as arguments: a peer may use any key, for example `message`.
     error.metadata = metadata
     return error
 
 
-def _build(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[str, str]) -> ProtolinkError:
+def _build_error(cls: type[ProtolinkError], status: status_pb2.Status, metadata: dict[str, str]) -> ProtolinkError:
     if issubclass(cls, errors.InvalidArgumentError):
         field = metadata.get("field", "")
         return cls(status.message.removeprefix(f"{field}: ") if field else status.message, field=field)
     if issubclass(cls, errors.ToolRejectedError):
         details, suggestion = metadata.pop(DETAILS, ""), metadata.pop(SUGGESTION, None)
         return cls(
-            status.message, code=metadata.get("code", "rejected"), details=_details(details), suggestion=suggestion
+            status.message, code=metadata.get("code", "rejected"), details=_read_details(details), suggestion=suggestion
         )
     return cls(status.message)
 
 
-def _details(text: str) -> dict[str, Any]:
+def _read_details(text: str) -> dict[str, Any]:
     try:
         return json_object_from_pb(text, DETAILS)
     except errors.InvalidArgumentError:
-        return {}  # the peer's code and sentence say something even so
+        return {}  # code and message are still useful
 
 
 def has_reason(status: status_pb2.Status) -> bool:
-    """Whether a status carries a `google.rpc.ErrorInfo`, of whatever domain: it is an answer, and not a broken connection."""
+    """Whether a status has a `google.rpc.ErrorInfo` of any domain: then a server sent it, and the connection is not broken."""
     return _unpack(status, error_details_pb2.ErrorInfo()) is not None
 
 
@@ -135,7 +137,7 @@ _BY_CODE: dict[str, type[ProtolinkError]] = {
 
 
 def from_code(code: str, message: str, reason: str = "") -> ProtolinkError:
-    """The nearest error for a status without a reason of ours: one made by gRPC itself, a proxy, or another system."""
+    """Return the closest error for a status without a reason of this package: one of gRPC itself, a proxy, or another system."""
     cls = _BY_CODE.get(code)
     if cls is None or reason:
         return errors.RemoteError(message or code, remote_reason=reason, code=code)
@@ -148,6 +150,6 @@ def _unpack(status: status_pb2.Status, into: M) -> M | None:
             try:
                 detail.Unpack(into)
             except DecodeError:
-                return None  # the peer's code and sentence say something even so
+                return None  # code and message are still useful
             return into
     return None

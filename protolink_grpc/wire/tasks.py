@@ -1,7 +1,7 @@
-"""Tasks, messages and artifacts between the models and `plgrpc.v1`, for the network and for the log.
+"""Converts tasks, messages and artifacts between the models and `plgrpc.v1`, for the network and for the log.
 
-`encoded_messages_from_pb` and `artifacts_from_pb` read requests and hold them to the contract's bounds. Everything else reads what
-is in a log already, or an answer made of one: a task may grow beyond what one request may bring, and must stay readable.
+`encoded_messages_from_pb` and `artifacts_from_pb` read requests and check the bounds of the contract. All other functions read logs
+and responses, which have no bounds: a task may grow larger than one request.
 """
 
 from collections.abc import Sequence
@@ -64,17 +64,17 @@ MAX_ID_BYTES: Final = 128
 """Bounds of one request: parts are those of one message or artifact. Source: the comments of task_input.proto and task.proto."""
 
 MAX_PARTS_IN_ALL: Final = 10_000
-"""Parts of all messages of one request together, and of all artifacts: what is read in some 20 ms."""
+"""Maximum number of parts of all messages of one request, and of all its artifacts: they are read in about 20 ms."""
 
 STATES: Final = enum_numbers(TaskState, pb.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN, field="state")
 ROLES: Final = enum_numbers(str, pb.MessageRole.DESCRIPTOR, unset="user", field="role")
 _PLAIN_ROLES: Final = {number: role for role, number in ROLES.items() if number}
 _ASSISTANT: Final = "assistant"
-"""ProtoLink's role for an agent's model: in the contract that is an agent, with the name in the metadata."""
+"""ProtoLink's role for a model. In the contract it is the role agent, with ProtoLink's role in the metadata."""
 
 
 def check_id(text: str, field: str) -> str:
-    """The id itself.
+    """Return the id.
 
     Raises:
         InvalidArgumentError: Longer than `MAX_ID_BYTES` in UTF-8, or with control characters; names `field`.
@@ -86,17 +86,17 @@ def check_id(text: str, field: str) -> str:
 
 
 def check_required_id(text: str, field: str) -> str:
-    """The id itself. Raises as `check_id`, also where it is empty."""
+    """Return the id. Raises as `check_id`, and for an empty text."""
     if not text:
         raise InvalidArgumentError(f"must be 1 to {MAX_ID_BYTES} bytes of printable text", field=field)
     return check_id(text, field)
 
 
 def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], tuple[bytes, ...]]:
-    """The messages of a request together with their encoding, which keeps fields that this version does not know.
+    """Return the messages of a request, and their encodings, which keep unknown fields.
 
     Raises:
-        MessageTooLargeError: More than `MAX_MESSAGES`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
+        MessageTooLargeError: More than `MAX_MESSAGES`, or more parts than `MAX_PARTS` in one or `MAX_PARTS_IN_ALL` in all.
         InvalidArgumentError: As `check_id` and `MESSAGE.from_pb`.
     """
     check_bounds(messages, MAX_MESSAGES, "messages", field)
@@ -105,7 +105,7 @@ def encoded_messages_from_pb(messages: Any, field: str) -> tuple[list[Message], 
 
 
 def _message_of_request(message: pb.Message, field: str) -> Message:
-    # What is made up for the sender must be in the log too, so it is put into the message before that is read and encoded.
+    # Generated values must be in the log, too, so they are set in the message before it is read and encoded.
     if not message.id:
         message.id = new_message_id()
     if message.HasField("create_time"):
@@ -117,7 +117,7 @@ def _message_of_request(message: pb.Message, field: str) -> Message:
         time = iso_from_micros(now)
     parts, role = message.parts, _PLAIN_ROLES.get(message.role)
     if len(parts) == 1 and role is not None and not message.metadata_json:
-        # One plain text, by far the most common, cannot be invalid: it is read at once, in half of the time.
+        # A message with one plain text, the most common one, cannot be invalid and is read in half the time.
         part = parts[0]
         if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
             return Message(message.id, role, [Part("text", part.text)], time)
@@ -164,17 +164,20 @@ MESSAGE: Final = Codec(
 
 
 def check_bounds(items: Any, most: int, name: str, field: str) -> None:
-    """Pass when messages or artifacts, values or encoded ones, are what a request may carry. Raises as `messages_from_pb`."""
+    """Check the numbers and ids of the messages or artifacts of a request. Raises as `check_counts` and `check_ids`."""
     check_counts(len(items), [len(item.parts) for item in items[: most + 1]], most, name, field)
     check_ids(items, field)
 
 
 def check_counts(count: int, parts: Sequence[int], most: int, name: str, field: str) -> None:
-    """Raise MessageTooLargeError when a request has too many messages or artifacts, or parts in them; names `field`.
+    """Check the numbers of messages or artifacts of a request, and of their parts.
 
     Args:
-        parts: How many parts each of them has; those beyond `most` may be left out.
-        name: What they are called.
+        parts: The number of parts of each. Entries beyond `most` may be missing.
+        name: `messages` or `artifacts`, for the error.
+
+    Raises:
+        MessageTooLargeError: Too many; names `field`.
     """
     if count > most:
         raise MessageTooLargeError(f"has {count} {name}, at most {most} are allowed", field=field)
@@ -190,7 +193,7 @@ def check_counts(count: int, parts: Sequence[int], most: int, name: str, field: 
 
 
 def check_ids(items: Any, field: str) -> None:
-    """Pass when the ids of messages or artifacts are none, or as `check_id` wants them. Raises as `check_id`."""
+    """Check the ids of messages or artifacts; an empty one is allowed. Raises as `check_id`."""
     for index, item in enumerate(items):
         if item.id:
             check_id(item.id, f"{field}[{index}].id")
@@ -209,10 +212,10 @@ STATE_CHANGE: Final = Codec(StateChange, pb.StateChange, timestamp="change_time"
 
 
 def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
-    """The artifacts of a request.
+    """Return the artifacts of a request.
 
     Raises:
-        MessageTooLargeError: More than `MAX_ARTIFACTS`, one of more than `MAX_PARTS`, or more than `MAX_PARTS_IN_ALL` together.
+        MessageTooLargeError: More than `MAX_ARTIFACTS`, or more parts than `MAX_PARTS` in one or `MAX_PARTS_IN_ALL` in all.
         InvalidArgumentError: As `check_id` and `ARTIFACT.from_pb`.
     """
     check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", field)
@@ -222,7 +225,7 @@ def artifacts_from_pb(artifacts: Any, field: str) -> list[Artifact]:
 
 
 def task_to_pb(task: Task) -> pb.Task:
-    """A task as a value."""
+    """Convert a whole task."""
     out = task_header_to_pb(task)
     out.messages.extend([MESSAGE.to_pb(message) for message in task.messages])
     return out
@@ -231,7 +234,7 @@ def task_to_pb(task: Task) -> pb.Task:
 def input_to_pb(
     task: Task, target: "input_pb.TaskTarget.ValueType", *, expected_sequence: int = 0
 ) -> input_pb.TaskInput:
-    """What a task, as its caller has it, contributes: without what is the server's to say, such as its state."""
+    """Convert a caller's task to the input of a request, without the fields that the server sets, such as the state."""
     out = input_pb.TaskInput(
         task_id=task.id,
         target=target,
@@ -265,7 +268,7 @@ def task_header_to_pb(task: Task) -> pb.Task:
 
 
 def encode_task_header(task: Task, session_id: str, context: RunContext | None) -> bytes:
-    """A submitted task without its messages; by hand where it has nothing else, as most have."""
+    """Encode a submitted task without its messages; by hand if it has no artifacts, metadata and flow state, like most tasks."""
     if task.artifacts or task.flow_state or stored_metadata(task) or task.failure is not None:
         header = task_header_to_pb(task).SerializeToString()
     else:
@@ -280,7 +283,7 @@ def encode_task_header(task: Task, session_id: str, context: RunContext | None) 
 
 
 def _facts_to_pb(task: Task, out: pb.Task) -> None:
-    """Write the typed facts of a task, those included that its author has written into the metadata; see `take_facts`."""
+    """Write the typed facts of a task, including those that the user has set in the metadata; see `take_facts`."""
     metadata = dict(stored_metadata(task))
     if metadata:
         context = task.given_context()
@@ -293,7 +296,9 @@ def _facts_to_pb(task: Task, out: pb.Task) -> None:
         out.context.CopyFrom(CONTEXT.to_pb(context))
         out.cancel_reason = task.cancel_reason or context.cancel_reason or ""
         if context.canceled and task.state is not TaskState.CANCELED:
-            metadata["canceled"] = True  # the contract has no field for a cancellation that the state does not say
+            metadata["canceled"] = (
+                True  # the contract has no field for it, because the state of a canceled task is enough
+            )
     if task.failure is not None:
         out.failure.CopyFrom(FAILURE.to_pb(task.failure))
     if task.usage is not None:
@@ -304,7 +309,7 @@ def _facts_to_pb(task: Task, out: pb.Task) -> None:
 
 
 def task_from_pb(task: pb.Task, field: str = "task") -> Task:
-    """The value of a message; a missing id or time is made.
+    """Convert a message to a task. A missing id or time is generated.
 
     Raises:
         InvalidArgumentError: Names the path below `field`.
@@ -314,14 +319,14 @@ def task_from_pb(task: pb.Task, field: str = "task") -> Task:
     if task.HasField("context"):
         context = context_from_pb(task.context, f"{field}.context")
         if out.state is TaskState.CANCELED:
-            # The models say it in the context, too; the contract says it once.
+            # The models have the cancellation in the context, too.
             context = replace(context, canceled=True, cancel_reason=task.cancel_reason or None)
         out.context = context
     return out
 
 
 def submitted_task_from_pb(task: pb.Task, field: str) -> Task:
-    """The value of a message without its session and its context. Raises as `task_from_pb`."""
+    """Convert a message to a task without session and context. Raises as `task_from_pb`."""
     return Task(
         id=task.id or new_task_id(),
         state=STATES.read(task.state) if task.state else TaskState.SUBMITTED,
@@ -358,8 +363,8 @@ _OUTPUT: Final = tag(_FIELDS["output_id"].number)
 
 
 def _encode_header(fold: TaskFold) -> bytes:
-    """The reading of a task's log without messages, artifacts and history. By hand: it is part of every answer."""
-    # Each text and time is encoded once, also where the context repeats it.
+    """Encode the state of a task without messages, artifacts and history. By hand, because every response has it."""
+    # Each text and time is encoded once, even if the context repeats it.
     created, agent = sized_time(fold.create_micros), sized_id(fold.agent_name)
     session_id, run_id = sized_id(fold.session_id), sized_id(fold.run_id)
     pieces = [
@@ -385,7 +390,7 @@ def _encode_header(fold: TaskFold) -> bytes:
         varint(len(fold.artifacts)),
     ]
     if fold.context is None and fold.run_id:
-        # The envelope of a run whose caller sent none, as `TaskFold.run_context` has it.
+        # The context that the server generates if the caller sent none, as in `TaskFold.run_context`.
         context = (_CONTEXT_RUN, run_id, _CONTEXT_SESSION, session_id, _CONTEXT_CHAIN, agent, _CONTEXT_CREATED, created)
         pieces += (_CONTEXT, varint(sum(map(len, context))), *context)
     if fold.metadata or fold.flow_state or fold.context is not None or fold.failure or fold.cancel_reason or fold.usage:
@@ -410,9 +415,9 @@ def _rest_of_header(fold: TaskFold) -> pb.Task:
 
 
 def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> bytes:
-    """The reading of a task's log in one view, encoded; costs what the view shows, and no message is encoded twice.
+    """Encode the task of a log in one view, small enough for one response: see `wire.answer_bounds`.
 
-    It fits into one answer: see `wire.answer_bounds`.
+    Only what the view contains is encoded, and each message once.
     """
     header = _encode_header(fold)
     if len(header) > HEADER_BYTES:
@@ -435,7 +440,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
     if len(changes) > MAX_CHANGES:
         changes = changes[-MAX_CHANGES:]
         omitted.append("state_history")
-    # protobuf merges what is concatenated: fields may come in pieces and in any order.
+    # protobuf merges concatenated messages: fields may be in pieces and in any order.
     pieces = [
         header,
         text_field(_OUTPUT, _output_id(fold, turn)),
@@ -451,7 +456,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
 
 
 def _encode_newest(artifacts: Sequence[Artifact]) -> list[bytes]:
-    """Encoded artifacts, oldest first; the last ones that are more than fits into an answer, where there are so many."""
+    """Encode artifacts, oldest first. If there are many, only the newest ones, until they exceed the size of a response."""
     found: list[bytes] = []
     size = 0
     for artifact in reversed(artifacts):
@@ -464,7 +469,7 @@ def _encode_newest(artifacts: Sequence[Artifact]) -> list[bytes]:
 
 
 def _output_id(fold: TaskFold, turn: bool) -> str:
-    """The message or artifact, among those of the view, that is the answer; empty without one."""
+    """Return the id of the message or artifact in the view that is the output; empty if there is none."""
     messages, artifacts = fold.messages, fold.artifacts
     since = (fold.turn_message, fold.turn_artifact) if turn else (0, 0)
     artifacts_first = len(artifacts) > since[1] and (
@@ -480,17 +485,17 @@ def _encode_change(before: TaskState, after: TaskState, micros: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _change_states(before: TaskState, after: TaskState) -> bytes:
-    """A StateChange up to the key of its time; all of its fields have numbers below 16."""
+    """Encode a StateChange up to the key of its time. All its fields have numbers below 16."""
     return b"".join((b"\x08", enum_varint(STATES[before]), b"\x10", enum_varint(STATES[after]), b"\x1a"))
 
 
 def fold_to_pb(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window = WHOLE) -> pb.Task:
-    """`fold_to_bytes` as a message."""
+    """Return the message of `fold_to_bytes`."""
     return pb.Task.FromString(fold_to_bytes(fold, view, window))
 
 
 def encode_artifact(artifact: Artifact) -> bytes:
-    """The artifact's bytes. One with nothing but texts is put together by hand, as messages are."""
+    """Encode an artifact. One that only has texts is encoded by hand, like a message."""
     optional = (artifact.name, artifact.uri, artifact.media_type, artifact.action_id)
     if artifact.metadata or any(value is not None for value in optional):
         return ARTIFACT.to_pb(artifact).SerializeToString()
@@ -502,7 +507,7 @@ def encode_artifact(artifact: Artifact) -> bytes:
         try:
             raw = content.encode()
         except UnicodeEncodeError:
-            return ARTIFACT.to_pb(artifact).SerializeToString()  # which names the field
+            return ARTIFACT.to_pb(artifact).SerializeToString()  # raises an error that names the field
         size = varint(len(raw))
         texts += (_ARTIFACT_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
     return b"".join(
@@ -523,7 +528,7 @@ _ARTIFACT_ID, _ARTIFACT_PARTS, _ARTIFACT_TIME, _ARTIFACT_KIND = (
 
 
 def encode_message(message: Message) -> bytes:
-    """The message's bytes. Plain text, by far the most common, is put together by hand in a third of the time."""
+    """Encode a message. Plain text, the most common content, is encoded by hand in a third of the time."""
     texts: list[bytes] = []
     if message.metadata:
         return MESSAGE.to_pb(message).SerializeToString()
@@ -534,7 +539,7 @@ def encode_message(message: Message) -> bytes:
         try:
             raw = content.encode()
         except UnicodeEncodeError:
-            return MESSAGE.to_pb(message).SerializeToString()  # which names the field
+            return MESSAGE.to_pb(message).SerializeToString()  # raises an error that names the field
         size = varint(len(raw))
         texts += (_PARTS, varint(len(raw) + len(size) + 1), _TEXT, size, raw)
     role = ROLES.get(message.role)
@@ -548,4 +553,4 @@ _MESSAGE_FIELDS: Final = pb.Message.DESCRIPTOR.fields_by_name
 _MESSAGE_ID, _PARTS, _TIME = (tag(_MESSAGE_FIELDS[name].number) for name in ("id", "parts", "create_time"))
 _ROLE: Final = varint(_MESSAGE_FIELDS["role"].number << 3)
 _TEXT: Final = tag(1)
-"""Part.text; a part that is set to an empty text has it too."""
+"""Key of Part.text. A part with an empty text has the field, too."""

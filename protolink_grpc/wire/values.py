@@ -1,6 +1,6 @@
-"""Values of users and failures between the models and `plgrpc.v1`, for the network and for the log.
+"""Converts users' values and failures between the models and `plgrpc.v1`, for the network and for the log.
 
-In the models a plain JSON value is itself; every other value is a `Payload`.
+In the models, plain JSON has no wrapper; every other value is a `Payload`.
 """
 
 from typing import Any, Final
@@ -20,13 +20,13 @@ MAX_PREVIEW_BYTES: Final = 1024
 
 
 def payload_to_pb(value: Any) -> payload_pb2.Payload:
-    """Raises TypeError or InvalidArgumentError as `to_json`."""
+    """Convert a user's value. Raises TypeError or InvalidArgumentError as `to_json`."""
     if not isinstance(value, Payload):
         return payload_pb2.Payload(json=to_json(value))
     found = value.value
     if isinstance(found, UnknownForm):
         kept = _unknown_to_pb(found)
-        if kept is None:  # some JSON of a user that looks like it
+        if kept is None:  # JSON of a user that looks like such a form
             return payload_pb2.Payload(json=to_json(value.to_dict()))
         out = kept
     else:
@@ -45,7 +45,7 @@ def payload_to_pb(value: Any) -> payload_pb2.Payload:
 
 
 def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload | None:
-    """The payload as it came; None where that is none of an unknown form."""
+    """Return the original message; None if the bytes are not a payload of an unknown form."""
     try:
         out = payload_pb2.Payload.FromString(form.encoded)
     except DecodeError:
@@ -54,10 +54,10 @@ def _unknown_to_pb(form: UnknownForm) -> payload_pb2.Payload | None:
 
 
 def payload_from_pb(pb: payload_pb2.Payload, field: str = "") -> Any:
-    """A JSON value where it is plain JSON, else a Payload; an unset payload is a Payload, too: callers ask for presence first.
+    """Return plain JSON as its value, and anything else as a Payload. An empty message is a Payload, too: check its presence first.
 
     Raises:
-        InvalidArgumentError: The text is no JSON, or too deep; names the path below `field`.
+        InvalidArgumentError: Not JSON, or too deep; names the path below `field`.
     """
     kind = pb.WhichOneof("value")
     if kind == "json":
@@ -77,10 +77,10 @@ def payload_from_pb(pb: payload_pb2.Payload, field: str = "") -> Any:
 
 
 def check_payload(pb: payload_pb2.Payload, field: str) -> None:
-    """Pass when the payload of a request has a form that this version knows, and keeps the contract's bounds.
+    """Check that the payload of a request has a form of this version, within the bounds of the contract.
 
     Raises:
-        InvalidArgumentError: Names the path below `field`.
+        InvalidArgumentError: It does not; names the path below `field`.
     """
     match pb.WhichOneof("value"):
         case None:
@@ -99,10 +99,10 @@ def check_payload(pb: payload_pb2.Payload, field: str) -> None:
 
 
 def object_from_pb(pb: payload_pb2.Payload, field: str = "") -> dict[str, Any]:
-    """The JSON object of a payload that must be one; empty where it is unset.
+    """Return the JSON object of a payload; {} for an empty message.
 
     Raises:
-        InvalidArgumentError: Another value; names the path below `field`.
+        InvalidArgumentError: The payload has another value; names the path below `field`.
     """
     if not pb.ByteSize():
         return {}
