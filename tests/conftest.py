@@ -30,6 +30,9 @@ if sys.dont_write_bytecode:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
+# A shell starts jobs in the background with SIGINT ignored, and the programs that tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # How long one example takes says something about the machine, not about the claim.
 settings.register_profile("claims", deadline=None, max_examples=50)
 # `make test-fast`: enough to notice a broken claim, while the code is being changed.

@@ -29,6 +29,7 @@ from protolink_grpc import (
 from protolink_grpc.a2a import push_targets
 from protolink_grpc.a2a.push_post import Notification, Poster, PostResult
 
+START_S = 60.0
 PATIENCE_S = 20.0
 """How long what must happen may take; far more than it needs on a busy machine."""
 
@@ -56,7 +57,7 @@ class Hostile:
     def __init__(self, process: psutil.Process, pipe: Connection) -> None:
         self._process = process
         self._pipe = pipe
-        assert pipe.poll(PATIENCE_S), "the agent did not start"
+        assert pipe.poll(START_S), "the agent did not start"
         self.url, self.target = pipe.recv()
         self.port = int(self.url.rpartition(":")[2])
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
