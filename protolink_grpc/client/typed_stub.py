@@ -27,9 +27,15 @@ class LoopChannel:
         """Return `unary_unary` or another way to make a method."""
 
         def make(path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+            # The method of the last channel, which is nearly always the same one: not built anew for each call.
+            last: tuple[Any, Any] | None = None
+
             def call(*request: Any, **arguments: Any) -> Any:
-                channel = channel_to(self._address, self._options)
-                return getattr(channel, kind)(path, *serializers, **settings)(*request, **arguments)
+                nonlocal last
+                channel, known = channel_to(self._address, self._options), last
+                if known is None or known[0] is not channel:
+                    known = last = channel, getattr(channel, kind)(path, *serializers, **settings)
+                return known[1](*request, **arguments)
 
             return call
 

@@ -235,17 +235,17 @@ class _Layout:
     # -- fields ------------------------------------------------------------------------------------------------------------
 
     def _fill(self, message: DescriptorProto, plan: MessagePlan, of: ObjectType) -> None:
-        names: dict[str, str] = {}
         for each in of.fields:
             plan.fields.append(self._field(message, plan, each))
         if of.extra is not None:
             plan.extra = self._element(of.extra, message, plan.name, "AdditionalProperty")
             self._add_map(message, plan.name, EXTRA, plan.extra)
             self.comments[f"{plan.name}.{EXTRA}"] = "Further keys."
+        names: set[str] = set()
         for name in [*(each.name for each in message.field), *(each.name for each in message.oneof_decl)]:
             if name in names:
                 raise TypeError(f"two fields of {plan.name} would both be '{name}'")
-            names[name] = name
+            names.add(name)
 
     def _field(self, message: DescriptorProto, plan: MessagePlan, of: FieldType) -> FieldPlan:
         name = snake(of.name)

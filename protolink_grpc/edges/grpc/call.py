@@ -35,14 +35,17 @@ class Call:
         """The metadata of the request, without binary entries. Of repeated keys, the last value applies."""
         if self.headers is not None:
             return self.headers
-        pairs = self.context.invocation_metadata() or () if self.context is not None else ()
-        return {key: value for key, value in pairs if isinstance(value, str)}
+        return {} if self.context is None else _text_metadata(self.context)
+
+
+def _text_metadata(context: "Context") -> dict[str, str]:
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
 
 
 def read_metadata(context: "Context | None") -> Mapping[str, str]:
     """Return the metadata of the current request, without binary entries. Of repeated keys, the last value applies."""
     if context is not None:
-        return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        return _text_metadata(context)
     call = _call.get()
     return call.metadata if call is not None else {}
 
@@ -85,12 +88,4 @@ def caller() -> str:
 
 def take_waiting_runs(context: "Context | None") -> None:
     """Read the runs that wait for this call from the metadata and set them for the asyncio task, for calls that start a run."""
-    value = ""
-    if context is not None:
-        for key, each in context.invocation_metadata() or ():
-            if key == WAITING_RUNS:
-                value = str(each)
-    else:
-        call = _call.get()
-        value = call.metadata.get(WAITING_RUNS, "") if call is not None else ""
-    receive_waiting_runs(value)
+    receive_waiting_runs(read_metadata(context).get(WAITING_RUNS, ""))
