@@ -48,7 +48,7 @@ from protolink_grpc.storage.webhooks import WebhookRows
 
 log = get_logger(__name__)
 
-READERS_WAIT_S = 1.0
+READERS_WAIT_S = 2.0
 """How long a stop waits for readers that have not read all events yet, in seconds."""
 
 

@@ -57,9 +57,11 @@ class LogWatcher:
         self._batch_events = batch_events
         self._runs_here = runs_here
         self._is_stopped = is_stopped
-        self._reading = self._waiting = 0
-        self._all_wait: asyncio.Event | None = None
-        """Set when each reader waits for its log to grow; None until `finish` is called."""
+        self._reading = 0
+        self._waits: dict[object, ReadStart] = {}
+        """Where each waiting reader is. A reader that an append has woken is here until it runs."""
+        self._moved: asyncio.Event | None = None
+        """Set when a reader begins or ends to wait, and when it leaves; None until `finish` is called."""
 
     async def batches(
         self, find_start: Callable[[], Awaitable[ReadStart | None]], stop_at: StopAt, *, deltas: bool
@@ -151,26 +153,32 @@ class LogWatcher:
 
     def leave(self) -> None:
         self._reading -= 1
-        self._notice_wait()
+        self._notice_move()
 
     async def finish(self, timeout_s: float) -> None:
         """Wait until each reader has all stored events, at most `timeout_s` seconds. Called before the store is closed.
 
         Otherwise a reader that has just been woken by the last event of its task would find the store closed.
         """
-        for _ in range(3):
-            # Readers that an append has woken run in the next iterations of the loop: the wait, its task, the reader.
-            await asyncio.sleep(0)
-        self._all_wait = asyncio.Event()
-        self._notice_wait()
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, StoreError):  # a store that fails must not prevent the stop
             async with asyncio.timeout(timeout_s):
-                await self._all_wait.wait()
-        self._all_wait = None
+                moved = self._moved = asyncio.Event()
+                while len(self._waits) < self._reading or await self._any_behind():
+                    await moved.wait()
+                    moved.clear()
+        self._moved = None
 
-    def _notice_wait(self) -> None:
-        if self._all_wait is not None and self._waiting >= self._reading:
-            self._all_wait.set()
+    async def _any_behind(self) -> bool:
+        """Return whether a waiting reader lacks stored events. It reads them soon, because each append wakes its readers."""
+        for reader in list(self._waits.values()):
+            head = await self._store.head(reader.task_id)
+            if head is not None and head.sequence > reader.after:
+                return True
+        return False
+
+    def _notice_move(self) -> None:
+        if self._moved is not None:
+            self._moved.set()
 
     async def wait_growth(self, task_id: str, after: int) -> None:
         """Wait until the log has events after a position. Called between `enter` and `leave`.
@@ -181,12 +189,14 @@ class LogWatcher:
         # Checked before the wait, too: a store that others still use stays open, and wakes only readers that wait when the
         # service leaves it.
         self._require_running()
-        self._waiting += 1
-        self._notice_wait()
+        reader = object()
+        self._waits[reader] = ReadStart(task_id, after)
+        self._notice_move()
         try:
             await self._store.wait(task_id, after)
         finally:
-            self._waiting -= 1
+            del self._waits[reader]
+            self._notice_move()
         self._require_running()
 
     def stopped_error(self) -> UnavailableError:
