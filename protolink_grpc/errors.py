@@ -24,7 +24,8 @@ No network or disk access lives here; `wire.status` converts these exceptions to
     │   └── ToolFailedError                    the tool raised, or its result cannot be serialised
     ├── ToolCorrectionLimitError               too many calls of one tool in a row were rejected
     ├── ActionPolicyError                      an action may not run
-    │   ├── ActionDeniedError                  a policy or an approver denied the action
+    │   ├── ActionDeniedError                  a policy denied the action
+    │   │   └── ApprovalDeniedError            an approver denied the action, or its approval expired
     │   └── ApprovalRequiredError              the action needs an approval that cannot be obtained
     ├── ApprovalNotFoundError (LookupError)    the approval does not exist, or the caller has no access
     ├── ApprovalChangedError (ValueError)      the answer belongs to another action than the pending one
@@ -304,12 +305,12 @@ class ActionPolicyError(ProtolinkError):
 
 
 class ActionDeniedError(ActionPolicyError):
-    """A policy or an approver denied the action.
+    """A policy denied the action. The subclass ApprovalDeniedError means that an approver denied it.
 
     Args:
         action: The RunAction.
         decision: The PolicyDecision.
-        approval: The ApprovalDecision if an approver denied it.
+        approval: The ApprovalDecision if the policy required an approval.
     """
 
     reason = "ACTION_DENIED"
@@ -321,6 +322,12 @@ class ActionDeniedError(ActionPolicyError):
         self.action = action
         self.decision = decision
         self.approval = approval
+
+
+class ApprovalDeniedError(ActionDeniedError):
+    """An approver denied the action, or its approval expired. `approval` is the ApprovalDecision."""
+
+    reason = "APPROVAL_DENIED"
 
 
 class ApprovalRequiredError(ActionPolicyError):
@@ -582,6 +589,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "TOOL_CORRECTION_LIMIT": Rule("ABORTED", 500, -32603),
         "ACTION_FORBIDDEN": Rule("PERMISSION_DENIED", 403, -32600),
         "ACTION_DENIED": Rule("PERMISSION_DENIED", 403, -32600),
+        "APPROVAL_DENIED": Rule("FAILED_PRECONDITION", 403, -32600),
         "APPROVAL_REQUIRED": Rule("FAILED_PRECONDITION", 403, -32600),
         "APPROVAL_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
         "APPROVAL_CHANGED": Rule("FAILED_PRECONDITION", 409, -32602),

@@ -110,8 +110,8 @@ const (
 	// PERMISSION_DENIED.
 	ErrActionForbidden Reason = "ACTION_FORBIDDEN"
 
-	// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC
-	// code: PERMISSION_DENIED.
+	// A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code:
+	// PERMISSION_DENIED.
 	ErrActionDenied Reason = "ACTION_DENIED"
 
 	// A model was stopped because it repeated the same actions with the same results. Change the
@@ -233,4 +233,8 @@ const (
 	// A task with the id of the new task exists already; it may belong to any principal. Continue that
 	// task, or choose another id. gRPC code: ALREADY_EXISTS.
 	ErrTaskAlreadyExists Reason = "TASK_ALREADY_EXISTS"
+
+	// An approver denied the action, or its approval expired; the action was not started. The message
+	// has the approver's reason. Do not repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+	ErrApprovalDenied Reason = "APPROVAL_DENIED"
 )

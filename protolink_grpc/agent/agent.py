@@ -310,7 +310,7 @@ class Agent(AgentLifecycle):
 
         Raises:
             ToolRejectedError: The tool does not exist or the arguments are invalid.
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
+            ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
             ToolFailedError, ToolTimeoutError: The tool ran and failed.
         """
         return await self._components.call_tool(self.card.name, tool_name, None, arguments)

@@ -56,7 +56,7 @@ class ControlCalls(AgentAccess):
         Raises:
             ToolRejectedError: The tool does not exist or the arguments are invalid. Nothing was executed.
             ToolFailedError, ToolTimeoutError: The tool ran and failed.
-            ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
+            ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError, BudgetExceededError: The tool was not allowed to run.
             TaskExecutionError: The task was canceled.
         """
         call = ToolCall(tool_name, {**(arguments or {}), **more})

@@ -50,6 +50,7 @@ _CATEGORIES: Final[dict[str, FailureCategory]] = {
     "ACTION_FORBIDDEN": FailureCategory.DENIED,
     "ACTION_DENIED": FailureCategory.DENIED,
     "ACTION_REPEATED": FailureCategory.MODEL,
+    "APPROVAL_DENIED": FailureCategory.DENIED,
     "APPROVAL_REQUIRED": FailureCategory.DENIED,
     "BUDGET_EXCEEDED": FailureCategory.LIMIT,
     "CONTEXT_LIMIT": FailureCategory.LIMIT,

@@ -38,6 +38,7 @@ NAMES: dict[str, list[str]] = {
         "ApprovalChangedError",
         "ApprovalDecided",
         "ApprovalDecision",
+        "ApprovalDeniedError",
         "ApprovalNotFoundError",
         "ApprovalRequest",
         "ApprovalRequired",

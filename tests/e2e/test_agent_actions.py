@@ -165,7 +165,7 @@ async def test_what_the_handler_denies_fails_the_task_with_the_reason(opened: Op
     task = await client_of(shop).send_task(None, buying(3))
     assert (task.state, shop.sold) == (TaskState.FAILED, [])
     assert "too dear" in task.metadata["error"]
-    assert task.messages[-1].parts[-1].content["code"] == "ACTION_DENIED"
+    assert task.messages[-1].parts[-1].content["code"] == "APPROVAL_DENIED"
 
 
 async def test_without_anybody_to_ask_the_task_fails_and_says_so(opened: Open) -> None:

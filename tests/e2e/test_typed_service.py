@@ -21,6 +21,7 @@ from protolink_grpc import (
     AgentClient,
     APIKey,
     APIKeyAuth,
+    ApprovalDeniedError,
     Approvals,
     CapabilityPolicy,
     InvalidArgumentError,
@@ -175,6 +176,31 @@ async def test_policy_decides_typed_calls_too() -> None:
     ):
         error = await refusal(Stub(agent, channel).call("Pay", amount=5))
     assert (error.code(), details(error)[0].reason) == (grpc.StatusCode.PERMISSION_DENIED, "ACTION_DENIED")
+
+
+async def test_a_typed_call_that_an_approver_denies_fails_a_precondition_and_stays_denied() -> None:
+    policy = CapabilityPolicy({"payments.write": "require_approval"})
+    async with (
+        calculator(policy=policy, approvals=Approvals()) as agent,
+        grpc.aio.insecure_channel(agent.card.url.removeprefix("grpc://")) as channel,
+    ):
+        headers = {"x-request-id": "pay", "x-task-id": "pay"}
+        call = asyncio.ensure_future(_answer(Stub(agent, channel).call("Pay", headers=headers, amount=5)))
+        client = AgentClient(url=agent.card.url)
+        async for approval in client.watch_approvals():
+            await client.respond_approval(None, approval, False, reason="not today")
+            break
+        for denied in (call, Stub(agent, channel).call("Pay", headers=headers, amount=5)):
+            error = await refusal(denied)
+            info, _ = details(error)
+            assert (error.code(), info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "APPROVAL_DENIED")
+            assert "not today" in str(error.details())
+            assert info.metadata["task_id"] == "pay"
+        stub: Any = client.stub(CalculatorStub)
+        with pytest.raises(ApprovalDeniedError, match="not today"):
+            await stub.Pay(stub.PayRequest(amount=5), metadata=(("x-request-id", "pay"),))
+        with pytest.raises(ApprovalDeniedError, match="not today"):
+            await client.call_tool(None, "pay", {"amount": 5}, request_id="pay")
 
 
 async def test_a_typed_call_waits_for_its_approval() -> None:

@@ -12,6 +12,7 @@ from protolink_grpc.models.lifecycle import TaskState
 CALLERS = [
     "APPROVAL_NOT_FOUND",
     "APPROVAL_CHANGED",
+    "APPROVAL_DENIED",
     "APPROVAL_REQUIRED",
     "ACTION_DENIED",
     "BUDGET_EXCEEDED",

@@ -16,6 +16,7 @@ from runtime_scene import ActionContext, actions_of, journal_of, no, yes
 from protolink_grpc.errors import (
     ActionDeniedError,
     ApprovalChangedError,
+    ApprovalDeniedError,
     ApprovalRequiredError,
     BudgetExceededError,
     InvalidArgumentError,
@@ -168,10 +169,11 @@ async def test_the_question_is_on_disk_before_it_is_asked() -> None:
 
 async def test_what_a_person_denies_does_not_run_and_says_why() -> None:
     shop, action_context = Shop(), ActionContext(no)
-    with pytest.raises(ActionDeniedError, match="not today") as error:
+    with pytest.raises(ApprovalDeniedError, match="not today") as error:
         await buy(shop.actions(ASK), action_context)
     assert (action_context.types, shop.sold) == ([*REQUESTED, *ASKED, "action.denied"], [])
     assert error.value.approval.decided_by == "ann"
+    assert action_context.payload("action.denied").error["code"] == "APPROVAL_DENIED"
 
 
 async def test_an_answer_that_time_gave_counts_as_no() -> None:
@@ -179,7 +181,7 @@ async def test_an_answer_that_time_gave_counts_as_no() -> None:
         return ApprovalDecision(False, request.request_id, "the approval expired", expired=True)
 
     shop, action_context = Shop(), ActionContext(late)
-    with pytest.raises(ActionDeniedError, match="the approval expired"):
+    with pytest.raises(ApprovalDeniedError, match="the approval expired"):
         await buy(shop.actions(ASK), action_context)
     assert shop.sold == []
 
@@ -257,9 +259,10 @@ class Cheap:
 
 async def test_policy_judges_edited_arguments_too() -> None:
     shop, action_context = Shop(), ActionContext(editing(amount=6))
-    with pytest.raises(ActionDeniedError, match="too dear"):
+    with pytest.raises(ActionDeniedError, match="too dear") as error:
         await buy(shop.actions(Cheap()), action_context)
     assert (action_context.types[-1], shop.sold) == ("action.denied", [])
+    assert type(error.value) is ActionDeniedError
 
 
 # What everybody sees is what will run
@@ -719,12 +722,24 @@ async def test_a_timeout_that_is_recorded_raises_a_timeout() -> None:
 
 async def test_a_recorded_denial_denies_again_without_asking() -> None:
     shop, first = Shop(), ActionContext(no)
-    with pytest.raises(ActionDeniedError):
+    with pytest.raises(ApprovalDeniedError):
         await buy(shop.actions(ASK), first)
     action_context = second(first, "action.denied", yes)
-    with pytest.raises(ActionDeniedError, match="not today"):
+    with pytest.raises(ApprovalDeniedError, match="not today") as error:
         await buy(shop.actions(), action_context)
+    assert error.value.approval.decided_by == "ann"
     assert (action_context.log, action_context.asked, shop.sold) == ([], [], [])
+
+
+async def test_a_recorded_denial_of_an_approver_with_the_code_of_earlier_versions_stays_a_denial() -> None:
+    shop, first = Shop(), ActionContext(no)
+    with pytest.raises(ApprovalDeniedError):
+        await buy(shop.actions(ASK), first)
+    first.payload("action.denied").error["code"] = "ACTION_DENIED"
+    with pytest.raises(ActionDeniedError, match="not today") as error:
+        await buy(shop.actions(), second(first, "action.denied", yes))
+    assert type(error.value) is ActionDeniedError
+    assert error.value.approval.decided_by == "ann"
 
 
 async def test_where_nobody_could_be_asked_the_same_error_comes_again() -> None:
@@ -1019,7 +1034,7 @@ async def test_however_often_a_process_dies_a_call_runs_twice_only_where_it_may(
     assert len({event.action_id for log in logs for event in log if event.action_id}) <= 1
     assert last.budget.usage.tool_calls == 1
     if answer is no:
-        assert (ended, shop.sold) == (ActionDeniedError, [])
+        assert (ended, shop.sold) == (ApprovalDeniedError, [])
     elif idempotent:
         assert ended == "bought 3"
     else:

@@ -10,6 +10,7 @@ from runtime_scene import ActionContext, actions_of
 from protolink_grpc.errors import (
     ActionDeniedError,
     ApprovalChangedError,
+    ApprovalDeniedError,
     ApprovalRequiredError,
     BudgetExceededError,
     ToolRejectedError,
@@ -89,7 +90,7 @@ async def test_a_denial_is_told_and_raised_with_its_reason() -> None:
     def handler(request: ApprovalRequest, context: RunContext) -> ApprovalDecision:
         return ApprovalDecision(False, request.request_id, "not in my calendar", decided_by="ann")
 
-    with pytest.raises(ActionDeniedError, match="not in my calendar") as error:
+    with pytest.raises(ApprovalDeniedError, match="not in my calendar") as error:
         await ActionAuthorizer(ASK, handler, event_callback=told).authorize(action(), RunContext())
     assert told.types[-2:] == ["approval.decided", "action.denied"]
     assert error.value.approval.decided_by == "ann"
@@ -197,7 +198,7 @@ async def test_a_question_that_expires_counts_as_no() -> None:
         return True
 
     async with asyncio.timeout(PATIENCE_S):
-        with pytest.raises(ActionDeniedError, match="the approval expired"):
+        with pytest.raises(ApprovalDeniedError, match="the approval expired"):
             await ActionAuthorizer(policy, handler).authorize(action(), RunContext())
 
 

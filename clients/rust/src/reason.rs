@@ -108,8 +108,8 @@ pub const TOOL_CORRECTION_LIMIT: &str = "TOOL_CORRECTION_LIMIT";
 /// PERMISSION_DENIED.
 pub const ACTION_FORBIDDEN: &str = "ACTION_FORBIDDEN";
 
-/// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC
-/// code: PERMISSION_DENIED.
+/// A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code:
+/// PERMISSION_DENIED.
 pub const ACTION_DENIED: &str = "ACTION_DENIED";
 
 /// A model was stopped because it repeated the same actions with the same results. Change the
@@ -231,3 +231,7 @@ pub const POSITION_COMPACTED: &str = "POSITION_COMPACTED";
 /// A task with the id of the new task exists already; it may belong to any principal. Continue that
 /// task, or choose another id. gRPC code: ALREADY_EXISTS.
 pub const TASK_ALREADY_EXISTS: &str = "TASK_ALREADY_EXISTS";
+
+/// An approver denied the action, or its approval expired; the action was not started. The message
+/// has the approver's reason. Do not repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+pub const APPROVAL_DENIED: &str = "APPROVAL_DENIED";

@@ -18,6 +18,7 @@ from protolink_grpc.errors import (
     ActionDeniedError,
     ActionPolicyError,
     ApprovalChangedError,
+    ApprovalDeniedError,
     ApprovalRequiredError,
     BudgetExceededError,
     ProtolinkError,
@@ -193,7 +194,7 @@ class Gate:
 
         Raises:
             ToolRejectedError, InvalidArgumentError: The action cannot be prepared; nothing was recorded.
-            BudgetExceededError, ActionDeniedError, ApprovalRequiredError: The action must not run.
+            BudgetExceededError, ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError: The action must not run.
             UncertainExecutionError: An earlier run started the action, its outcome is unknown, and its repetition was not approved.
             asyncio.CancelledError: The run is canceled.
         """
@@ -254,7 +255,7 @@ class ActionExecution:
         """Return the decision of the policy when the action may run. This may take as long as an approval.
 
         Raises:
-            ActionDeniedError, ApprovalRequiredError, UncertainExecutionError: The action must not run.
+            ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError, UncertainExecutionError: The action must not run.
             ApprovalChangedError: The action changed while it waited for its approval.
             ToolRejectedError: Arguments that the approver has edited are invalid.
         """
@@ -263,7 +264,7 @@ class ActionExecution:
         if record is None or record.policy is None or record.policy.effect is not decision.effect:
             await self._emit(ActionPolicyEvaluated(decision), summary=decision.reason or str(decision.effect))
         if decision.effect is PolicyEffect.DENY:
-            await self._deny(decision, None, decision.reason or "the policy does not allow it")
+            await self._deny(ActionDeniedError, decision, None, decision.reason or "the policy does not allow it")
         if record is not None and record.started and not self.prepared.idempotent:
             await self._settle_uncertain(decision, record.arguments)
         elif decision.effect is PolicyEffect.REQUIRE_APPROVAL or _has_approval_request(record):
@@ -308,7 +309,7 @@ class ActionExecution:
                 action_id=self.action.action_id,
             )
         if not answer.approved:
-            await self._deny(decision, answer, answer.reason or "the approval was denied")
+            await self._deny(ApprovalDeniedError, decision, answer, answer.reason or "the approval was denied")
         if answer.edited_arguments is not None:
             await self._edit(answer.edited_arguments, answer)
 
@@ -325,7 +326,8 @@ class ActionExecution:
         self.action = _with_id(edited, self.action.action_id)
         again = await decide(self.gate.policy, self.action, self.action_context.context)
         if again.effect is PolicyEffect.DENY:
-            await self._deny(again, answer, again.reason or "the policy does not allow the edited arguments")
+            why = again.reason or "the policy does not allow the edited arguments"
+            await self._deny(ActionDeniedError, again, answer, why)
 
     async def _ask(self, decision: PolicyDecision, *, uncertain: bool = False) -> ApprovalDecision:
         """Return the answer to the approval request of this action. The request may be from an earlier run."""
@@ -364,9 +366,15 @@ class ActionExecution:
         created = micros_from_iso(request.created_at)
         return replace(request, expires_at=iso_from_micros(created + int(float(expires_s) * 1e6)))
 
-    async def _deny(self, decision: PolicyDecision, approval: ApprovalDecision | None, why: str) -> None:
-        """Record the denial and raise ActionDeniedError."""
-        error = ActionDeniedError(
+    async def _deny(
+        self,
+        kind: type[ActionDeniedError],
+        decision: PolicyDecision,
+        approval: ApprovalDecision | None,
+        why: str,
+    ) -> None:
+        """Record the denial and raise an error of the class `kind`."""
+        error = kind(
             f"{self.action.kind} '{self.action.name}' was denied: {why}",
             action=self.action,
             decision=decision,
@@ -474,7 +482,7 @@ def _recorded_outcome(record: ActionRecord) -> Outcome:
     """Return the outcome that an earlier run recorded.
 
     Raises:
-        ActionDeniedError, ApprovalRequiredError, BudgetExceededError: The action was not allowed to run.
+        ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError, BudgetExceededError: The action was not allowed to run.
     """
     ended, action = record.ended, record.action
     if ended is None:
@@ -506,7 +514,15 @@ def _recorded_exception(record: ActionRecord) -> ProtolinkError | None:
         request = record.requests[-1] if record.requests else None
         return ApprovalRequiredError(message, request=request, action_id=action.action_id)
     if ended.outcome == "denied":
-        return ActionDeniedError(message, action=action, decision=record.policy, action_id=action.action_id)
+        # Logs written before the code APPROVAL_DENIED existed have ACTION_DENIED for both.
+        kind = ApprovalDeniedError if code == ApprovalDeniedError.reason else ActionDeniedError
+        return kind(
+            message,
+            action=action,
+            decision=record.policy,
+            approval=record.answers.get(record.requests[-1].request_id) if record.requests else None,
+            action_id=action.action_id,
+        )
     if ended.error is None:
         # Includes outcomes that only later versions know: they must not count as success.
         return ToolFailedError(f"{action.kind} '{action.name}' ended with the outcome {ended.outcome}")

@@ -124,7 +124,7 @@ class ActionAuthorizer:
         """Return when the action may run. The returned action may have edited arguments, if the policy allows edits.
 
         Raises:
-            ActionDeniedError, ApprovalRequiredError, ApprovalChangedError: The action must not run.
+            ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError, ApprovalChangedError: The action must not run.
             ValueError, TypeError: The handler returned an invalid answer.
         """
         action_context = StandaloneContext(

@@ -235,5 +235,7 @@ def _ended_error(fold: TaskFold) -> ProtolinkError:
         if part.type == "error" and isinstance(part.content, dict):
             error_class = classes().get(str(part.content.get("code")))
             if error_class is not None:
-                return error_class(str(part.content.get("message", fold.reason)))
+                error = error_class(str(part.content.get("message", fold.reason)))
+                error.metadata["task_id"] = fold.task_id
+                return error
     return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)

@@ -160,6 +160,7 @@ LOGS: dict[str, tuple[Callable[..., Agent], Recorder]] = {
     "streamed": (lambda **more: Counter(card("counter"), **more), record_streamed),
     "approved": (clerk, record_approved),
     "denied": (clerk, record_denied),
+    "approval_denied": (clerk, record_denied),
     "recovered": (lambda **more: Talker(card("talker"), recovery="resume", **more), record_recovered),
 }
 

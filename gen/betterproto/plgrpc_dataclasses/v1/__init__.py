@@ -786,7 +786,7 @@ class ErrorReason(betterproto2.Enum):
 
     ACTION_DENIED = 28
     """
-    A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+    A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
     """
 
     ACTION_REPEATED = 29
@@ -955,6 +955,12 @@ class ErrorReason(betterproto2.Enum):
     code: ALREADY_EXISTS.
     """
 
+    APPROVAL_DENIED = 60
+    """
+    An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+    repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -1018,6 +1024,7 @@ class ErrorReason(betterproto2.Enum):
             57: "ERROR_REASON_INVALID_AGENT_RESPONSE",
             58: "ERROR_REASON_POSITION_COMPACTED",
             59: "ERROR_REASON_TASK_ALREADY_EXISTS",
+            60: "ERROR_REASON_APPROVAL_DENIED",
         }
 
     @classmethod
@@ -1083,6 +1090,7 @@ class ErrorReason(betterproto2.Enum):
             "ERROR_REASON_INVALID_AGENT_RESPONSE": 57,
             "ERROR_REASON_POSITION_COMPACTED": 58,
             "ERROR_REASON_TASK_ALREADY_EXISTS": 59,
+            "ERROR_REASON_APPROVAL_DENIED": 60,
         }
 
 
@@ -6304,8 +6312,8 @@ class ControlServiceStub:
         The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
         deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-        PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+        FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
         return self._channel.unary_unary(

@@ -90,8 +90,8 @@ type ControlServiceClient interface {
 	// The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
 	// deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+	// FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
 }
 
@@ -287,8 +287,8 @@ type ControlServiceServer interface {
 	// The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
 	// deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-	// RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+	// FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
 	mustEmbedUnimplementedControlServiceServer()
 }

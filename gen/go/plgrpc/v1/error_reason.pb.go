@@ -92,7 +92,7 @@ const (
 	ErrorReason_ERROR_REASON_TOOL_CORRECTION_LIMIT ErrorReason = 26
 	// The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
 	ErrorReason_ERROR_REASON_ACTION_FORBIDDEN ErrorReason = 27
-	// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+	// A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
 	ErrorReason_ERROR_REASON_ACTION_DENIED ErrorReason = 28
 	// A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
 	// ABORTED.
@@ -167,6 +167,9 @@ const (
 	// A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
 	// code: ALREADY_EXISTS.
 	ErrorReason_ERROR_REASON_TASK_ALREADY_EXISTS ErrorReason = 59
+	// An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+	// repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_APPROVAL_DENIED ErrorReason = 60
 )
 
 // Enum value maps for ErrorReason.
@@ -232,6 +235,7 @@ var (
 		57: "ERROR_REASON_INVALID_AGENT_RESPONSE",
 		58: "ERROR_REASON_POSITION_COMPACTED",
 		59: "ERROR_REASON_TASK_ALREADY_EXISTS",
+		60: "ERROR_REASON_APPROVAL_DENIED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -294,6 +298,7 @@ var (
 		"ERROR_REASON_INVALID_AGENT_RESPONSE":             57,
 		"ERROR_REASON_POSITION_COMPACTED":                 58,
 		"ERROR_REASON_TASK_ALREADY_EXISTS":                59,
+		"ERROR_REASON_APPROVAL_DENIED":                    60,
 	}
 )
 
@@ -328,7 +333,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xcd\x10\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xef\x10\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -390,7 +395,8 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\"ERROR_REASON_VERSION_NOT_SUPPORTED\x108\x12'\n" +
 	"#ERROR_REASON_INVALID_AGENT_RESPONSE\x109\x12#\n" +
 	"\x1fERROR_REASON_POSITION_COMPACTED\x10:\x12$\n" +
-	" ERROR_REASON_TASK_ALREADY_EXISTS\x10;Bc\n" +
+	" ERROR_REASON_TASK_ALREADY_EXISTS\x10;\x12 \n" +
+	"\x1cERROR_REASON_APPROVAL_DENIED\x10<Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

@@ -95,8 +95,8 @@ class ControlServiceStub:
     The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
     deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+    FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 @_typing.type_check_only
@@ -166,8 +166,8 @@ class ControlServiceAsyncStub(ControlServiceStub):
     The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
     deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-    RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+    FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
 
 class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -294,8 +294,8 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
         deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-        PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-        RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+        FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
 def add_ControlServiceServicer_to_server(servicer: ControlServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

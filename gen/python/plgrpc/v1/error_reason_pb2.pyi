@@ -87,7 +87,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_ACTION_FORBIDDEN: _ErrorReason.ValueType  # 27
     """The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
     ERROR_REASON_ACTION_DENIED: _ErrorReason.ValueType  # 28
-    """A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
+    """A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
     ERROR_REASON_ACTION_REPEATED: _ErrorReason.ValueType  # 29
     """A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
     ABORTED.
@@ -171,6 +171,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
     code: ALREADY_EXISTS.
     """
+    ERROR_REASON_APPROVAL_DENIED: _ErrorReason.ValueType  # 60
+    """An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+    repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
@@ -246,7 +250,7 @@ ABORTED.
 ERROR_REASON_ACTION_FORBIDDEN: ErrorReason.ValueType  # 27
 """The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED."""
 ERROR_REASON_ACTION_DENIED: ErrorReason.ValueType  # 28
-"""A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
+"""A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED."""
 ERROR_REASON_ACTION_REPEATED: ErrorReason.ValueType  # 29
 """A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
 ABORTED.
@@ -329,5 +333,9 @@ events yet. Read the task with GetTask and continue after its `sequence`, or rea
 ERROR_REASON_TASK_ALREADY_EXISTS: ErrorReason.ValueType  # 59
 """A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
 code: ALREADY_EXISTS.
+"""
+ERROR_REASON_APPROVAL_DENIED: ErrorReason.ValueType  # 60
+"""An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+repeat it unchanged. gRPC code: FAILED_PRECONDITION.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

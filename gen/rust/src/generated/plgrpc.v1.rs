@@ -3095,7 +3095,7 @@ pub enum ErrorReason {
     ToolCorrectionLimit = 26,
     /// The action is forbidden and was not started. Ask the operator for another policy. gRPC code: PERMISSION_DENIED.
     ActionForbidden = 27,
-    /// A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+    /// A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
     ActionDenied = 28,
     /// A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools. gRPC code:
     /// ABORTED.
@@ -3170,6 +3170,9 @@ pub enum ErrorReason {
     /// A task with the id of the new task exists already; it may belong to any principal. Continue that task, or choose another id. gRPC
     /// code: ALREADY_EXISTS.
     TaskAlreadyExists = 59,
+    /// An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+    /// repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+    ApprovalDenied = 60,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3238,6 +3241,7 @@ impl ErrorReason {
             Self::InvalidAgentResponse => "ERROR_REASON_INVALID_AGENT_RESPONSE",
             Self::PositionCompacted => "ERROR_REASON_POSITION_COMPACTED",
             Self::TaskAlreadyExists => "ERROR_REASON_TASK_ALREADY_EXISTS",
+            Self::ApprovalDenied => "ERROR_REASON_APPROVAL_DENIED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3303,6 +3307,7 @@ impl ErrorReason {
             "ERROR_REASON_INVALID_AGENT_RESPONSE" => Some(Self::InvalidAgentResponse),
             "ERROR_REASON_POSITION_COMPACTED" => Some(Self::PositionCompacted),
             "ERROR_REASON_TASK_ALREADY_EXISTS" => Some(Self::TaskAlreadyExists),
+            "ERROR_REASON_APPROVAL_DENIED" => Some(Self::ApprovalDenied),
             _ => None,
         }
     }

@@ -936,8 +936,8 @@ export declare const ControlService: GenService<{
    * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
    * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-   * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-   * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+   * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+   * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
    *
    * @generated from rpc plgrpc.v1.ControlService.CallTool
    */

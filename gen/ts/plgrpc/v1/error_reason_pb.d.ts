@@ -223,7 +223,7 @@ export enum ErrorReason {
   ACTION_FORBIDDEN = 27,
 
   /**
-   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+   * A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    *
    * @generated from enum value: ERROR_REASON_ACTION_DENIED = 28;
    */
@@ -456,6 +456,14 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_TASK_ALREADY_EXISTS = 59;
    */
   TASK_ALREADY_EXISTS = 59,
+
+  /**
+   * An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+   * repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+   *
+   * @generated from enum value: ERROR_REASON_APPROVAL_DENIED = 60;
+   */
+  APPROVAL_DENIED = 60,
 }
 
 /**

@@ -505,8 +505,8 @@ public final class ControlServiceGrpc {
      * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
      * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+     * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     default void callTool(io.github.protolink_grpc.v1.CallToolRequest request,
@@ -671,8 +671,8 @@ public final class ControlServiceGrpc {
      * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
      * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+     * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public void callTool(io.github.protolink_grpc.v1.CallToolRequest request,
@@ -820,8 +820,8 @@ public final class ControlServiceGrpc {
      * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
      * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+     * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.CallToolResponse callTool(io.github.protolink_grpc.v1.CallToolRequest request) throws io.grpc.StatusException {
@@ -965,8 +965,8 @@ public final class ControlServiceGrpc {
      * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
      * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+     * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.CallToolResponse callTool(io.github.protolink_grpc.v1.CallToolRequest request) {
@@ -1077,8 +1077,8 @@ public final class ControlServiceGrpc {
      * The failure of a tool that ran is not an error of the call: the failure is in the output. The task does not end with the call: a
      * deadline limits only the wait. A caller that set `task_id` can then get, watch and cancel the task.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, INVALID_ARGUMENT/TOOL_REJECTED, ALREADY_EXISTS/TASK_ALREADY_EXISTS,
-     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED, FAILED_PRECONDITION/BUDGET_EXCEEDED,
-     * RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * PERMISSION_DENIED/ACTION_DENIED, FAILED_PRECONDITION/APPROVAL_DENIED, FAILED_PRECONDITION/APPROVAL_REQUIRED,
+     * FAILED_PRECONDITION/BUDGET_EXCEEDED, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.CallToolResponse> callTool(

@@ -250,7 +250,7 @@ public enum ErrorReason
   ERROR_REASON_ACTION_FORBIDDEN(27),
   /**
    * <pre>
-   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+   * A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_DENIED = 28;</code>
@@ -515,6 +515,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>
    */
   ERROR_REASON_TASK_ALREADY_EXISTS(59),
+  /**
+   * <pre>
+   * An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+   * repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_APPROVAL_DENIED = 60;</code>
+   */
+  ERROR_REASON_APPROVAL_DENIED(60),
   UNRECOGNIZED(-1),
   ;
 
@@ -757,7 +766,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_ACTION_FORBIDDEN_VALUE = 27;
   /**
    * <pre>
-   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
+   * A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code: PERMISSION_DENIED.
    * </pre>
    *
    * <code>ERROR_REASON_ACTION_DENIED = 28;</code>
@@ -1022,6 +1031,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_TASK_ALREADY_EXISTS = 59;</code>
    */
   public static final int ERROR_REASON_TASK_ALREADY_EXISTS_VALUE = 59;
+  /**
+   * <pre>
+   * An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
+   * repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_APPROVAL_DENIED = 60;</code>
+   */
+  public static final int ERROR_REASON_APPROVAL_DENIED_VALUE = 60;
 
 
   public final int getNumber() {
@@ -1108,6 +1126,7 @@ public enum ErrorReason
       case 57: return ERROR_REASON_INVALID_AGENT_RESPONSE;
       case 58: return ERROR_REASON_POSITION_COMPACTED;
       case 59: return ERROR_REASON_TASK_ALREADY_EXISTS;
+      case 60: return ERROR_REASON_APPROVAL_DENIED;
       default: return null;
     }
   }

@@ -165,8 +165,8 @@ public final class Reason {
   public static final String ACTION_FORBIDDEN = "ACTION_FORBIDDEN";
 
   /**
-   * A policy or an approver denied the action; it was not started. Do not repeat it unchanged. gRPC
-   * code: PERMISSION_DENIED.
+   * A policy denied the action; it was not started. Do not repeat it unchanged. gRPC code:
+   * PERMISSION_DENIED.
    */
   public static final String ACTION_DENIED = "ACTION_DENIED";
 
@@ -351,6 +351,12 @@ public final class Reason {
    * that task, or choose another id. gRPC code: ALREADY_EXISTS.
    */
   public static final String TASK_ALREADY_EXISTS = "TASK_ALREADY_EXISTS";
+
+  /**
+   * An approver denied the action, or its approval expired; the action was not started. The message
+   * has the approver's reason. Do not repeat it unchanged. gRPC code: FAILED_PRECONDITION.
+   */
+  public static final String APPROVAL_DENIED = "APPROVAL_DENIED";
 
   private Reason() {}
 }
