@@ -53,7 +53,7 @@ from protolink_grpc.net.page_tokens import (
     token_from_name,
 )
 from protolink_grpc.reports import ReportBuilder, RunExport
-from protolink_grpc.runtime.actions.tools import run_tool
+from protolink_grpc.runtime.actions.tools import require_output, run_tool
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl, require_state
@@ -308,7 +308,7 @@ class LocalAgent:
             check_id(value, field)
 
         async def work(service: TaskService) -> CalledTool:
-            done, output = await run_tool(
+            fold = await run_tool(
                 service,
                 endpoint.toolbox,
                 copy,
@@ -317,7 +317,8 @@ class LocalAgent:
                 request_id=request_id,
                 task_id=task_id,
             )
-            return CalledTool(ToolOutput(output.call_id, copied(output.result), plain(output.error)), done)
+            output = require_output(fold)
+            return CalledTool(ToolOutput(output.call_id, copied(output.result), plain(output.error)), fold.task_id)
 
         return await self._on_its_loop(work, timeout_s, task_id, endpoint)
 

@@ -1,6 +1,7 @@
 """An agent's tools as a protobuf service, called over real sockets by stubs, by reflection and by plain JSON."""
 
 import asyncio
+import base64
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import pytest
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+from plgrpc.v1 import task_input_pb2, usage_pb2
 
 from protolink_grpc import (
     Agent,
@@ -30,6 +32,7 @@ from protolink_grpc import (
     UnauthenticatedError,
 )
 from protolink_grpc.typed.service import TypedService, build_typed_service, export_proto
+from protolink_grpc.wire.typed_calls import RUN_OPTIONS, USED
 
 PACKAGE = "acme.calculator.v1"
 SERVICE = f"{PACKAGE}.Calculator"
@@ -87,7 +90,7 @@ class Stub:
     def request(self, method: str, **fields: Any) -> Any:
         return GetMessageClass(self.typed.descriptor.methods_by_name[method].input_type)(**fields)
 
-    def call(self, method: str, *, headers: dict[str, str] | None = None, timeout: float = 20.0, **fields: Any) -> Any:
+    def call(self, method: str, *, headers: dict[str, Any] | None = None, timeout: float = 20.0, **fields: Any) -> Any:
         request = self.request(method, **fields)
         kind: Any = GetMessageClass(self.typed.descriptor.methods_by_name[method].output_type)
         stub: Any = self._channel.unary_unary(
@@ -158,6 +161,75 @@ async def test_bad_values_are_named_as_fields(stub: Stub) -> None:
     info, bad = details(error)
     assert (error.code(), info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "TOOL_REJECTED")
     assert [violation.field for violation in bad.field_violations] == ["trip"]
+
+
+def options(**fields: Any) -> tuple[str, bytes]:
+    """The metadata of a call by the run of another agent."""
+    return RUN_OPTIONS, task_input_pb2.RunOptions(
+        parent_run_id="r0", agent_chain=["planner"], **fields
+    ).SerializeToString()
+
+
+def unary(stub: Stub, method: str, *metadata: tuple[str, Any], **fields: Any) -> Any:
+    return stub.call(method, headers=dict(metadata), **fields)
+
+
+def used(headers: Any) -> usage_pb2.Usage:
+    return usage_pb2.Usage.FromString(dict(headers)[USED])
+
+
+async def test_the_options_of_a_calling_run_are_those_of_the_task_and_the_response_has_its_usage(
+    agent: Agent, stub: Stub
+) -> None:
+    call = unary(stub, "Add", options(budget={"max_tool_calls": 1}), ("x-session-id", "s1"), a=1)
+    assert (await call).result == 3
+    headers = await call.initial_metadata()
+    assert used(headers).tool_calls == 1
+    context = (await AgentClient(url=agent.card.url).get_task(dict(headers)["x-task-id"])).context
+    assert context is not None
+    assert (context.agent_chain, context.parent_run_id, context.session_id) == (
+        ["planner", "calculator"],
+        "r0",
+        "s1",
+    )
+    assert context.budget.max_tool_calls == 1
+
+
+async def test_permissions_of_a_calling_run_narrow_and_a_refused_call_reports_its_usage(stub: Stub) -> None:
+    rules = {"payments.write": {"effect": "POLICY_EFFECT_DENY"}}
+    error = await refusal(unary(stub, "Pay", options(permissions=rules), amount=5))
+    assert (error.code(), details(error)[0].reason) == (grpc.StatusCode.PERMISSION_DENIED, "ACTION_DENIED")
+    assert used(error.initial_metadata()).tool_calls == 1
+
+
+async def test_a_calling_run_that_came_through_this_agent_is_refused(stub: Stub) -> None:
+    error = await refusal(
+        unary(
+            stub,
+            "Add",
+            (
+                RUN_OPTIONS,
+                task_input_pb2.RunOptions(parent_run_id="r0", agent_chain=["Calculator"]).SerializeToString(),
+            ),
+            a=1,
+        )
+    )
+    assert (error.code(), details(error)[0].reason) == (grpc.StatusCode.FAILED_PRECONDITION, "DELEGATION_CYCLE")
+
+
+async def test_options_that_are_no_message_are_refused_over_every_protocol(agent: Agent, stub: Stub) -> None:
+    error = await refusal(unary(stub, "Add", (RUN_OPTIONS, b"\xff"), a=1))
+    assert (error.code(), details(error)[1].field_violations[0].field) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        RUN_OPTIONS,
+    )
+    async with httpx.AsyncClient() as client:
+        for value in ("/w", "?"):
+            url, headers = f"{agent.http_url}/{SERVICE}/Add", {RUN_OPTIONS: value}
+            assert (await client.post(url, json={"a": 1}, headers=headers)).status_code == 400
+        chain = base64.b64encode(options()[1]).decode().rstrip("=")
+        answer = await client.post(url, json={"a": 1}, headers={RUN_OPTIONS: chain})
+    assert usage_pb2.Usage.FromString(base64.b64decode(answer.headers[USED] + "==")).tool_calls == 1
 
 
 async def test_a_failed_tool_is_aborted_and_its_task_is_named(agent: Agent, stub: Stub) -> None:

@@ -31,6 +31,9 @@ from protolink_grpc.net.tracing import is_tracing
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 """Default limit of a request in bytes: its event, with the envelope, stays below gRPC's default of 4 MiB."""
 
+MAX_METADATA_BYTES = 32 << 10
+"""Limit of the metadata of one call."""
+
 MAX_PENDING_RPCS = 10_000
 """Maximum number of calls that wait for the event loop, for many clients that reconnect at once."""
 
@@ -193,6 +196,9 @@ class GrpcServer:
                 # The limit of `binding` applies first, with a reason; this one only limits memory.
                 ("grpc.max_receive_message_length", max(4 * options.max_request_bytes, 4 << 20)),
                 ("grpc.max_send_message_length", -1),
+                # The context of a run is part of the metadata of typed calls, and gRPC's default is 8 KiB.
+                ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+                ("grpc.absolute_max_metadata_size", 2 * MAX_METADATA_BYTES),
                 # Beyond this number of waiting calls, gRPC cancels calls without a reason; its default is 1,000.
                 ("grpc.server.max_pending_requests", MAX_PENDING_RPCS),
                 ("grpc.server.max_pending_requests_hard_limit", 2 * MAX_PENDING_RPCS),

@@ -1,5 +1,6 @@
 """The current call: its metadata and its principal."""
 
+import base64
 from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from typing import Any, TypeAlias
 import grpc.aio
 
 from protolink_grpc.auth.principal import ANONYMOUS
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.net.response_headers import ResponseHeaders
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
 
@@ -50,12 +52,40 @@ def read_metadata(context: "Context | None") -> Mapping[str, str]:
     return call.metadata if call is not None else {}
 
 
-async def set_response_header(context: "Context | None", name: str, value: str) -> None:
-    """Send a header of the response before its first message. Called at most once for each call."""
+def read_binary(context: "Context | None", name: str) -> bytes | None:
+    """Return a binary entry of the metadata of the current request, or None.
+
+    Args:
+        name: Ends with `-bin`.
+
+    Raises:
+        InvalidArgumentError: The value of an HTTP header is not base64.
+    """
     if context is not None:
-        await context.send_initial_metadata(((name, value),))
+        values = [value for key, value in context.invocation_metadata() or () if key == name]
+        return values[-1] if values and isinstance(values[-1], bytes) else None
+    text = read_metadata(None).get(name)
+    if text is None:
+        return None
+    try:
+        # Source: the gRPC protocol over HTTP/2, where padding is optional.
+        return base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), validate=True)
+    except ValueError:
+        raise InvalidArgumentError("must be base64", field=name) from None
+
+
+async def set_response_headers(context: "Context | None", headers: Mapping[str, str | bytes]) -> None:
+    """Send headers of the response before its first message. Called at most once for each call.
+
+    Args:
+        headers: Names that end with `-bin` have bytes, others text.
+    """
+    if context is not None:
+        await context.send_initial_metadata(tuple(headers.items()))
     elif (call := _call.get()) is not None:
-        call.response_headers[name] = value
+        for name, value in headers.items():
+            text = value if isinstance(value, str) else base64.b64encode(value).decode().rstrip("=")
+            call.response_headers[name] = text
 
 
 _call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)

@@ -22,7 +22,7 @@ from protolink_grpc.net.page_tokens import (
     token_from_name,
 )
 from protolink_grpc.reports import ReportBuilder, RunExport
-from protolink_grpc.runtime.actions.tools import run_tool
+from protolink_grpc.runtime.actions.tools import require_output, run_tool
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.storage.approvals import ApprovalQuery
@@ -143,7 +143,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         check_tool_call(request.call, "call")
         call = tool_call_from_pb(request.call, "call")
         take_waiting_runs(context)
-        task_id, output = await run_tool(
+        fold = await run_tool(
             self._service,
             self._toolbox,
             call,
@@ -153,8 +153,10 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
             task_id=check_id(request.task_id, "task_id"),
             scopes=caller_scopes(),
         )
-        converted = TOOL_OUTPUT.to_pb(output)
-        return pb.CallToolResponse(output=converted if converted.ByteSize() <= BODY_BYTES else None, task_id=task_id)
+        converted = TOOL_OUTPUT.to_pb(require_output(fold))
+        return pb.CallToolResponse(
+            output=converted if converted.ByteSize() <= BODY_BYTES else None, task_id=fold.task_id
+        )
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:

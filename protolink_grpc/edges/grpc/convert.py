@@ -4,7 +4,6 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
@@ -12,10 +11,9 @@ from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.storage.port import TaskHead, TaskQuery
 from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduced
-from protolink_grpc.wire.context import OPTIONS
-from protolink_grpc.wire.permissions import refuse_unknown_rules
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
 from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
+from protolink_grpc.wire.typed_calls import options_from_pb
 
 _STOPS: dict[int, StopAt] = {
     pb.STOP_AT_UNSPECIFIED: StopAt.TERMINAL,
@@ -55,19 +53,13 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
         json_object_from_pb(given.metadata_json, "input.metadata_json"),
         json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
         check_id(session_id, "input.session_id") if session_id else "",
-        _context_from_pb(given) if given.HasField("options") else None,
+        options_from_pb(given.options, "input.options", session_id) if given.HasField("options") else None,
         check_id(request.request_id, "request_id") if request.request_id else "",
         encoded,
     )
     if given.HasField("create_time"):
         submission.created_at = timestamp_from_pb(given.create_time, "input.create_time")
     return submission
-
-
-def _context_from_pb(given: task_input_pb2.TaskInput) -> RunContext:
-    check_id(given.options.run_id, "input.options.run_id")
-    refuse_unknown_rules(given.options.permissions, "input.options.permissions")
-    return OPTIONS.from_pb(given.options, "input.options", session_id=given.session_id or None)
 
 
 def waits_from_pb(value: int) -> bool:

@@ -189,19 +189,18 @@ async def run_tool(
     request_id: str = "",
     task_id: str = "",
     scopes: frozenset[str] = frozenset(),
-) -> tuple[str, ToolOutput]:
-    """Run a tool in a task of its own and wait for its end.
+    context: RunContext | None = None,
+) -> TaskFold:
+    """Run a tool in a task of its own and wait for its end. `require_output` reads the output of the task.
 
     Args:
         task_id: Id of the new task; if empty, the service generates one.
-
-    Returns:
-        The id of the task, and the output of the tool, which may be a failure.
+        context: The options of the run that the caller has chosen.
 
     Raises:
         ToolRejectedError: The tool does not exist, or the arguments are invalid; no task was created.
         InvalidArgumentError: The arguments are not JSON; no task was created.
-        ProtolinkError: As `TaskService.send`; or the call was not allowed to run, or was canceled.
+        ProtolinkError: As `TaskService.send`.
     """
     # If a validator of the application fails, the task is created and records the failure.
     with suppress(ToolFailedError):
@@ -218,14 +217,23 @@ async def run_tool(
         metadata={TOOL_TASK: True},
         task_id=task_id,
         session_id=session_id,
+        context=context,
         request_id=request_id,
         scopes=scopes,
     )
-    fold = await service.send(submission, principal)
+    return await service.send(submission, principal)
+
+
+def require_output(fold: TaskFold) -> ToolOutput:
+    """Return the output of the tool of an ended task, which may be a failure.
+
+    Raises:
+        ProtolinkError: The call was not allowed to run, or was canceled.
+    """
     output = find_tool_output(fold.artifacts)
     if output is None:
         raise _ended_error(fold)
-    return fold.task_id, output
+    return output
 
 
 def _ended_error(fold: TaskFold) -> ProtolinkError:
