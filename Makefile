@@ -50,10 +50,10 @@ demo-polyglot: $(VENV)/.ready ## Run the demo with a weather agent written in Go
 	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
 
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.ready ## Run the unit and contract tests with few generated examples; ARGS="-k name" narrows
-	@HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist loadgroup $(ARGS)
+	@HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist loadfile $(ARGS)
 
 check: proto-check lint type contract ## Check protos, style, layers, types, and pinned names
 

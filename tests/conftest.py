@@ -41,6 +41,9 @@ settings.register_profile("fast", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 
+BUILDS = ("tests/polyglot/test_conformance.py", "tests/e2e/test_browser.py")
+"""These build clients in other languages, in the same folders: one process runs them all."""
+
 FOLDERS = ("polyglot", "interop", "e2e", "faults", "fuzz", "conformance", "contract", "unit")
 """Those with the longest tests first: at the end of a run, no worker is left alone with a long one."""
 
@@ -66,13 +69,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Distributes whole files and groups, in the order of `FOLDERS`: what the tests of a file share is made once."""
-    from xdist.scheduler import LoadGroupScheduling  # the plugin may be absent
+    """Distributes whole files, in the order of `FOLDERS`: what the tests of a file share is made once.
 
-    class ByFile(LoadGroupScheduling):
+    The mark `xdist_group` is of no use: pytest-xdist 3.8 ignores it with pytest 9.2.
+    """
+    from xdist.scheduler import LoadFileScheduling  # the plugin may be absent
+
+    class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            scope = super()._split_scope(nodeid)
-            return nodeid.partition("::")[0] if scope == nodeid else scope
+            file: str = super()._split_scope(nodeid)
+            return BUILDS[0] if file in BUILDS else file
 
     config.option.loadscopereorder = False  # it would put the files with the most tests first
     return ByFile(config, log)

@@ -67,10 +67,7 @@ FLAGS = (
     "--window-size=900,700",
 )
 
-pytestmark = [
-    pytest.mark.xdist_group("polyglot"),
-    pytest.mark.timeout(2400),  # the build may have to wait for those of other languages
-]
+pytestmark = pytest.mark.timeout(2400)  # the build may have to wait for those of other languages
 
 
 @pytest.fixture(scope="session")

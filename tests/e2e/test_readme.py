@@ -152,7 +152,6 @@ def test_the_shell_callers_work(ports: Ports) -> None:
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
-@pytest.mark.xdist_group("polyglot")
 @pytest.mark.timeout(600)  # a first build compiles gRPC
 def test_the_caller_in_go_shows_the_events(ports: Ports, tmp_path: Path) -> None:
     (program,) = (text for language, text in BLOCKS if language == "go")

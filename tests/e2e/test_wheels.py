@@ -11,8 +11,6 @@ import pytest
 
 from protolink_grpc import __version__
 
-pytestmark = pytest.mark.xdist_group("wheels")  # each wheel is built once
-
 ROOT = Path(__file__).resolve().parents[2]
 GEN = ROOT / "gen"
 PROTOS = [path.stem for path in (ROOT / "proto/plgrpc/v1").glob("*.proto")]

@@ -84,8 +84,9 @@ def _typescript(_out: Path) -> list[tuple[list[str], Path]]:
 
 
 def _rust(_out: Path) -> list[tuple[list[str], Path]]:
-    # Without --release, which takes far longer to build. The folder is named because the environment may name another.
-    build = ["cargo", "build", "-q", "--bin", "conformance", "--target-dir", "target"]
+    # Without --release, which takes far longer to build, and with the tests, which use more features of the dependencies:
+    # otherwise `cargo test` would compile them again. The folder is named because the environment may name another.
+    build = ["cargo", "build", "-q", "--workspace", "--all-targets", "--target-dir", "target"]
     return [(build, ROOT / "clients/rust")]
 
 

@@ -5,8 +5,9 @@ Where a toolchain or a client is not there, the language is skipped and says why
 
 import fcntl
 import subprocess
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,46 +15,67 @@ from languages import LANGUAGES, ROOT, Language, judged, work_folder
 
 from protolink_grpc.testing.cases import CASES, parse_report
 
+Run = subprocess.CompletedProcess[str]
 
-@pytest.fixture(scope="session")
-def build() -> Iterator[Callable[[Language], list[str]]]:
-    """Builds a language's client, once for all tests, and returns the command of its conformance program."""
-    with work_folder() as folder:
 
-        @cache
-        def built(language: Language) -> list[str]:
-            own = Path(folder, language.name)
-            own.mkdir()
+class Programs:
+    """The conformance programs. One is built after the other, and each runs beside the builds of the next: it mostly waits."""
+
+    def __init__(self, languages: list[Language], folder: str, lock: Path) -> None:
+        self._folder, self._lock = folder, lock
+        self._builds, self._runs = ThreadPoolExecutor(1), ThreadPoolExecutor(2)
+        in_order = sorted(languages, key=lambda each: bool(each.tools))  # a program that needs no tool needs no build
+        self._built = {each: self._builds.submit(self._build, each) for each in in_order}
+        self._ran = {each: self._runs.submit(self._run, built) for each, built in self._built.items()}
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """No other process builds meanwhile, also none that shares the tests in another way."""
+        with self._lock.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _build(self, language: Language) -> list[str]:
+        own = Path(self._folder, language.name)
+        own.mkdir()
+        with self.alone():
             return language.built(own)
 
-        yield built
+    def _run(self, built: Future[list[str]]) -> Run:
+        command = judged(built.result())
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+
+    def build(self, language: Language) -> None:
+        """Return when it is built. Raises RuntimeError: the build failed."""
+        self._built[language].result()
+
+    def run(self, language: Language) -> Run:
+        """Return the finished run of its program. Raises RuntimeError: the build failed."""
+        return self._ran[language].result()
+
+    def end(self) -> None:
+        self._builds.shutdown(cancel_futures=True)
+        self._runs.shutdown(cancel_futures=True)
 
 
-@pytest.fixture
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One language at a time, also among processes that share the tests without regard to groups."""
-    with Path(tmp_path_factory.getbasetemp().parent, "polyglot.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+@pytest.fixture(scope="session")
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """Those of the languages that are tested and can be built here."""
+    tested = [item.callspec.params.get("language") for item in request.session.items if hasattr(item, "callspec")]
+    languages = [each for each in LANGUAGES if each in tested and not each.missing()]
+    with work_folder() as folder:
+        made = Programs(languages, folder, tmp_path_factory.getbasetemp().parent / "polyglot.lock")
+        yield made
+        made.end()
 
 
-# Builds of several languages at the same time would time each other out.
-@pytest.mark.xdist_group("polyglot")
-@pytest.mark.usefixtures("alone")
 @pytest.mark.timeout(2400)  # a first build compiles what it stands on, and one may wait for another
 @pytest.mark.parametrize("language", LANGUAGES, ids=[each.name for each in LANGUAGES])
-def test_the_client_passes_every_case(language: Language, build: Callable[[Language], list[str]]) -> None:
+def test_the_client_passes_every_case(language: Language, programs: Programs) -> None:
     why = language.missing()
     if why:
         pytest.skip(f"{language.title}: {why}")
-    done = subprocess.run(
-        judged(build(language)),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = programs.run(language)
     said = done.stdout + done.stderr
     reports = {report.case: report for line in done.stdout.splitlines() if (report := parse_report(line))}
     assert done.returncode == 0, said
@@ -62,13 +84,12 @@ def test_the_client_passes_every_case(language: Language, build: Callable[[Langu
     assert {case: report.result for case, report in reports.items()} == expected, said
 
 
-@pytest.mark.xdist_group("polyglot")
-@pytest.mark.usefixtures("alone")
 @pytest.mark.timeout(2400)  # as above
 @pytest.mark.parametrize("language", [each for each in LANGUAGES if each.checks], ids=lambda each: each.name)
-def test_the_clients_own_checks_and_tests_pass(language: Language, build: Callable[[Language], list[str]]) -> None:
+def test_the_clients_own_checks_and_tests_pass(language: Language, programs: Programs) -> None:
     why = language.missing()
     if why:
         pytest.skip(f"{language.title}: {why}")
-    build(language)
-    language.checked()
+    programs.build(language)
+    with programs.alone():
+        language.checked()

@@ -550,10 +550,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
 
   async mistyped({ agent }) {
     const taskId = "no-such-task";
-    const calls = [
-      () => agent.send("echo hello", { taskId }),
-      () => readToEnd(agent.stream("echo hello", { taskId })),
-    ];
+    const calls = [() => agent.send("echo hello", { taskId }), () => readToEnd(agent.stream("echo hello", { taskId }))];
     for (const call of calls) {
       assert.equal((await refused(call(), Code.NotFound)).reason, "TASK_NOT_FOUND");
     }
