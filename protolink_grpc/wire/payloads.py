@@ -18,11 +18,7 @@ from protolink_grpc.models.payload import MARK, Payload, read_value
 from protolink_grpc.wire.actions import ABRIDGED_ACTION, ACTION, APPROVAL_DECISION, APPROVAL_STATES, EDITS
 from protolink_grpc.wire.compile import Codec, Computed, Group, LeftOut, Special, enum_numbers
 from protolink_grpc.wire.context import CONTEXT
-from protolink_grpc.wire.scalars import (
-    json_object_to_pb,
-    micros_from_pb,
-    micros_to_duration,
-)
+from protolink_grpc.wire.scalars import micros_from_pb, micros_to_duration
 from protolink_grpc.wire.tasks import submitted_task_from_pb, task_to_pb
 from protolink_grpc.wire.usage import COST, USAGE
 from protolink_grpc.wire.values import FAILURE
@@ -107,8 +103,6 @@ def _require(text: str, field: str) -> None:
 
 
 _TOKENS: Final = ("input_tokens", "output_tokens", "cached_input_tokens", "reasoning_tokens")
-_UNKNOWN: Final = "unknown"
-"""Metadata key in the usage of a model call that lists the counts that were not reported."""
 
 
 def _write_usage(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
@@ -116,26 +110,16 @@ def _write_usage(call: ev.LlmCallCompleted) -> usage_pb2.Usage | None:
     cost = call.cost
     if not known and cost is None:
         return None
-    missing = [name for name in _TOKENS[:2] if name not in known]
-    return usage_pb2.Usage(
-        **known,
-        costs=[] if cost is None else [COST.to_pb(cost)],
-        metadata_json=json_object_to_pb({_UNKNOWN: missing}) if missing else "",
-    )
+    return usage_pb2.Usage(**known, costs=[] if cost is None else [COST.to_pb(cost)])
 
 
 def _read_usage(call: pb.LlmCallCompleted) -> tuple[Any, ...]:
     if not call.HasField("usage"):
         return None, None, None, None, None, ""
     usage = USAGE.from_pb(call.usage, "usage")
-    unknown = usage.metadata.get(_UNKNOWN)
-    is_known = [not (isinstance(unknown, list) and name in unknown) for name in _TOKENS[:2]]
     cost = usage.costs[0] if usage.costs else None
     return (
-        usage.input_tokens if is_known[0] else None,
-        usage.output_tokens if is_known[1] else None,
-        usage.cached_input_tokens or None,
-        usage.reasoning_tokens or None,
+        *(getattr(usage, name) if call.usage.HasField(name) else None for name in _TOKENS),
         None if cost is None else cost.micros,
         "" if cost is None else cost.currency,
     )

@@ -17,6 +17,11 @@ USAGE: Final = Codec(
     BudgetUsage,
     pb.Usage,
     runtime_seconds="runtime",
+    # In a total, an unset number of tokens means 0.
+    input_tokens=Special("input_tokens", lambda usage: usage.input_tokens or None),
+    output_tokens=Special("output_tokens", lambda usage: usage.output_tokens or None),
+    cached_input_tokens=Special("cached_input_tokens", lambda usage: usage.cached_input_tokens or None),
+    reasoning_tokens=Special("reasoning_tokens", lambda usage: usage.reasoning_tokens or None),
     costs=Special(
         "costs",
         lambda usage: map(COST.to_pb, usage.costs),

@@ -266,6 +266,8 @@ def empty_ones() -> Iterator[Vector]:
     yield Vector("presence.get_agent_request", target, ["target", "url"])
     call = event_pb2.LlmCallCompleted(call_id="c-1", usage={})
     yield Vector("presence.llm_call_completed", call, ["usage.output_tokens", "usage.costs.size", "duration.seconds"])
+    reported = usage_pb2.Usage(input_tokens=3, output_tokens=0)
+    yield Vector("presence.usage", reported, ["input_tokens", "output_tokens", "reasoning_tokens", "llm_calls"])
     state = control_service_pb2.CompactStateRequest(preserve_recent=0)
     yield Vector("presence.compact_state_request", state, ["preserve_recent", "max_messages"])
     yield Vector("presence.part_text", part_pb2.Part(text=""), ["content", "text"])

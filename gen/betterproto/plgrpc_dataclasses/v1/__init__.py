@@ -3689,8 +3689,7 @@ class LlmCallCompleted(betterproto2.Message):
     usage: "Usage | None" = betterproto2.field(6, betterproto2.TYPE_MESSAGE, optional=True)
     """
     Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-    is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-    runtime are not counted here.
+    is unset. Steps, calls and runtime are not counted here.
     """
 
     duration: "datetime.timedelta | None" = betterproto2.field(
@@ -5834,6 +5833,9 @@ default_message_pool.register_message("plgrpc.v1", "TypedMessage", TypedMessage)
 class Usage(betterproto2.Message):
     """
     Usage is the amount of resources that work has used. All fields are set by the server.
+
+    In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+    output tokens that were not reported are included as estimates.
     Next free number: 11.
     """
 
@@ -5852,22 +5854,22 @@ class Usage(betterproto2.Message):
     Tool calls.
     """
 
-    input_tokens: "int" = betterproto2.field(4, betterproto2.TYPE_INT64)
+    input_tokens: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
     """
     Input tokens of models, including cached tokens.
     """
 
-    output_tokens: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
+    output_tokens: "int | None" = betterproto2.field(5, betterproto2.TYPE_INT64, optional=True)
     """
     Output tokens of models, including reasoning tokens.
     """
 
-    cached_input_tokens: "int" = betterproto2.field(6, betterproto2.TYPE_INT64)
+    cached_input_tokens: "int | None" = betterproto2.field(6, betterproto2.TYPE_INT64, optional=True)
     """
     Tokens of `input_tokens` that were read from the provider's cache.
     """
 
-    reasoning_tokens: "int" = betterproto2.field(7, betterproto2.TYPE_INT64)
+    reasoning_tokens: "int | None" = betterproto2.field(7, betterproto2.TYPE_INT64, optional=True)
     """
     Tokens of `output_tokens` that the model used for reasoning.
     """

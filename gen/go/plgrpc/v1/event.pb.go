@@ -2088,8 +2088,7 @@ type LlmCallCompleted struct {
 	// Full text of the response. Set by the server.
 	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
 	// Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-	// is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-	// runtime are not counted here.
+	// is unset. Steps, calls and runtime are not counted here.
 	Usage *Usage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.
 	Duration *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`

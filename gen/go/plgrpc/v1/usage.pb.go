@@ -151,6 +151,9 @@ func (x *Cost) GetCurrency() string {
 }
 
 // Usage is the amount of resources that work has used. All fields are set by the server.
+//
+// In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+// output tokens that were not reported are included as estimates.
 // Next free number: 11.
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -161,13 +164,13 @@ type Usage struct {
 	// Tool calls.
 	ToolCalls int64 `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	// Input tokens of models, including cached tokens.
-	InputTokens int64 `protobuf:"varint,4,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	InputTokens *int64 `protobuf:"varint,4,opt,name=input_tokens,json=inputTokens,proto3,oneof" json:"input_tokens,omitempty"`
 	// Output tokens of models, including reasoning tokens.
-	OutputTokens int64 `protobuf:"varint,5,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	OutputTokens *int64 `protobuf:"varint,5,opt,name=output_tokens,json=outputTokens,proto3,oneof" json:"output_tokens,omitempty"`
 	// Tokens of `input_tokens` that were read from the provider's cache.
-	CachedInputTokens int64 `protobuf:"varint,6,opt,name=cached_input_tokens,json=cachedInputTokens,proto3" json:"cached_input_tokens,omitempty"`
+	CachedInputTokens *int64 `protobuf:"varint,6,opt,name=cached_input_tokens,json=cachedInputTokens,proto3,oneof" json:"cached_input_tokens,omitempty"`
 	// Tokens of `output_tokens` that the model used for reasoning.
-	ReasoningTokens int64 `protobuf:"varint,7,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	ReasoningTokens *int64 `protobuf:"varint,7,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
 	// Working time, without the time spent waiting for approvals. Precision: microseconds.
 	Runtime *durationpb.Duration `protobuf:"bytes,8,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	// Costs, one entry per currency, sorted by currency. Models without a known price are not counted.
@@ -230,29 +233,29 @@ func (x *Usage) GetToolCalls() int64 {
 }
 
 func (x *Usage) GetInputTokens() int64 {
-	if x != nil {
-		return x.InputTokens
+	if x != nil && x.InputTokens != nil {
+		return *x.InputTokens
 	}
 	return 0
 }
 
 func (x *Usage) GetOutputTokens() int64 {
-	if x != nil {
-		return x.OutputTokens
+	if x != nil && x.OutputTokens != nil {
+		return *x.OutputTokens
 	}
 	return 0
 }
 
 func (x *Usage) GetCachedInputTokens() int64 {
-	if x != nil {
-		return x.CachedInputTokens
+	if x != nil && x.CachedInputTokens != nil {
+		return *x.CachedInputTokens
 	}
 	return 0
 }
 
 func (x *Usage) GetReasoningTokens() int64 {
-	if x != nil {
-		return x.ReasoningTokens
+	if x != nil && x.ReasoningTokens != nil {
+		return *x.ReasoningTokens
 	}
 	return 0
 }
@@ -507,20 +510,24 @@ const file_plgrpc_v1_usage_proto_rawDesc = "" +
 	"\x15plgrpc/v1/usage.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\":\n" +
 	"\x04Cost\x12\x16\n" +
 	"\x06micros\x18\x01 \x01(\x03R\x06micros\x12\x1a\n" +
-	"\bcurrency\x18\x02 \x01(\tR\bcurrency\"\xfd\x02\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency\"\xe1\x03\n" +
 	"\x05Usage\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x03R\x05steps\x12\x1b\n" +
 	"\tllm_calls\x18\x02 \x01(\x03R\bllmCalls\x12\x1d\n" +
 	"\n" +
-	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\x12!\n" +
-	"\finput_tokens\x18\x04 \x01(\x03R\vinputTokens\x12#\n" +
-	"\routput_tokens\x18\x05 \x01(\x03R\foutputTokens\x12.\n" +
-	"\x13cached_input_tokens\x18\x06 \x01(\x03R\x11cachedInputTokens\x12)\n" +
-	"\x10reasoning_tokens\x18\a \x01(\x03R\x0freasoningTokens\x123\n" +
+	"tool_calls\x18\x03 \x01(\x03R\ttoolCalls\x12&\n" +
+	"\finput_tokens\x18\x04 \x01(\x03H\x00R\vinputTokens\x88\x01\x01\x12(\n" +
+	"\routput_tokens\x18\x05 \x01(\x03H\x01R\foutputTokens\x88\x01\x01\x123\n" +
+	"\x13cached_input_tokens\x18\x06 \x01(\x03H\x02R\x11cachedInputTokens\x88\x01\x01\x12.\n" +
+	"\x10reasoning_tokens\x18\a \x01(\x03H\x03R\x0freasoningTokens\x88\x01\x01\x123\n" +
 	"\aruntime\x18\b \x01(\v2\x19.google.protobuf.DurationR\aruntime\x12%\n" +
 	"\x05costs\x18\t \x03(\v2\x0f.plgrpc.v1.CostR\x05costs\x12#\n" +
 	"\rmetadata_json\x18\n" +
-	" \x01(\tR\fmetadataJson\"\xc9\x03\n" +
+	" \x01(\tR\fmetadataJsonB\x0f\n" +
+	"\r_input_tokensB\x10\n" +
+	"\x0e_output_tokensB\x16\n" +
+	"\x14_cached_input_tokensB\x13\n" +
+	"\x11_reasoning_tokens\"\xc9\x03\n" +
 	"\x06Budget\x12 \n" +
 	"\tmax_steps\x18\x01 \x01(\x03H\x00R\bmaxSteps\x88\x01\x01\x12'\n" +
 	"\rmax_llm_calls\x18\x02 \x01(\x03H\x01R\vmaxLlmCalls\x88\x01\x01\x12)\n" +
@@ -603,6 +610,7 @@ func file_plgrpc_v1_usage_proto_init() {
 	if File_plgrpc_v1_usage_proto != nil {
 		return
 	}
+	file_plgrpc_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
 	file_plgrpc_v1_usage_proto_msgTypes[2].OneofWrappers = []any{}
 	file_plgrpc_v1_usage_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}

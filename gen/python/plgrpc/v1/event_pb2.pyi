@@ -1063,8 +1063,7 @@ class LlmCallCompleted(_message.Message):
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
         """Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-        is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-        runtime are not counted here.
+        is unset. Steps, calls and runtime are not counted here.
         """
 
     @_builtins.property

@@ -92,6 +92,9 @@ Global___Cost: _TypeAlias = Cost  # noqa: Y015
 @_typing.final
 class Usage(_message.Message):
     """Usage is the amount of resources that work has used. All fields are set by the server.
+
+    In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+    output tokens that were not reported are included as estimates.
     Next free number: 11.
     """
 
@@ -137,19 +140,34 @@ class Usage(_message.Message):
         steps: _builtins.int = ...,
         llm_calls: _builtins.int = ...,
         tool_calls: _builtins.int = ...,
-        input_tokens: _builtins.int = ...,
-        output_tokens: _builtins.int = ...,
-        cached_input_tokens: _builtins.int = ...,
-        reasoning_tokens: _builtins.int = ...,
+        input_tokens: _builtins.int | None = ...,
+        output_tokens: _builtins.int | None = ...,
+        cached_input_tokens: _builtins.int | None = ...,
+        reasoning_tokens: _builtins.int | None = ...,
         runtime: _duration_pb2.Duration | None = ...,
         costs: _abc.Iterable[Global___Cost] | None = ...,
         metadata_json: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["runtime", b"runtime"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cached_input_tokens", b"_cached_input_tokens", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_reasoning_tokens", b"_reasoning_tokens", "cached_input_tokens", b"cached_input_tokens", "input_tokens", b"input_tokens", "output_tokens", b"output_tokens", "reasoning_tokens", b"reasoning_tokens", "runtime", b"runtime"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cached_input_tokens", b"cached_input_tokens", "costs", b"costs", "input_tokens", b"input_tokens", "llm_calls", b"llm_calls", "metadata_json", b"metadata_json", "output_tokens", b"output_tokens", "reasoning_tokens", b"reasoning_tokens", "runtime", b"runtime", "steps", b"steps", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cached_input_tokens", b"_cached_input_tokens", "_input_tokens", b"_input_tokens", "_output_tokens", b"_output_tokens", "_reasoning_tokens", b"_reasoning_tokens", "cached_input_tokens", b"cached_input_tokens", "costs", b"costs", "input_tokens", b"input_tokens", "llm_calls", b"llm_calls", "metadata_json", b"metadata_json", "output_tokens", b"output_tokens", "reasoning_tokens", b"reasoning_tokens", "runtime", b"runtime", "steps", b"steps", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cached_input_tokens: _TypeAlias = _typing.Literal["cached_input_tokens"]  # noqa: Y015
+    _WhichOneofArgType__cached_input_tokens: _TypeAlias = _typing.Literal["_cached_input_tokens", b"_cached_input_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__input_tokens: _TypeAlias = _typing.Literal["input_tokens"]  # noqa: Y015
+    _WhichOneofArgType__input_tokens: _TypeAlias = _typing.Literal["_input_tokens", b"_input_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__output_tokens: _TypeAlias = _typing.Literal["output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__output_tokens: _TypeAlias = _typing.Literal["_output_tokens", b"_output_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__reasoning_tokens: _TypeAlias = _typing.Literal["reasoning_tokens"]  # noqa: Y015
+    _WhichOneofArgType__reasoning_tokens: _TypeAlias = _typing.Literal["_reasoning_tokens", b"_reasoning_tokens"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cached_input_tokens) -> _WhichOneofReturnType__cached_input_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_tokens) -> _WhichOneofReturnType__input_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__output_tokens) -> _WhichOneofReturnType__output_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reasoning_tokens) -> _WhichOneofReturnType__reasoning_tokens | None: ...
 
 Global___Usage: _TypeAlias = Usage  # noqa: Y015
 

@@ -166,6 +166,9 @@ pub struct Cost {
     pub currency: ::prost::alloc::string::String,
 }
 /// Usage is the amount of resources that work has used. All fields are set by the server.
+///
+/// In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+/// output tokens that were not reported are included as estimates.
 /// Next free number: 11.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Usage {
@@ -179,17 +182,17 @@ pub struct Usage {
     #[prost(int64, tag="3")]
     pub tool_calls: i64,
     /// Input tokens of models, including cached tokens.
-    #[prost(int64, tag="4")]
-    pub input_tokens: i64,
+    #[prost(int64, optional, tag="4")]
+    pub input_tokens: ::core::option::Option<i64>,
     /// Output tokens of models, including reasoning tokens.
-    #[prost(int64, tag="5")]
-    pub output_tokens: i64,
+    #[prost(int64, optional, tag="5")]
+    pub output_tokens: ::core::option::Option<i64>,
     /// Tokens of `input_tokens` that were read from the provider's cache.
-    #[prost(int64, tag="6")]
-    pub cached_input_tokens: i64,
+    #[prost(int64, optional, tag="6")]
+    pub cached_input_tokens: ::core::option::Option<i64>,
     /// Tokens of `output_tokens` that the model used for reasoning.
-    #[prost(int64, tag="7")]
-    pub reasoning_tokens: i64,
+    #[prost(int64, optional, tag="7")]
+    pub reasoning_tokens: ::core::option::Option<i64>,
     /// Working time, without the time spent waiting for approvals. Precision: microseconds.
     #[prost(message, optional, tag="8")]
     pub runtime: ::core::option::Option<::prost_types::Duration>,
@@ -1941,8 +1944,7 @@ pub struct LlmCallCompleted {
     #[prost(string, tag="5")]
     pub text: ::prost::alloc::string::String,
     /// Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-    /// is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":\["output_tokens"\]}`. Steps, calls and
-    /// runtime are not counted here.
+    /// is unset. Steps, calls and runtime are not counted here.
     #[prost(message, optional, tag="6")]
     pub usage: ::core::option::Option<Usage>,
     /// Duration of the call. Set by the server. Unset means unknown. Precision: microseconds.

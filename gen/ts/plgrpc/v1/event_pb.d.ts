@@ -1072,8 +1072,7 @@ export declare type LlmCallCompleted = Message<"plgrpc.v1.LlmCallCompleted"> & {
 
   /**
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    *
    * @generated from field: plgrpc.v1.Usage usage = 6;
    */

@@ -42,6 +42,9 @@ export declare const CostSchema: GenMessage<Cost>;
 
 /**
  * Usage is the amount of resources that work has used. All fields are set by the server.
+ *
+ * In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+ * output tokens that were not reported are included as estimates.
  * Next free number: 11.
  *
  * @generated from message plgrpc.v1.Usage
@@ -71,30 +74,30 @@ export declare type Usage = Message<"plgrpc.v1.Usage"> & {
   /**
    * Input tokens of models, including cached tokens.
    *
-   * @generated from field: int64 input_tokens = 4;
+   * @generated from field: optional int64 input_tokens = 4;
    */
-  inputTokens: bigint;
+  inputTokens?: bigint | undefined;
 
   /**
    * Output tokens of models, including reasoning tokens.
    *
-   * @generated from field: int64 output_tokens = 5;
+   * @generated from field: optional int64 output_tokens = 5;
    */
-  outputTokens: bigint;
+  outputTokens?: bigint | undefined;
 
   /**
    * Tokens of `input_tokens` that were read from the provider's cache.
    *
-   * @generated from field: int64 cached_input_tokens = 6;
+   * @generated from field: optional int64 cached_input_tokens = 6;
    */
-  cachedInputTokens: bigint;
+  cachedInputTokens?: bigint | undefined;
 
   /**
    * Tokens of `output_tokens` that the model used for reasoning.
    *
-   * @generated from field: int64 reasoning_tokens = 7;
+   * @generated from field: optional int64 reasoning_tokens = 7;
    */
-  reasoningTokens: bigint;
+  reasoningTokens?: bigint | undefined;
 
   /**
    * Working time, without the time spent waiting for approvals. Precision: microseconds.

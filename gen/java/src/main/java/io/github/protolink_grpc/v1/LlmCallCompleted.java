@@ -263,8 +263,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -277,8 +276,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -291,8 +289,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1510,8 +1507,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1523,8 +1519,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1540,8 +1535,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1562,8 +1556,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1582,8 +1575,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1609,8 +1601,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1628,8 +1619,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1642,8 +1632,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -1659,8 +1648,7 @@ private static final long serialVersionUID = 0L;
     /**
      * <pre>
      * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-     * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-     * runtime are not counted here.
+     * is unset. Steps, calls and runtime are not counted here.
      * </pre>
      *
      * <code>.plgrpc.v1.Usage usage = 6;</code>

@@ -103,8 +103,7 @@ public interface LlmCallCompletedOrBuilder extends
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -114,8 +113,7 @@ public interface LlmCallCompletedOrBuilder extends
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>
@@ -125,8 +123,7 @@ public interface LlmCallCompletedOrBuilder extends
   /**
    * <pre>
    * Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
-   * is 0 and is named in the `unknown` list of `usage.metadata_json`, for instance `{"unknown":["output_tokens"]}`. Steps, calls and
-   * runtime are not counted here.
+   * is unset. Steps, calls and runtime are not counted here.
    * </pre>
    *
    * <code>.plgrpc.v1.Usage usage = 6;</code>

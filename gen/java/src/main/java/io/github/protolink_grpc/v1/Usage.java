@@ -8,6 +8,9 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * Usage is the amount of resources that work has used. All fields are set by the server.
+ *
+ * In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+ * output tokens that were not reported are included as estimates.
  * Next free number: 11.
  * </pre>
  *
@@ -103,7 +106,19 @@ private static final long serialVersionUID = 0L;
    * Input tokens of models, including cached tokens.
    * </pre>
    *
-   * <code>int64 input_tokens = 4;</code>
+   * <code>optional int64 input_tokens = 4;</code>
+   * @return Whether the inputTokens field is set.
+   */
+  @java.lang.Override
+  public boolean hasInputTokens() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Input tokens of models, including cached tokens.
+   * </pre>
+   *
+   * <code>optional int64 input_tokens = 4;</code>
    * @return The inputTokens.
    */
   @java.lang.Override
@@ -118,7 +133,19 @@ private static final long serialVersionUID = 0L;
    * Output tokens of models, including reasoning tokens.
    * </pre>
    *
-   * <code>int64 output_tokens = 5;</code>
+   * <code>optional int64 output_tokens = 5;</code>
+   * @return Whether the outputTokens field is set.
+   */
+  @java.lang.Override
+  public boolean hasOutputTokens() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * Output tokens of models, including reasoning tokens.
+   * </pre>
+   *
+   * <code>optional int64 output_tokens = 5;</code>
    * @return The outputTokens.
    */
   @java.lang.Override
@@ -133,7 +160,19 @@ private static final long serialVersionUID = 0L;
    * Tokens of `input_tokens` that were read from the provider's cache.
    * </pre>
    *
-   * <code>int64 cached_input_tokens = 6;</code>
+   * <code>optional int64 cached_input_tokens = 6;</code>
+   * @return Whether the cachedInputTokens field is set.
+   */
+  @java.lang.Override
+  public boolean hasCachedInputTokens() {
+    return ((bitField0_ & 0x00000004) != 0);
+  }
+  /**
+   * <pre>
+   * Tokens of `input_tokens` that were read from the provider's cache.
+   * </pre>
+   *
+   * <code>optional int64 cached_input_tokens = 6;</code>
    * @return The cachedInputTokens.
    */
   @java.lang.Override
@@ -148,7 +187,19 @@ private static final long serialVersionUID = 0L;
    * Tokens of `output_tokens` that the model used for reasoning.
    * </pre>
    *
-   * <code>int64 reasoning_tokens = 7;</code>
+   * <code>optional int64 reasoning_tokens = 7;</code>
+   * @return Whether the reasoningTokens field is set.
+   */
+  @java.lang.Override
+  public boolean hasReasoningTokens() {
+    return ((bitField0_ & 0x00000008) != 0);
+  }
+  /**
+   * <pre>
+   * Tokens of `output_tokens` that the model used for reasoning.
+   * </pre>
+   *
+   * <code>optional int64 reasoning_tokens = 7;</code>
    * @return The reasoningTokens.
    */
   @java.lang.Override
@@ -168,7 +219,7 @@ private static final long serialVersionUID = 0L;
    */
   @java.lang.Override
   public boolean hasRuntime() {
-    return ((bitField0_ & 0x00000001) != 0);
+    return ((bitField0_ & 0x00000010) != 0);
   }
   /**
    * <pre>
@@ -325,19 +376,19 @@ private static final long serialVersionUID = 0L;
     if (toolCalls_ != 0L) {
       output.writeInt64(3, toolCalls_);
     }
-    if (inputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       output.writeInt64(4, inputTokens_);
     }
-    if (outputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       output.writeInt64(5, outputTokens_);
     }
-    if (cachedInputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       output.writeInt64(6, cachedInputTokens_);
     }
-    if (reasoningTokens_ != 0L) {
+    if (((bitField0_ & 0x00000008) != 0)) {
       output.writeInt64(7, reasoningTokens_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000010) != 0)) {
       output.writeMessage(8, getRuntime());
     }
     for (int i = 0; i < costs_.size(); i++) {
@@ -367,23 +418,23 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(3, toolCalls_);
     }
-    if (inputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(4, inputTokens_);
     }
-    if (outputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(5, outputTokens_);
     }
-    if (cachedInputTokens_ != 0L) {
+    if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(6, cachedInputTokens_);
     }
-    if (reasoningTokens_ != 0L) {
+    if (((bitField0_ & 0x00000008) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt64Size(7, reasoningTokens_);
     }
-    if (((bitField0_ & 0x00000001) != 0)) {
+    if (((bitField0_ & 0x00000010) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(8, getRuntime());
     }
@@ -415,14 +466,26 @@ private static final long serialVersionUID = 0L;
         != other.getLlmCalls()) return false;
     if (getToolCalls()
         != other.getToolCalls()) return false;
-    if (getInputTokens()
-        != other.getInputTokens()) return false;
-    if (getOutputTokens()
-        != other.getOutputTokens()) return false;
-    if (getCachedInputTokens()
-        != other.getCachedInputTokens()) return false;
-    if (getReasoningTokens()
-        != other.getReasoningTokens()) return false;
+    if (hasInputTokens() != other.hasInputTokens()) return false;
+    if (hasInputTokens()) {
+      if (getInputTokens()
+          != other.getInputTokens()) return false;
+    }
+    if (hasOutputTokens() != other.hasOutputTokens()) return false;
+    if (hasOutputTokens()) {
+      if (getOutputTokens()
+          != other.getOutputTokens()) return false;
+    }
+    if (hasCachedInputTokens() != other.hasCachedInputTokens()) return false;
+    if (hasCachedInputTokens()) {
+      if (getCachedInputTokens()
+          != other.getCachedInputTokens()) return false;
+    }
+    if (hasReasoningTokens() != other.hasReasoningTokens()) return false;
+    if (hasReasoningTokens()) {
+      if (getReasoningTokens()
+          != other.getReasoningTokens()) return false;
+    }
     if (hasRuntime() != other.hasRuntime()) return false;
     if (hasRuntime()) {
       if (!getRuntime()
@@ -452,18 +515,26 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + TOOL_CALLS_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
         getToolCalls());
-    hash = (37 * hash) + INPUT_TOKENS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getInputTokens());
-    hash = (37 * hash) + OUTPUT_TOKENS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getOutputTokens());
-    hash = (37 * hash) + CACHED_INPUT_TOKENS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getCachedInputTokens());
-    hash = (37 * hash) + REASONING_TOKENS_FIELD_NUMBER;
-    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
-        getReasoningTokens());
+    if (hasInputTokens()) {
+      hash = (37 * hash) + INPUT_TOKENS_FIELD_NUMBER;
+      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+          getInputTokens());
+    }
+    if (hasOutputTokens()) {
+      hash = (37 * hash) + OUTPUT_TOKENS_FIELD_NUMBER;
+      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+          getOutputTokens());
+    }
+    if (hasCachedInputTokens()) {
+      hash = (37 * hash) + CACHED_INPUT_TOKENS_FIELD_NUMBER;
+      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+          getCachedInputTokens());
+    }
+    if (hasReasoningTokens()) {
+      hash = (37 * hash) + REASONING_TOKENS_FIELD_NUMBER;
+      hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+          getReasoningTokens());
+    }
     if (hasRuntime()) {
       hash = (37 * hash) + RUNTIME_FIELD_NUMBER;
       hash = (53 * hash) + getRuntime().hashCode();
@@ -574,6 +645,9 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Usage is the amount of resources that work has used. All fields are set by the server.
+   *
+   * In the usage of one model call, an unset number of tokens was not reported by the provider. In a total, unset means 0; input and
+   * output tokens that were not reported are included as estimates.
    * Next free number: 11.
    * </pre>
    *
@@ -692,24 +766,28 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.toolCalls_ = toolCalls_;
       }
+      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.inputTokens_ = inputTokens_;
+        to_bitField0_ |= 0x00000001;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.outputTokens_ = outputTokens_;
+        to_bitField0_ |= 0x00000002;
       }
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.cachedInputTokens_ = cachedInputTokens_;
+        to_bitField0_ |= 0x00000004;
       }
       if (((from_bitField0_ & 0x00000040) != 0)) {
         result.reasoningTokens_ = reasoningTokens_;
+        to_bitField0_ |= 0x00000008;
       }
-      int to_bitField0_ = 0;
       if (((from_bitField0_ & 0x00000080) != 0)) {
         result.runtime_ = runtimeBuilder_ == null
             ? runtime_
             : runtimeBuilder_.build();
-        to_bitField0_ |= 0x00000001;
+        to_bitField0_ |= 0x00000010;
       }
       if (((from_bitField0_ & 0x00000200) != 0)) {
         result.metadataJson_ = metadataJson_;
@@ -738,16 +816,16 @@ private static final long serialVersionUID = 0L;
       if (other.getToolCalls() != 0L) {
         setToolCalls(other.getToolCalls());
       }
-      if (other.getInputTokens() != 0L) {
+      if (other.hasInputTokens()) {
         setInputTokens(other.getInputTokens());
       }
-      if (other.getOutputTokens() != 0L) {
+      if (other.hasOutputTokens()) {
         setOutputTokens(other.getOutputTokens());
       }
-      if (other.getCachedInputTokens() != 0L) {
+      if (other.hasCachedInputTokens()) {
         setCachedInputTokens(other.getCachedInputTokens());
       }
-      if (other.getReasoningTokens() != 0L) {
+      if (other.hasReasoningTokens()) {
         setReasoningTokens(other.getReasoningTokens());
       }
       if (other.hasRuntime()) {
@@ -1025,7 +1103,19 @@ private static final long serialVersionUID = 0L;
      * Input tokens of models, including cached tokens.
      * </pre>
      *
-     * <code>int64 input_tokens = 4;</code>
+     * <code>optional int64 input_tokens = 4;</code>
+     * @return Whether the inputTokens field is set.
+     */
+    @java.lang.Override
+    public boolean hasInputTokens() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * Input tokens of models, including cached tokens.
+     * </pre>
+     *
+     * <code>optional int64 input_tokens = 4;</code>
      * @return The inputTokens.
      */
     @java.lang.Override
@@ -1037,7 +1127,7 @@ private static final long serialVersionUID = 0L;
      * Input tokens of models, including cached tokens.
      * </pre>
      *
-     * <code>int64 input_tokens = 4;</code>
+     * <code>optional int64 input_tokens = 4;</code>
      * @param value The inputTokens to set.
      * @return This builder for chaining.
      */
@@ -1053,7 +1143,7 @@ private static final long serialVersionUID = 0L;
      * Input tokens of models, including cached tokens.
      * </pre>
      *
-     * <code>int64 input_tokens = 4;</code>
+     * <code>optional int64 input_tokens = 4;</code>
      * @return This builder for chaining.
      */
     public Builder clearInputTokens() {
@@ -1069,7 +1159,19 @@ private static final long serialVersionUID = 0L;
      * Output tokens of models, including reasoning tokens.
      * </pre>
      *
-     * <code>int64 output_tokens = 5;</code>
+     * <code>optional int64 output_tokens = 5;</code>
+     * @return Whether the outputTokens field is set.
+     */
+    @java.lang.Override
+    public boolean hasOutputTokens() {
+      return ((bitField0_ & 0x00000010) != 0);
+    }
+    /**
+     * <pre>
+     * Output tokens of models, including reasoning tokens.
+     * </pre>
+     *
+     * <code>optional int64 output_tokens = 5;</code>
      * @return The outputTokens.
      */
     @java.lang.Override
@@ -1081,7 +1183,7 @@ private static final long serialVersionUID = 0L;
      * Output tokens of models, including reasoning tokens.
      * </pre>
      *
-     * <code>int64 output_tokens = 5;</code>
+     * <code>optional int64 output_tokens = 5;</code>
      * @param value The outputTokens to set.
      * @return This builder for chaining.
      */
@@ -1097,7 +1199,7 @@ private static final long serialVersionUID = 0L;
      * Output tokens of models, including reasoning tokens.
      * </pre>
      *
-     * <code>int64 output_tokens = 5;</code>
+     * <code>optional int64 output_tokens = 5;</code>
      * @return This builder for chaining.
      */
     public Builder clearOutputTokens() {
@@ -1113,7 +1215,19 @@ private static final long serialVersionUID = 0L;
      * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
-     * <code>int64 cached_input_tokens = 6;</code>
+     * <code>optional int64 cached_input_tokens = 6;</code>
+     * @return Whether the cachedInputTokens field is set.
+     */
+    @java.lang.Override
+    public boolean hasCachedInputTokens() {
+      return ((bitField0_ & 0x00000020) != 0);
+    }
+    /**
+     * <pre>
+     * Tokens of `input_tokens` that were read from the provider's cache.
+     * </pre>
+     *
+     * <code>optional int64 cached_input_tokens = 6;</code>
      * @return The cachedInputTokens.
      */
     @java.lang.Override
@@ -1125,7 +1239,7 @@ private static final long serialVersionUID = 0L;
      * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
-     * <code>int64 cached_input_tokens = 6;</code>
+     * <code>optional int64 cached_input_tokens = 6;</code>
      * @param value The cachedInputTokens to set.
      * @return This builder for chaining.
      */
@@ -1141,7 +1255,7 @@ private static final long serialVersionUID = 0L;
      * Tokens of `input_tokens` that were read from the provider's cache.
      * </pre>
      *
-     * <code>int64 cached_input_tokens = 6;</code>
+     * <code>optional int64 cached_input_tokens = 6;</code>
      * @return This builder for chaining.
      */
     public Builder clearCachedInputTokens() {
@@ -1157,7 +1271,19 @@ private static final long serialVersionUID = 0L;
      * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
-     * <code>int64 reasoning_tokens = 7;</code>
+     * <code>optional int64 reasoning_tokens = 7;</code>
+     * @return Whether the reasoningTokens field is set.
+     */
+    @java.lang.Override
+    public boolean hasReasoningTokens() {
+      return ((bitField0_ & 0x00000040) != 0);
+    }
+    /**
+     * <pre>
+     * Tokens of `output_tokens` that the model used for reasoning.
+     * </pre>
+     *
+     * <code>optional int64 reasoning_tokens = 7;</code>
      * @return The reasoningTokens.
      */
     @java.lang.Override
@@ -1169,7 +1295,7 @@ private static final long serialVersionUID = 0L;
      * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
-     * <code>int64 reasoning_tokens = 7;</code>
+     * <code>optional int64 reasoning_tokens = 7;</code>
      * @param value The reasoningTokens to set.
      * @return This builder for chaining.
      */
@@ -1185,7 +1311,7 @@ private static final long serialVersionUID = 0L;
      * Tokens of `output_tokens` that the model used for reasoning.
      * </pre>
      *
-     * <code>int64 reasoning_tokens = 7;</code>
+     * <code>optional int64 reasoning_tokens = 7;</code>
      * @return This builder for chaining.
      */
     public Builder clearReasoningTokens() {

@@ -45,7 +45,16 @@ public interface UsageOrBuilder extends
    * Input tokens of models, including cached tokens.
    * </pre>
    *
-   * <code>int64 input_tokens = 4;</code>
+   * <code>optional int64 input_tokens = 4;</code>
+   * @return Whether the inputTokens field is set.
+   */
+  boolean hasInputTokens();
+  /**
+   * <pre>
+   * Input tokens of models, including cached tokens.
+   * </pre>
+   *
+   * <code>optional int64 input_tokens = 4;</code>
    * @return The inputTokens.
    */
   long getInputTokens();
@@ -55,7 +64,16 @@ public interface UsageOrBuilder extends
    * Output tokens of models, including reasoning tokens.
    * </pre>
    *
-   * <code>int64 output_tokens = 5;</code>
+   * <code>optional int64 output_tokens = 5;</code>
+   * @return Whether the outputTokens field is set.
+   */
+  boolean hasOutputTokens();
+  /**
+   * <pre>
+   * Output tokens of models, including reasoning tokens.
+   * </pre>
+   *
+   * <code>optional int64 output_tokens = 5;</code>
    * @return The outputTokens.
    */
   long getOutputTokens();
@@ -65,7 +83,16 @@ public interface UsageOrBuilder extends
    * Tokens of `input_tokens` that were read from the provider's cache.
    * </pre>
    *
-   * <code>int64 cached_input_tokens = 6;</code>
+   * <code>optional int64 cached_input_tokens = 6;</code>
+   * @return Whether the cachedInputTokens field is set.
+   */
+  boolean hasCachedInputTokens();
+  /**
+   * <pre>
+   * Tokens of `input_tokens` that were read from the provider's cache.
+   * </pre>
+   *
+   * <code>optional int64 cached_input_tokens = 6;</code>
    * @return The cachedInputTokens.
    */
   long getCachedInputTokens();
@@ -75,7 +102,16 @@ public interface UsageOrBuilder extends
    * Tokens of `output_tokens` that the model used for reasoning.
    * </pre>
    *
-   * <code>int64 reasoning_tokens = 7;</code>
+   * <code>optional int64 reasoning_tokens = 7;</code>
+   * @return Whether the reasoningTokens field is set.
+   */
+  boolean hasReasoningTokens();
+  /**
+   * <pre>
+   * Tokens of `output_tokens` that the model used for reasoning.
+   * </pre>
+   *
+   * <code>optional int64 reasoning_tokens = 7;</code>
    * @return The reasoningTokens.
    */
   long getReasoningTokens();

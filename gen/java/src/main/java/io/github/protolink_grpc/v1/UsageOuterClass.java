@@ -58,37 +58,40 @@ public final class UsageOuterClass {
       "\n\025plgrpc/v1/usage.proto\022\tplgrpc.v1\032\036goog" +
       "le/protobuf/duration.proto\032\037google/proto" +
       "buf/timestamp.proto\"(\n\004Cost\022\016\n\006micros\030\001 " +
-      "\001(\003\022\020\n\010currency\030\002 \001(\t\"\204\002\n\005Usage\022\r\n\005steps" +
+      "\001(\003\022\020\n\010currency\030\002 \001(\t\"\350\002\n\005Usage\022\r\n\005steps" +
       "\030\001 \001(\003\022\021\n\tllm_calls\030\002 \001(\003\022\022\n\ntool_calls\030" +
-      "\003 \001(\003\022\024\n\014input_tokens\030\004 \001(\003\022\025\n\routput_to" +
-      "kens\030\005 \001(\003\022\033\n\023cached_input_tokens\030\006 \001(\003\022" +
-      "\030\n\020reasoning_tokens\030\007 \001(\003\022*\n\007runtime\030\010 \001" +
-      "(\0132\031.google.protobuf.Duration\022\036\n\005costs\030\t" +
-      " \003(\0132\017.plgrpc.v1.Cost\022\025\n\rmetadata_json\030\n" +
-      " \001(\t\"\340\002\n\006Budget\022\026\n\tmax_steps\030\001 \001(\003H\000\210\001\001\022" +
-      "\032\n\rmax_llm_calls\030\002 \001(\003H\001\210\001\001\022\033\n\016max_tool_" +
-      "calls\030\003 \001(\003H\002\210\001\001\022\035\n\020max_input_tokens\030\004 \001" +
-      "(\003H\003\210\001\001\022\036\n\021max_output_tokens\030\005 \001(\003H\004\210\001\001\022" +
-      ".\n\013max_runtime\030\006 \001(\0132\031.google.protobuf.D" +
-      "uration\022!\n\010max_cost\030\007 \001(\0132\017.plgrpc.v1.Co" +
-      "st\022\025\n\rmetadata_json\030\010 \001(\tB\014\n\n_max_stepsB" +
-      "\020\n\016_max_llm_callsB\021\n\017_max_tool_callsB\023\n\021" +
-      "_max_input_tokensB\024\n\022_max_output_tokens\"" +
-      "\211\002\n\016BudgetDecision\022\'\n\006effect\030\001 \001(\0162\027.plg" +
-      "rpc.v1.BudgetEffect\022\022\n\nlimit_name\030\002 \001(\t\022" +
-      "\025\n\010observed\030\003 \001(\001H\000\210\001\001\022\022\n\005limit\030\004 \001(\001H\001\210" +
-      "\001\001\022\017\n\007message\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.plg" +
-      "rpc.v1.Usage\022\025\n\rmetadata_json\030\007 \001(\t\022/\n\013c" +
-      "reate_time\030\010 \001(\0132\032.google.protobuf.Times" +
-      "tampB\013\n\t_observedB\010\n\006_limit*\321\001\n\014BudgetEf" +
-      "fect\022\035\n\031BUDGET_EFFECT_UNSPECIFIED\020\000\022\027\n\023B" +
-      "UDGET_EFFECT_ALLOW\020\001\022\026\n\022BUDGET_EFFECT_WA" +
-      "RN\020\002\022\026\n\022BUDGET_EFFECT_DENY\020\003\022\031\n\025BUDGET_E" +
-      "FFECT_COMPACT\020\004\022\032\n\026BUDGET_EFFECT_TRUNCAT" +
-      "E\020\005\022\"\n\036BUDGET_EFFECT_REQUIRE_APPROVAL\020\006B" +
-      "c\n\033io.github.protolink_grpc.v1P\001ZBgithub" +
-      ".com/protolink-grpc/protolink-grpc/gen/g" +
-      "o/plgrpc/v1;plgrpcv1b\006proto3"
+      "\003 \001(\003\022\031\n\014input_tokens\030\004 \001(\003H\000\210\001\001\022\032\n\routp" +
+      "ut_tokens\030\005 \001(\003H\001\210\001\001\022 \n\023cached_input_tok" +
+      "ens\030\006 \001(\003H\002\210\001\001\022\035\n\020reasoning_tokens\030\007 \001(\003" +
+      "H\003\210\001\001\022*\n\007runtime\030\010 \001(\0132\031.google.protobuf" +
+      ".Duration\022\036\n\005costs\030\t \003(\0132\017.plgrpc.v1.Cos" +
+      "t\022\025\n\rmetadata_json\030\n \001(\tB\017\n\r_input_token" +
+      "sB\020\n\016_output_tokensB\026\n\024_cached_input_tok" +
+      "ensB\023\n\021_reasoning_tokens\"\340\002\n\006Budget\022\026\n\tm" +
+      "ax_steps\030\001 \001(\003H\000\210\001\001\022\032\n\rmax_llm_calls\030\002 \001" +
+      "(\003H\001\210\001\001\022\033\n\016max_tool_calls\030\003 \001(\003H\002\210\001\001\022\035\n\020" +
+      "max_input_tokens\030\004 \001(\003H\003\210\001\001\022\036\n\021max_outpu" +
+      "t_tokens\030\005 \001(\003H\004\210\001\001\022.\n\013max_runtime\030\006 \001(\013" +
+      "2\031.google.protobuf.Duration\022!\n\010max_cost\030" +
+      "\007 \001(\0132\017.plgrpc.v1.Cost\022\025\n\rmetadata_json\030" +
+      "\010 \001(\tB\014\n\n_max_stepsB\020\n\016_max_llm_callsB\021\n" +
+      "\017_max_tool_callsB\023\n\021_max_input_tokensB\024\n" +
+      "\022_max_output_tokens\"\211\002\n\016BudgetDecision\022\'" +
+      "\n\006effect\030\001 \001(\0162\027.plgrpc.v1.BudgetEffect\022" +
+      "\022\n\nlimit_name\030\002 \001(\t\022\025\n\010observed\030\003 \001(\001H\000\210" +
+      "\001\001\022\022\n\005limit\030\004 \001(\001H\001\210\001\001\022\017\n\007message\030\005 \001(\t\022" +
+      "\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022\025\n\rmeta" +
+      "data_json\030\007 \001(\t\022/\n\013create_time\030\010 \001(\0132\032.g" +
+      "oogle.protobuf.TimestampB\013\n\t_observedB\010\n" +
+      "\006_limit*\321\001\n\014BudgetEffect\022\035\n\031BUDGET_EFFEC" +
+      "T_UNSPECIFIED\020\000\022\027\n\023BUDGET_EFFECT_ALLOW\020\001" +
+      "\022\026\n\022BUDGET_EFFECT_WARN\020\002\022\026\n\022BUDGET_EFFEC" +
+      "T_DENY\020\003\022\031\n\025BUDGET_EFFECT_COMPACT\020\004\022\032\n\026B" +
+      "UDGET_EFFECT_TRUNCATE\020\005\022\"\n\036BUDGET_EFFECT" +
+      "_REQUIRE_APPROVAL\020\006Bc\n\033io.github.protoli" +
+      "nk_grpc.v1P\001ZBgithub.com/protolink-grpc/" +
+      "protolink-grpc/gen/go/plgrpc/v1;plgrpcv1" +
+      "b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
