@@ -1,6 +1,7 @@
 """Agents and registries: the classes that users create."""
 
 from protolink_grpc.agent.agent import Agent
+from protolink_grpc.agent.agent_peer import AgentPeer
 from protolink_grpc.agent.config import (
     MemoryConfig,
     ModelConfig,
@@ -10,7 +11,6 @@ from protolink_grpc.agent.config import (
     ServingConfig,
     ToolConfig,
 )
-from protolink_grpc.agent.peers import AgentPeer
 from protolink_grpc.agent.registry import Registry
 
 __all__ = [

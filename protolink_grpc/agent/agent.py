@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
+from protolink_grpc.agent.agent_peer import AgentPeer, call_peer, message_peer
 from protolink_grpc.agent.config import (
     AgentConfig,
     FlatSettings,
@@ -24,7 +25,6 @@ from protolink_grpc.agent.config import (
 from protolink_grpc.agent.identity import check_handlers, resolve_card
 from protolink_grpc.agent.lifecycle import AgentLifecycle
 from protolink_grpc.agent.local_agent import PRINCIPAL
-from protolink_grpc.agent.peers import AgentPeer, call_peer, message_peer
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.errors import (

@@ -1,11 +1,8 @@
-"""Calls to other agents by URL or name.
-
-A call within a run is recorded in its log, counts against its budget and is canceled with it.
-"""
+"""Finds other agents by URL or name, and sends them tasks. The calls that users make are in `agent_peer`."""
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -16,28 +13,20 @@ from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.registry_client import RegistryClient
-from protolink_grpc.client.task_calls import answer_of
 from protolink_grpc.errors import (
     AgentNotFoundError,
     DeadlineExceededError,
     ProtolinkError,
-    TaskExecutionError,
     TaskNotFoundError,
     UnavailableError,
     UnimplementedError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
-from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
-from protolink_grpc.net.background_loop import background
-from protolink_grpc.runtime.actions.delegation import Actions, Relay
-from protolink_grpc.runtime.actions.gate import AGENT_CALL
-from protolink_grpc.runtime.default_handler import content_without_ids
+from protolink_grpc.runtime.actions.delegation import Relay
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
@@ -71,6 +60,8 @@ class Peers:
         self._known: dict[str, RegisteredAgent] = {}
         # The called instances by name, the latest one last.
         self._met: dict[str, dict[str, None]] = {}
+        # The number of the latest typed call, by name.
+        self._rotation: dict[str, int] = {}
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         self._first_cards_deadline = 0.0
@@ -115,6 +106,40 @@ class Peers:
             await found.client.connect(found.url)
         return found
 
+    async def instances(self, name: str) -> list[str]:
+        """Return the URLs of a name's instances, sorted: those that are not draining, or else all.
+
+        They are read from the registry once and updated by a watch.
+
+        Raises:
+            AgentNotFoundError: The name is not registered, or the agent has no registry.
+            UnavailableError: The registry is unavailable, and the name is unknown.
+        """
+        registry = self._require_registry(name)
+        await self._wait_followed(registry)
+        found = [agent for agent in self._known.values() if agent.card.name == name]
+        if not found:
+            # The watch may be late, or not work.
+            found = await registry.list_agents(AgentFilter(name=name)) or [await registry.get(name)]
+        active = [agent for agent in found if not agent.is_draining]
+        return sorted(agent.card.url for agent in active or found)
+
+    async def choose_instance(self, target: str) -> str:
+        """Return the URL of a target for one typed call: of a name, each time the next instance. Raises as `instances`."""
+        if "://" in target:
+            return target
+        urls = await self.instances(target)
+        number = self._rotation[target] = self._rotation.get(target, -1) + 1
+        return urls[number % len(urls)]
+
+    async def reach(self, target: str, url: str) -> PeerConnection:
+        """Return the connection to an instance of a target, with credentials if the agent trusts it."""
+        if "://" in target:
+            trusted = self._clients.has_secrets and await self._trust.of_url(url)
+        else:
+            trusted = self._trust.of_name(target) or self._trust.of_server(url)
+        return self._clients.reach(url, trusted=trusted)
+
     def _reach_instance(self, name: str, url: str) -> PeerConnection:
         met = self._met.setdefault(name, {})
         met.pop(url, None)
@@ -133,10 +158,7 @@ class Peers:
 
     async def _url_of(self, name: str, task_id: str) -> str:
         """Return the URL of the instance of a name to call."""
-        if self._registry is None:
-            raise AgentNotFoundError(
-                f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
-            )
+        registry = self._require_registry(name)
         met, begun = next(reversed(self._met.get(name, {})), None), self._started_at(name, task_id)
         if self._is_following:
             followed = [agent for agent in self._known.values() if agent.card.name == name]
@@ -148,7 +170,7 @@ class Peers:
         try:
             if begun is not None and await self._instance(begun, name) is not None:
                 return begun
-            latest = (await self._registry.get(name)).card.url
+            latest = (await registry.get(name)).card.url
             if met is None or met == latest:
                 return latest
             last = await self._instance(met, name)
@@ -157,6 +179,13 @@ class Peers:
             if met is None:
                 raise
             return begun or met
+
+    def _require_registry(self, name: str) -> RegistryClient:
+        if self._registry is None:
+            raise AgentNotFoundError(
+                f"{name!r} is a name and this agent has no registry; use a URL, or give the agent a registry", name=name
+            )
+        return self._registry
 
     async def _instance(self, url: str, name: str) -> RegisteredAgent | None:
         """Return the instance of a name at a URL, or None if it is no longer registered there."""
@@ -195,17 +224,7 @@ class Peers:
         """
         if self._registry is None:
             return ()
-        if self._watch is None or self._watch.done():
-            loop = asyncio.get_running_loop()
-            self._complete = asyncio.Event()
-            self._first_cards_deadline = loop.time() + FIRST_CARDS_S
-            self._watch = loop.create_task(self._follow(self._registry, self._complete))
-        try:
-            # After a timeout, later calls do not wait; the response is applied when it arrives.
-            async with asyncio.timeout_at(self._first_cards_deadline):
-                await self._complete.wait()
-        except TimeoutError:
-            log.warning("the registry does not answer; %d peers are cached", len(self._known))
+        await self._wait_followed(self._registry)
         own = self._own() if self._own is not None else None
         # A registry may list the agent itself under the address of its HTTP port.
         urls = {own.url, *(each.url for each in own.interfaces)} if own is not None else set[str]()
@@ -216,6 +235,20 @@ class Peers:
         )
         found = {each.card.name: each.card for each in others}
         return sorted(found.values(), key=lambda card: card.name)
+
+    async def _wait_followed(self, registry: RegistryClient) -> None:
+        """Start to watch the registry unless that has happened, and wait for its first cards, up to a timeout."""
+        if self._watch is None or self._watch.done():
+            loop = asyncio.get_running_loop()
+            self._complete = asyncio.Event()
+            self._first_cards_deadline = loop.time() + FIRST_CARDS_S
+            self._watch = loop.create_task(self._follow(registry, self._complete))
+        try:
+            # After a timeout, later calls do not wait; the response is applied when it arrives.
+            async with asyncio.timeout_at(self._first_cards_deadline):
+                await self._complete.wait()
+        except TimeoutError:
+            log.warning("the registry does not answer; %d peers are cached", len(self._known))
 
     async def _follow(self, registry: RegistryClient, complete: asyncio.Event) -> None:
         """Update `_known` by a watch of the registry."""
@@ -272,21 +305,25 @@ class Peers:
                 return await self._send(peer, task, request)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
-                self._spawn(self._cancel(peer, task.id, run.token.reason if run is not None else None))
+                self.cancel_task(peer, task.id, run.token.reason if run is not None else None)
             raise
 
     def _in_session_of(self, owner: str, task: Task, peer: PeerConnection) -> Task:
-        """Return the task with a session id that is specific to the owner, because for the peer all tasks belong to this agent.
+        """Return the task with a session id that is specific to the owner; see `session_at`."""
+        session = task.session_id
+        if session is None or (there := self.session_at(peer, owner, session)) == session:
+            return task
+        task = task.settled()
+        context = None if task.context is None else replace(task.context, session_id=there)
+        return replace(task, session_id=there, context=context)
+
+    def session_at(self, peer: PeerConnection, owner: str, session_id: str) -> str:
+        """Return the id of a session of `owner` at a peer. It is specific to the owner, because there all tasks are this agent's.
 
         The session id is unchanged if the peer sees the same principal as this agent.
         """
-        session = task.session_id
         there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
-        if session is None or (owner == there and not _MARK.search(session)):
-            return task
-        task, marked = task.settled(), marked_session(owner, session)
-        context = None if task.context is None else replace(task.context, session_id=marked)
-        return replace(task, session_id=marked, context=context)
+        return session_id if owner == there and not _MARK.search(session_id) else marked_session(owner, session_id)
 
     async def _send(self, peer: PeerConnection, task: Task, request: str) -> Task:
         """Send the task in one call, and follow it if the call is interrupted."""
@@ -317,6 +354,10 @@ class Peers:
                 return await peer.client.wait_task(task_id, agent_url=peer.url)
             except (DeadlineExceededError, UnavailableError) as error:
                 await backoff.wait_after(error)
+
+    def cancel_task(self, peer: PeerConnection, task_id: str, reason: str | None) -> None:
+        """Cancel a task of this agent at a peer, without waiting for the answer."""
+        self._spawn(self._cancel(peer, task_id, reason))
 
     async def _cancel(self, peer: PeerConnection, task_id: str, reason: str | None) -> None:
         why = reason or "the work that delegated this was canceled"
@@ -362,94 +403,3 @@ OUTAGE_S = 15.0
 
 ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Interval between attempts to cancel a task that has not arrived at its agent yet, in seconds."""
-
-RELAYED_EVENTS = 256
-"""Maximum number of buffered events of a peer's task for a slow reader."""
-
-
-async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
-    """Send a task to a peer. Within a run this is an action of the run."""
-    run = current_run()
-    if run is None:
-        return await peers.run(target, task, relay=relay)
-    asked = [content_without_ids(message.parts) for message in task.messages]
-    return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
-
-
-async def stream_peer(
-    actions: Actions, peers: Peers, target: str, task: Task, *, deltas: bool = False
-) -> AsyncGenerator[RunEvent, None]:
-    """Like `call_peer`, but yield the task's events as they arrive. Closing the stream does not cancel the task."""
-    if current_run() is None:
-        peer = await peers.find(target)
-        with peer.explain_refusals():
-            async with aclosing(peer.client.send_task_streaming(peer.url, task, deltas=deltas)) as stream:
-                async for each in stream:
-                    yield each
-        return
-    events: asyncio.Queue[RunEvent | None] = asyncio.Queue(RELAYED_EVENTS)
-    work = asyncio.ensure_future(call_peer(actions, peers, target, task, relay=Relay(events.put, deltas)))
-
-    def wake(_: asyncio.Future[Task]) -> None:
-        if events.empty():
-            events.put_nowait(None)
-
-    work.add_done_callback(wake)
-    try:
-        while not (work.done() and events.empty()):
-            event = await events.get()
-            if event is not None:
-                yield event
-        await work
-    finally:
-        work.cancel()
-        await asyncio.wait([work])
-
-
-async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
-    """Like `call_peer`, with one message as a separate task; return the answer."""
-    return answer_of(await call_peer(actions, peers, target, Task.create(message)))
-
-
-class AgentPeer:
-    """A peer, which is looked up at each call, because its address may change."""
-
-    def __init__(self, target: str, peers: Peers, actions: Actions) -> None:
-        self.target = target
-        self._peers = peers
-        self._actions = actions
-
-    async def card(self) -> AgentCard:
-        """Return the peer's card, requested from the peer itself."""
-        peer = await self._peers.find(self.target)
-        with peer.explain_refusals():
-            return await peer.client.get_agent_card(peer.url)
-
-    async def run_task(self, task: Task) -> Task:
-        """Send a task and return it when it ends or waits."""
-        return await call_peer(self._actions, self._peers, self.target, task)
-
-    def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
-        """Send a task and yield its events. With `deltas`, also yield the text that models are producing."""
-        return stream_peer(self._actions, self._peers, self.target, task, deltas=deltas)
-
-    async def send_message(self, message: Message | str) -> Message:
-        """Send one message and return the answer."""
-        return await message_peer(self._actions, self._peers, self.target, message)
-
-    async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
-        """Run one of the peer's tools and return its result.
-
-        Raises:
-            TaskExecutionError: It failed or was rejected. The error has the task, whose artifact contains the structured error.
-        """
-        task = (await self.run_task(Task.create_tool_call(tool_name, arguments))).raise_for_status()
-        part = task.get_last_part()
-        if part is None or not isinstance(part.content, ToolOutput):
-            raise TaskExecutionError(f"task {task.id} has no tool output", task=task, task_id=task.id)
-        return part.content.result
-
-    def call_tool_sync(self, tool_name: str, /, **arguments: Any) -> Any:
-        """As `call_tool`, for code that does not await. In the thread of a tool, the call is an action of the tool's run."""
-        run, work = current_run(), self.call_tool(tool_name, **arguments)
-        return background.run(work) if run is None else run.wait_for(work)

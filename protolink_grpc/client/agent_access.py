@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
+import grpc.aio
+
 from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S
@@ -110,11 +112,23 @@ class AgentAccess:
         web: Any = self._source(WEB)
         return web.a2a_agent(url)
 
-    def stub(self, kind: Callable[[Any], S], agent_url: str | None = None) -> S:
+    def stub(self, kind: Callable[[grpc.aio.Channel], S], agent_url: str | None = None) -> S:
         """Return a generated stub, such as `CalculatorStub`, over the channel to an agent.
 
         Its calls have the client's credentials, timeout, trace headers and retries. Each unary call has an `x-request-id`, so a
         retry never runs twice on an agent of this package. Pass `metadata=(("x-request-id", ...),)` to repeat a call yourself.
+
+        Raises:
+            InvalidArgumentError: The URL is not one of gRPC.
+        """
+        channel: Any = self.stub_channel(agent_url, timeout_s=self.timeout)
+        return kind(channel)
+
+    def stub_channel(self, agent_url: str | None = None, *, timeout_s: float | None) -> StubChannel:
+        """Return the channel of the stubs of an agent.
+
+        Args:
+            timeout_s: Default timeout of a unary call; None means no timeout.
 
         Raises:
             InvalidArgumentError: The URL is not one of gRPC.
@@ -126,7 +140,7 @@ class AgentAccess:
                 f"{url} is not a grpc:// or grpcs:// URL, over which stubs are called", field="agent_url"
             )
         address = Address.parse(url)
-        return kind(StubChannel(LoopChannel(address, self._options), address, self._options, self.timeout))
+        return StubChannel(LoopChannel(address, self._options), address, self._options, timeout_s)
 
     async def connect(self, agent_url: str | None = None) -> None:
         """Check that the agent can be reached. A later call that fails may have reached the agent.

@@ -4,7 +4,7 @@ import asyncio
 import time
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -155,6 +155,24 @@ def _numeric_target(numeric: tuple[str, ...], port: int) -> str:
 def is_connected(address: Address, options: ChannelOptions) -> bool:
     """Return whether the running loop has a connected channel to that address."""
     return channel_to(address, options).get_state() is grpc.ChannelConnectivity.READY
+
+
+async def connect_channel(address: Address, options: ChannelOptions, timeout_s: float) -> bool:
+    """Connect the running loop's channel to an address. Return whether it is connected.
+
+    It fails when an attempt to connect fails, or after `timeout_s`.
+    """
+    channel = channel_to(address, options)
+    state = channel.get_state(try_to_connect=True)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while state in _CONNECTING:
+                await channel.wait_for_state_change(state)
+                state = channel.get_state(try_to_connect=True)
+    return state is grpc.ChannelConnectivity.READY
+
+
+_CONNECTING = (grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING)
 
 
 async def close_channels() -> None:

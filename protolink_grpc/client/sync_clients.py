@@ -7,6 +7,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import grpc
+
 from protolink_grpc.client.agent_access import S
 from protolink_grpc.client.sync import SyncFacade
 
@@ -14,7 +16,7 @@ from protolink_grpc.client.sync import SyncFacade
 class SyncAgentClient(SyncFacade):
     """AgentClient without `await`."""
 
-    def stub(self, kind: Callable[[Any], S], agent_url: str | None = None) -> S:
+    def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S:
         """As `AgentClient.stub`; the methods of the stub block, and its streams are iterators."""
         stub: Any = SyncFacade(self._client.stub(kind, agent_url))
         return stub

@@ -1,19 +1,30 @@
 """Generated stubs of users over a client: with its channel, credentials, retries, trace headers and typed errors."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
+import grpc.aio
 from google.protobuf.message import Message
 
-from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, channel_to, typed_errors
-from protolink_grpc.errors import UnimplementedError
+from protolink_grpc.client.backoff import is_interruption
+from protolink_grpc.client.channel import (
+    ChannelOptions,
+    call_error,
+    call_stream,
+    call_unary,
+    channel_to,
+    connect_channel,
+    typed_errors,
+)
+from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnimplementedError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.net.address import Address, Endpoint
+from protolink_grpc.wire.typed_calls import REQUEST_ID
 
-REQUEST_ID: Final = "x-request-id"
-
-Metadata = Iterable[tuple[str, str]] | None
+Entry = tuple[str, str | bytes]
+Metadata = Iterable[Entry] | None
 
 
 class LoopChannel:
@@ -46,32 +57,34 @@ class StubChannel:
     """The channel of a generated stub.
 
     Each unary call has an idempotency key, the caller's `x-request-id` or a new one, so that a retry never runs twice on an agent.
-    Its methods are coroutines and async generators, which raise the errors of this package.
+    Its methods return coroutines and async generators, which raise the errors of this package.
 
     Args:
         channel: The channel below; its methods are those of `grpc.aio.Channel`.
         timeout_s: Default timeout of a unary call, retries included.
     """
 
-    def __init__(self, channel: Any, address: Endpoint, options: ChannelOptions, timeout_s: float | None) -> None:
+    def __init__(self, channel: Any, address: Address, options: ChannelOptions, timeout_s: float | None) -> None:
         self._channel = channel
         self._address = address
         self._options = options
         self._timeout_s = timeout_s
 
+    async def connect(self, timeout_s: float) -> bool:
+        """Connect unless there is a connection. Return whether there is one.
+
+        It fails when an attempt to connect fails, or after `timeout_s`.
+        """
+        return await connect_channel(self._address, self._options, timeout_s)
+
     def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
         """As `grpc.aio.Channel.unary_unary`."""
+        return self.unary_method(path, *serializers, **settings).call
+
+    def unary_method(self, path: str, *serializers: Any, **settings: Any) -> "UnaryMethod":
+        """As `unary_unary`, for callers that observe the calls."""
         method = self._channel.unary_unary(path, *serializers, **settings)
-
-        async def call(request: Message, *, timeout: float | None = None, metadata: Metadata = None) -> Any:
-            own = tuple(metadata or ())
-            if all(key.lower() != REQUEST_ID for key, _ in own):
-                own = (*own, (REQUEST_ID, new_uuid()))
-            limit = self._timeout_s if timeout is None else timeout
-            async with typed_errors(self._address):
-                return await call_unary(_with_metadata(method, own), request, self._address, self._options, limit)
-
-        return call
+        return UnaryMethod(method, self._address, self._options, self._timeout_s)
 
     def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
         """As `grpc.aio.Channel.unary_stream`. A stream is not repeated after an interruption."""
@@ -95,7 +108,90 @@ class StubChannel:
     stream_stream = stream_unary
 
 
-def _with_metadata(method: Any, own: tuple[tuple[str, str], ...]) -> Callable[..., Any]:
+class UnaryMethod:
+    """A unary method of a stub.
+
+    Args:
+        method: The method of the channel below.
+        timeout_s: As for `StubChannel`.
+    """
+
+    __slots__ = ("_address", "_method", "_options", "_timeout_s")
+
+    def __init__(self, method: Any, address: Endpoint, options: ChannelOptions, timeout_s: float | None) -> None:
+        self._method = method
+        self._address = address
+        self._options = options
+        self._timeout_s = timeout_s
+
+    async def call(self, request: Message, *, timeout: float | None = None, metadata: Metadata = None) -> Any:
+        """Return the response. Raises the errors of this package.
+
+        Args:
+            timeout: Seconds, retries included. None means the default of the channel.
+            metadata: Without an `x-request-id`, a new one is added.
+        """
+        return await self._retry(self._method, request, timeout, _with_request_id(metadata))
+
+    async def call_observed(
+        self, request: Message, observer: "CallObserver", *, timeout: float | None = None, metadata: Metadata = None
+    ) -> Any:
+        """As `call`. `observer` learns the headers of the response, and whether the request was sent."""
+        method, address = self._method, self._address
+
+        async def attempt(request: Message, *, timeout: float | None, metadata: tuple[Entry, ...] | None) -> Any:
+            call = method(request, timeout=timeout, metadata=metadata)
+            try:
+                response = await call
+            except grpc.aio.AioRpcError as error:
+                observer.take_error(call_error(error, address), error)
+                raise
+            observer.take_headers(await call.initial_metadata())
+            return response
+
+        return await self._retry(attempt, request, timeout, _with_request_id(metadata))
+
+    async def _retry(self, method: Any, request: Message, timeout: float | None, own: tuple[Entry, ...]) -> Any:
+        limit = self._timeout_s if timeout is None else timeout
+        async with typed_errors(self._address):
+            return await call_unary(_with_metadata(method, own), request, self._address, self._options, limit)
+
+
+@dataclass(slots=True)
+class CallObserver:
+    """What is known about a call, over all of its attempts.
+
+    Args:
+        headers: The headers of the last response, which may be an error.
+        may_have_arrived: An attempt may have reached the server.
+        was_interrupted: The connection of such an attempt broke, or its time was over, before there was a response.
+    """
+
+    headers: Mapping[str, str | bytes] = field(default_factory=dict)
+    may_have_arrived: bool = False
+    was_interrupted: bool = False
+
+    def take_headers(self, headers: Any) -> None:
+        """Note the headers of a response."""
+        self.may_have_arrived, self.headers = True, dict(headers or ())
+
+    def take_error(self, error: ProtolinkError, cause: grpc.aio.AioRpcError) -> None:
+        """Note a failed attempt."""
+        if error.metadata.get("unreached"):
+            return
+        self.take_headers(cause.initial_metadata())
+        if is_interruption(error) or isinstance(error, DeadlineExceededError):
+            self.was_interrupted = True
+
+
+def _with_request_id(metadata: Metadata) -> tuple[Entry, ...]:
+    own = tuple(metadata or ())
+    if any(key.lower() == REQUEST_ID for key, _ in own):
+        return own
+    return (*own, (REQUEST_ID, new_uuid()))
+
+
+def _with_metadata(method: Any, own: tuple[Entry, ...]) -> Callable[..., Any]:
     """Return the method with further metadata beside that of the client."""
 
     def call(request: Message, *, timeout: float | None, metadata: tuple[tuple[str, str], ...] | None) -> Any:

@@ -201,7 +201,7 @@ class Actions(ToolActions):
         """
         own = task.given_context()
         before = task.usage if task.id != action_context.task_id else None
-        share = await _reserve(action_context, own.budget if own is not None else None)
+        share = await reserve_share(action_context, own.budget if own is not None else None)
         used = BudgetUsage()
         answer: Task | None = None
 
@@ -237,7 +237,7 @@ def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: 
     return child.attach_to_task(replace(task))
 
 
-async def _reserve(action_context: ActionContext, wanted: RunBudget | None) -> Reservation:
+async def reserve_share(action_context: ActionContext, wanted: RunBudget | None = None) -> Reservation:
     """Reserve a share of the run's budget. Wait for a share until the run's time is over.
 
     Raises:

@@ -1,0 +1,129 @@
+"""Calls to other agents.
+
+A call within a run is recorded in its log, counts against its budget and is canceled with it.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import grpc.aio
+
+from protolink_grpc.agent.peer_stubs import PeerChannel
+from protolink_grpc.agent.peers import Peers
+from protolink_grpc.client.task_calls import answer_of
+from protolink_grpc.errors import TaskExecutionError
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolOutput
+from protolink_grpc.models.task import Task
+from protolink_grpc.net.background_loop import background
+from protolink_grpc.runtime.actions.delegation import Actions, Relay
+from protolink_grpc.runtime.actions.gate import AGENT_CALL
+from protolink_grpc.runtime.default_handler import content_without_ids
+from protolink_grpc.runtime.run import current_run
+
+S = TypeVar("S")
+
+RELAYED_EVENTS = 256
+"""Maximum number of buffered events of a peer's task for a slow reader."""
+
+
+async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
+    """Send a task to a peer. Within a run this is an action of the run."""
+    run = current_run()
+    if run is None:
+        return await peers.run(target, task, relay=relay)
+    asked = [content_without_ids(message.parts) for message in task.messages]
+    return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
+
+
+async def stream_peer(
+    actions: Actions, peers: Peers, target: str, task: Task, *, deltas: bool = False
+) -> AsyncGenerator[RunEvent, None]:
+    """Like `call_peer`, but yield the task's events as they arrive. Closing the stream does not cancel the task."""
+    if current_run() is None:
+        peer = await peers.find(target)
+        with peer.explain_refusals():
+            async with aclosing(peer.client.send_task_streaming(peer.url, task, deltas=deltas)) as stream:
+                async for each in stream:
+                    yield each
+        return
+    events: asyncio.Queue[RunEvent | None] = asyncio.Queue(RELAYED_EVENTS)
+    work = asyncio.ensure_future(call_peer(actions, peers, target, task, relay=Relay(events.put, deltas)))
+
+    def wake(_: asyncio.Future[Task]) -> None:
+        if events.empty():
+            events.put_nowait(None)
+
+    work.add_done_callback(wake)
+    try:
+        while not (work.done() and events.empty()):
+            event = await events.get()
+            if event is not None:
+                yield event
+        await work
+    finally:
+        work.cancel()
+        await asyncio.wait([work])
+
+
+async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
+    """Like `call_peer`, with one message as a separate task; return the answer."""
+    return answer_of(await call_peer(actions, peers, target, Task.create(message)))
+
+
+class AgentPeer:
+    """A peer, which is looked up at each call, because its address may change."""
+
+    def __init__(self, target: str, peers: Peers, actions: Actions) -> None:
+        self.target = target
+        self._peers = peers
+        self._actions = actions
+
+    async def card(self) -> AgentCard:
+        """Return the peer's card, requested from the peer itself."""
+        peer = await self._peers.find(self.target)
+        with peer.explain_refusals():
+            return await peer.client.get_agent_card(peer.url)
+
+    async def run_task(self, task: Task) -> Task:
+        """Send a task and return it when it ends or waits."""
+        return await call_peer(self._actions, self._peers, self.target, task)
+
+    def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
+        """Send a task and yield its events. With `deltas`, also yield the text that models are producing."""
+        return stream_peer(self._actions, self._peers, self.target, task, deltas=deltas)
+
+    async def send_message(self, message: Message | str) -> Message:
+        """Send one message and return the answer."""
+        return await message_peer(self._actions, self._peers, self.target, message)
+
+    async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
+        """Run one of the peer's tools and return its result.
+
+        Raises:
+            TaskExecutionError: It failed or was rejected. The error has the task, whose artifact contains the structured error.
+        """
+        task = (await self.run_task(Task.create_tool_call(tool_name, arguments))).raise_for_status()
+        part = task.get_last_part()
+        if part is None or not isinstance(part.content, ToolOutput):
+            raise TaskExecutionError(f"task {task.id} has no tool output", task=task, task_id=task.id)
+        return part.content.result
+
+    def call_tool_sync(self, tool_name: str, /, **arguments: Any) -> Any:
+        """As `call_tool`, for code that does not await. In the thread of a tool, the call is an action of the tool's run."""
+        run, work = current_run(), self.call_tool(tool_name, **arguments)
+        return background.run(work) if run is None else run.wait_for(work)
+
+    def stub(self, kind: Callable[[grpc.aio.Channel], S]) -> S:
+        """Return a generated stub, such as `CalculatorStub`, whose calls go to this peer.
+
+        Calls to a name rotate over its instances. Each call has a request id, so a retry never runs twice. Within a run, a call is
+        an action of the run: it is in the log, has a share of the budget and is canceled with the run; a recovering run gets the
+        first response. There, a call waits without a limit unless it has a `timeout`.
+        """
+        channel: Any = PeerChannel(self.target, self._peers, self._actions)
+        return kind(channel)

@@ -1,0 +1,252 @@
+"""Three agents that call each other by generated stubs, found by name in a registry, over real sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typed_world
+from delegation_world import PATIENCE_S, log_of, tasks_of
+from typed_world import broker, generated, ledger, shop, typed_agent
+
+from protolink_grpc import Agent, AgentClient, Registry, RunBudget, RunContext, Task, TaskState, ToolFailedError
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.errors import AgentNotFoundError, DelegationCycleError, InvalidArgumentError
+from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.events import ActionEnded, ActionRequested, RunEvent
+from protolink_grpc.models.payload import Payload, TypedMessage
+
+Launch = Callable[..., Awaitable[Any]]
+WORLD = Path(typed_world.__file__)
+
+
+@pytest.fixture
+async def registry() -> AsyncIterator[Registry]:
+    async with Registry() as registry:
+        yield registry
+    await close_channels()
+
+
+def purchase(item: str = "tea", **fields: Any) -> Task:
+    return Task.create_tool_call("buy", {"item": item}, **fields)
+
+
+async def sent(agent: Agent, task: Task) -> Task:
+    async with asyncio.timeout(PATIENCE_S):
+        return await AgentClient(url=agent.card.url).send_task(None, task)
+
+
+def payload_of(log: list[RunEvent], kind: type, name: str) -> Any:
+    (found,) = [each.payload for each in log if isinstance(each.payload, kind) and _name(each.payload) == name]
+    return found
+
+
+def _name(payload: Any) -> str:
+    return str(payload.action.name if isinstance(payload, ActionRequested) else payload.name)
+
+
+async def test_a_call_by_a_stub_passes_three_agents_and_is_an_action_in_each_log(registry: Registry) -> None:
+    async with ledger(registry) as leaf, broker(registry) as middle, shop(registry) as root:
+        stub, messages = generated(root)
+        response = await AgentClient(url=root.card.url).stub(stub).Buy(messages.BuyRequest(item="tea"))
+        assert response.result == "bought tea #3"
+        (task_id,) = await tasks_of(root)
+        log = await log_of(root, task_id)
+        requested, ended = payload_of(log, ActionRequested, "broker"), payload_of(log, ActionEnded, "broker")
+        assert requested.action.payload == {
+            "agent": "broker",
+            "method": "/acme.broker.v1.Broker/Price",
+            "url": middle.card.url,
+            "request": {"item": "tea"},
+        }
+        assert ended.result == Payload(
+            TypedMessage("acme.broker.v1.PriceResponse", b"\n\x06tea #3"), preview='{"result": "tea #3"}'
+        )
+        # The task has the id of the action, so that it is found again.
+        assert await tasks_of(middle) == [requested.action.action_id]
+        (leaf_task,) = await tasks_of(leaf)
+        context = (await AgentClient(url=leaf.card.url).get_task(leaf_task)).context
+        assert context is not None
+        assert context.agent_chain == ["shop", "broker", "ledger"]
+
+
+async def test_the_middle_is_killed_between_request_and_answer_and_the_caller_gets_the_first_result(
+    registry: Registry, tmp_path: Path, launch: Launch
+) -> None:
+    begun, go, entered = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def record(item: str) -> int:
+        entered.append(item)
+        begun.set()
+        await go.wait()
+        return len(entered)
+
+    async with ledger(registry, record) as leaf, shop(registry) as root:
+        program = await launch(WORLD, "broker", registry.url, tmp_path / "broker.db", "grpc://127.0.0.1:0")
+        url = await program.line()
+        stub, messages = generated(root)
+        call = asyncio.ensure_future(AgentClient(url=root.card.url).stub(stub).Buy(messages.BuyRequest(item="tea")))
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        await program.kill()
+        go.set()
+        await AgentClient(url=leaf.card.url).wait_task((await tasks_of(leaf))[0])
+        program = await launch(WORLD, "broker", registry.url, tmp_path / "broker.db", url)
+        assert await program.line() == url
+        async with asyncio.timeout(PATIENCE_S):
+            assert (await call).result == "bought tea #1"
+        assert entered == ["tea"]
+        assert len(await tasks_of(leaf)) == 1
+
+
+# -- budgets, permissions, loops ----------------------------------------------------------------------------------------------
+
+
+async def test_the_usage_of_the_whole_mesh_is_that_of_the_root(registry: Registry) -> None:
+    async with ledger(registry), broker(registry), shop(registry) as root:
+        done = await sent(root, purchase(budget=RunBudget(max_tool_calls=3)))
+        assert done.get_output() == "bought tea #3"
+        ended = payload_of(await log_of(root, done.id), ActionEnded, "broker")
+        assert (ended.usage or BudgetUsage()).tool_calls == 2
+        assert (done.usage or BudgetUsage()).tool_calls == 3
+
+
+async def test_a_leaf_has_no_more_budget_than_its_callers_left(registry: Registry) -> None:
+    entered: list[str] = []
+    async with ledger(registry, entered.append), broker(registry), shop(registry) as root:
+        done = await sent(root, purchase(budget=RunBudget(max_tool_calls=2)))
+        assert done.state is TaskState.FAILED
+        assert "max_tool_calls" in str(done.reason)
+        assert entered == []
+        assert (done.usage or BudgetUsage()).tool_calls == 2
+
+
+async def test_a_permission_that_the_root_lacks_is_denied_at_the_leaf(registry: Registry) -> None:
+    entered: list[str] = []
+    async with ledger(registry, entered.append), broker(registry), shop(registry) as root:
+        task = purchase()
+        RunContext(permissions={"ledger.write": False}).attach_to_task(task)
+        done = await sent(root, task)
+        assert (done.state, entered) == (TaskState.FAILED, [])
+        assert "ledger.write" in str(done.reason)
+
+
+async def test_a_mesh_that_calls_in_a_circle_is_refused(registry: Registry) -> None:
+    refused: list[Exception] = []
+    async with broker(registry), shop(registry) as root:
+        stub, messages = generated(root)
+
+        async def call_back(item: str) -> int:
+            try:
+                await leaf.peer("shop").stub(stub).Buy(messages.BuyRequest(item=item))
+            except DelegationCycleError as error:
+                refused.append(error)
+            return 7
+
+        async with ledger(registry, call_back) as leaf:
+            assert (await sent(root, purchase())).get_output() == "bought tea #7"
+        assert "shop > broker > ledger" in str(refused[0])
+
+
+# -- cancel -------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancel_of_the_root_reaches_the_leaf(registry: Registry) -> None:
+    begun = asyncio.Event()
+
+    async def hang(item: str) -> int:
+        begun.set()
+        await asyncio.Event().wait()
+        return 0
+
+    async with ledger(registry, hang) as leaf, broker(registry), shop(registry) as root:
+        client, task = AgentClient(url=root.card.url), purchase()
+        await client.submit_task(None, task)
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+            await client.cancel_task(None, task.id, reason="enough")
+            ended = await AgentClient(url=leaf.card.url).wait_task((await tasks_of(leaf))[0])
+        assert ended.state is TaskState.CANCELED
+
+
+# -- instances ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_calls_rotate_over_the_instances_of_a_name_and_leave_out_a_dead_one(
+    registry: Registry, tmp_path: Path, launch: Launch
+) -> None:
+    entered: list[str] = []
+
+    def record(item: str) -> int:
+        entered.append(item)
+        return 1000
+
+    client = typed_agent("client", registry)
+
+    @client.tool
+    async def enter(item: str) -> int:
+        return int((await client.peer("ledger").stub(stub).Enter(messages.EnterRequest(item=item))).result)
+
+    program = await launch(WORLD, "ledger", registry.url, tmp_path / "ledger.db", "grpc://127.0.0.1:0")
+    await program.line()
+    async with ledger(registry, record) as leaf, client:
+        stub, messages = generated(leaf)
+        outside = client.peer("ledger").stub(stub)
+
+        async def numbers(calls: int) -> list[int]:
+            return [int((await outside.Enter(messages.EnterRequest(item="tea"))).result) for _ in range(calls)]
+
+        assert sorted(await numbers(4)) == [3, 3, 1000, 1000]
+        assert await tasks_of(client) == []  # a plain call belongs to no run
+        await program.kill()
+        assert await numbers(4) == [1000] * 4
+        for _ in range(2):
+            done = await sent(client, Task.create_tool_call("enter", {"item": "tea"}))
+            assert done.get_output() == 1000
+        assert len(entered) == 8
+
+
+async def test_an_unknown_name_is_an_error_of_its_own(registry: Registry) -> None:
+    async with typed_agent("client", registry, typed=None) as client:
+        stub, messages = generated(ledger(None))
+        with pytest.raises(AgentNotFoundError):
+            await client.peer("ledger").stub(stub).Enter(messages.EnterRequest(item="tea"))
+
+
+# -- the call itself ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_sets_its_own_ids(registry: Registry) -> None:
+    client = typed_agent("client", registry)
+
+    @client.tool
+    async def enter(name: str) -> str:
+        with pytest.raises(InvalidArgumentError, match="set by the run"):
+            await client.peer("ledger").stub(stub).Enter(messages.EnterRequest(item="x"), metadata=((name, "mine"),))
+        return "refused"
+
+    async with ledger(registry) as leaf, client:
+        stub, messages = generated(leaf)
+        for name in ("x-request-id", "X-Task-Id", "x-session-id", "plgrpc-options-bin"):
+            assert (await sent(client, Task.create_tool_call("enter", {"name": name}))).get_output() == "refused"
+        assert await tasks_of(leaf) == []
+
+
+async def test_a_failure_of_the_peers_tool_is_raised_in_the_run(registry: Registry) -> None:
+    def fail(item: str) -> int:
+        raise ValueError("no ink")
+
+    client = typed_agent("client", registry)
+
+    @client.tool
+    async def enter() -> str:
+        with pytest.raises(ToolFailedError, match="no ink"):
+            await client.peer("ledger").stub(stub).Enter(messages.EnterRequest(item="x"))
+        return "seen"
+
+    async with ledger(registry, fail) as leaf, client:
+        stub, messages = generated(leaf)
+        done = await sent(client, Task.create_tool_call("enter", {}))
+        assert done.get_output() == "seen"
+        assert (done.usage or BudgetUsage()).tool_calls == 2
