@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self, TypeGuard
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
@@ -84,15 +84,47 @@ class PolicyEffect(OpenEnum):
     REQUIRE_APPROVAL = "require_approval"
 
 
+MAX_EXPIRES_S: Final = 1e9
+"""Maximum lifetime of an approval: about thirty years, so that its end still has a date."""
+
+
+def is_lifetime(value: object) -> TypeGuard[float]:
+    """Whether the value is a number of seconds above 0, at most MAX_EXPIRES_S."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_EXPIRES_S
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyDecision(JsonForm):
-    """The decision of a policy about one action. `matched_capabilities` are the capabilities that caused it."""
+    """The decision of a policy about one action.
+
+    Args:
+        matched_capabilities: The capabilities that caused it.
+        metadata: Facts. The keys `editable`, `expires_s` and `sources` are also read by the properties of these names; the contract
+            has fields for them.
+    """
 
     effect: PolicyEffect
     reason: str = ""
     policy_name: str = ""
     matched_capabilities: tuple[str, ...] = ()
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def editable(self) -> bool:
+        """Whether the approver may change the arguments."""
+        return self.metadata.get("editable") is True
+
+    @property
+    def expires_s(self) -> float | None:
+        """Seconds until an undecided approval expires, above 0, at most MAX_EXPIRES_S; None means that the policy sets no time."""
+        seconds = self.metadata.get("expires_s")
+        return seconds if is_lifetime(seconds) else None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What the decision is based on: `policy` (the agent's policy) and `context` (the run's permissions)."""
+        sources = self.metadata.get("sources")
+        return tuple(map(str, sources)) if isinstance(sources, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)

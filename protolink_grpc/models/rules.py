@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models.action import MAX_EXPIRES_S, PolicyEffect, is_lifetime
 
 T = TypeVar("T")
 
@@ -14,9 +14,6 @@ EFFECT_KEYS = ("effect", "decision", "mode")
 
 RULE_KEYS = frozenset((*EFFECT_KEYS, "editable", "expires_s"))
 """The keys of a rule in an object. All other keys are the application's."""
-
-MAX_EXPIRES_S = 1e9
-"""About thirty years, so that the point in time still has a date."""
 
 STRENGTH = {PolicyEffect.ALLOW: 0, PolicyEffect.REQUIRE_APPROVAL: 1, PolicyEffect.DENY: 2}
 
@@ -102,7 +99,7 @@ def read_seconds(value: object, *, field: str) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_EXPIRES_S:
+    if not is_lifetime(value):
         raise InvalidArgumentError(f"must be a number of seconds above 0, at most {MAX_EXPIRES_S:.0f}", field=field)
     return value
 

@@ -330,7 +330,7 @@ def _read_terms(metadata: Mapping[str, Any], name: str) -> Rule:
 def _combine(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDecision:
     difference = 1 if theirs is None else STRENGTH[ours.effect] - STRENGTH[theirs.effect]
     if theirs is None or difference > 0:
-        if ours.metadata.get("sources") == [POLICY_SOURCE]:
+        if ours.sources == (POLICY_SOURCE,):
             return ours
         return replace(ours, metadata=ours.metadata | {"sources": [POLICY_SOURCE]})
     if difference < 0:

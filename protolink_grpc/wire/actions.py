@@ -3,8 +3,9 @@
 Points in time are read in the format of `models.clock`.
 """
 
-from typing import Final
+from typing import Any, Final
 
+from google.protobuf.duration_pb2 import Duration
 from plgrpc.v1 import action_pb2, approval_pb2, control_service_pb2, payload_pb2, policy_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -16,7 +17,9 @@ from protolink_grpc.models.action import (
     PolicyDecision,
     RunAction,
 )
+from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Special, enum_numbers
+from protolink_grpc.wire.permissions import lifetime_from_pb, lifetime_to_pb
 from protolink_grpc.wire.scalars import json_object_from_pb, json_object_to_pb
 from protolink_grpc.wire.values import check_payload, object_from_pb, payload_to_pb
 
@@ -50,7 +53,57 @@ ABRIDGED_ACTION: Final = Codec(
     fingerprint=Computed(lambda action: action.fingerprint if action.payload else None),
 )
 
-POLICY_DECISION: Final = Codec(PolicyDecision, action_pb2.PolicyDecision)
+POLICY_SOURCES: Final = enum_numbers(str, policy_pb2.PolicySource.DESCRIPTOR)
+
+
+def _has_source_fields(decision: PolicyDecision) -> bool:
+    """Whether all sources are values of the enum; others can only be in ProtoLink's JSON."""
+    return all(each in POLICY_SOURCES or unrecognized_number(each) is not None for each in decision.sources)
+
+
+def _edit_to_pb(decision: PolicyDecision) -> Any:
+    editable = decision.metadata.get("editable")
+    return EDITS[editable] if isinstance(editable, bool) else None
+
+
+def _ttl_to_pb(decision: PolicyDecision) -> Duration | None:
+    return None if decision.expires_s is None else lifetime_to_pb(decision.expires_s)
+
+
+def _sources_to_pb(decision: PolicyDecision) -> list[Any]:
+    return [POLICY_SOURCES[each] for each in decision.sources] if _has_source_fields(decision) else []
+
+
+def _facts_to_pb(decision: PolicyDecision) -> str:
+    """Encode the metadata without the keys that have fields. A value that its field cannot hold stays in the metadata."""
+    in_fields = {
+        "editable": isinstance(decision.metadata.get("editable"), bool),
+        "expires_s": decision.expires_s is not None,
+        "sources": bool(decision.sources) and _has_source_fields(decision),
+    }
+    return json_object_to_pb({key: each for key, each in decision.metadata.items() if not in_fields.get(key)})
+
+
+def _facts_from_pb(pb: action_pb2.PolicyDecision) -> dict[str, Any]:
+    found = json_object_from_pb(pb.metadata_json, "metadata_json")
+    if pb.sources:
+        found["sources"] = [POLICY_SOURCES.read(each) for each in pb.sources]
+    if pb.edit:
+        found["editable"] = pb.edit == EDITS[True]
+    if pb.HasField("approval_ttl"):
+        found["expires_s"] = lifetime_from_pb(pb.approval_ttl, "approval_ttl")
+    return found
+
+
+POLICY_DECISION: Final = Codec(
+    PolicyDecision,
+    action_pb2.PolicyDecision,
+    metadata=Special("metadata_json", _facts_to_pb, _facts_from_pb),
+    edit=Computed(_edit_to_pb),
+    approval_ttl=Computed(_ttl_to_pb),
+    sources=Computed(_sources_to_pb),
+)
+"""A decision. In Python, the terms of an approval and the sources are keys of `metadata`, as in ProtoLink's API."""
 
 APPROVAL_DECISION: Final = Codec(
     ApprovalDecision,

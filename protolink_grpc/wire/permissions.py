@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from google.protobuf.duration_pb2 import Duration
 from plgrpc.v1 import policy_pb2 as pb2
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models.action import MAX_EXPIRES_S, PolicyEffect
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.permissions import Permission, check_permissions, own_terms, permissions_json
-from protolink_grpc.models.rules import EFFECT_KEYS, MAX_EXPIRES_S, Rule
+from protolink_grpc.models.rules import EFFECT_KEYS, Rule
 from protolink_grpc.wire.compile import enum_numbers
 from protolink_grpc.wire.scalars import duration_micros, micros_to_duration
 
@@ -43,8 +44,7 @@ def _rule_to_pb(permission: Permission) -> pb2.CapabilityRule:
         if rule.editable:
             out.edit = pb2.APPROVAL_EDIT_ARGUMENTS
         if rule.expires_s is not None:
-            # At least a microsecond: zero is not a valid time.
-            out.approval_ttl.CopyFrom(micros_to_duration(max(round(rule.expires_s * 1e6), 1)))
+            out.approval_ttl.CopyFrom(lifetime_to_pb(rule.expires_s))
     if terms is not None:
         out.terms_json = to_json(terms)
     return out
@@ -68,7 +68,7 @@ def _read(pb: pb2.CapabilityRule, field: str) -> Permission:
     if terms is not None and not isinstance(terms, dict):
         raise InvalidArgumentError("must be a JSON object where there is an effect", field=f"{field}.terms_json")
     effect = EFFECTS.read(pb.effect)
-    ttl = _ttl(pb, f"{field}.approval_ttl") if pb.HasField("approval_ttl") else None
+    ttl = lifetime_from_pb(pb.approval_ttl, f"{field}.approval_ttl") if pb.HasField("approval_ttl") else None
     rule = Rule(effect if effect.is_named else PolicyEffect.DENY, pb.edit == pb2.APPROVAL_EDIT_ARGUMENTS, ttl)
     return Permission(rule, terms)
 
@@ -82,8 +82,14 @@ def _granted(terms: Any, field: str) -> Any:
     return terms
 
 
-def _ttl(pb: pb2.CapabilityRule, field: str) -> float:
-    micros = duration_micros(pb.approval_ttl, field)
+def lifetime_to_pb(seconds: float) -> Duration:
+    """Convert the lifetime of an approval, rounded to microseconds, but at least one: zero is not a valid lifetime."""
+    return micros_to_duration(max(round(seconds * 1e6), 1))
+
+
+def lifetime_from_pb(pb: Duration, field: str) -> float:
+    """Convert the lifetime of an approval to seconds. Raises InvalidArgumentError if it is out of bounds; names `field`."""
+    micros = duration_micros(pb, field)
     if not 0 < micros <= MAX_EXPIRES_S * 1e6:
         raise InvalidArgumentError(f"must be more than 0 and at most {MAX_EXPIRES_S:.0f} s", field=field)
     return micros / 1e6

@@ -255,6 +255,50 @@ def test_an_effect_of_a_later_version_is_kept_and_passed_on(number: int) -> None
     assert PolicyDecision.from_dict(decision.to_dict()) == decision
 
 
+def test_the_terms_and_sources_of_a_decision_are_fields_and_keys_of_its_metadata() -> None:
+    facts = {"ticket": 7, "editable": True, "expires_s": 60, "sources": ["policy", "context"]}
+    decision = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, metadata=facts)
+    assert (decision.editable, decision.expires_s, decision.sources) == (True, 60, ("policy", "context"))
+    pb = wire.POLICY_DECISION.to_pb(decision)
+    assert (pb.metadata_json, pb.edit, pb.approval_ttl.seconds) == (
+        '{"ticket":7}',
+        policy_pb2.APPROVAL_EDIT_ARGUMENTS,
+        60,
+    )
+    assert list(pb.sources) == [policy_pb2.POLICY_SOURCE_POLICY, policy_pb2.POLICY_SOURCE_CONTEXT]
+    assert wire.POLICY_DECISION.from_pb(pb) == decision
+
+
+def test_a_decision_of_earlier_versions_has_its_terms_and_sources_in_the_metadata() -> None:
+    facts = '{"editable":true,"expires_s":60,"sources":["policy"]}'
+    decision = wire.POLICY_DECISION.from_pb(action_pb2.PolicyDecision(metadata_json=facts))
+    assert (decision.editable, decision.expires_s, decision.sources) == (True, 60, ("policy",))
+
+
+@pytest.mark.parametrize("facts", [{"editable": 1}, {"expires_s": 0}, {"expires_s": "1"}, {"sources": ["mine"]}])
+def test_facts_without_a_form_in_the_fields_of_a_decision_stay_in_its_metadata(facts: dict[str, Any]) -> None:
+    pb = wire.POLICY_DECISION.to_pb(PolicyDecision(PolicyEffect.DENY, metadata=facts))
+    assert (bool(pb.edit), pb.HasField("approval_ttl"), list(pb.sources)) == (False, False, [])
+    assert wire.POLICY_DECISION.from_pb(pb).metadata == facts
+
+
+def test_an_edit_and_a_source_of_a_later_version_allow_nothing_and_are_shown() -> None:
+    pb = action_pb2.PolicyDecision()
+    pb.edit = 9  # type: ignore[assignment]  # what a newer peer may send
+    pb.sources.append(9)  # type: ignore[arg-type]  # as above
+    decision = wire.POLICY_DECISION.from_pb(pb)
+    assert (decision.editable, decision.sources) == (False, ("unknown-9",))
+    assert list(wire.POLICY_DECISION.to_pb(decision).sources) == [9]
+
+
+@pytest.mark.parametrize("seconds", [0, 10**9 + 1, -1])
+def test_a_lifetime_out_of_bounds_in_a_decision_is_refused_by_its_path(seconds: int) -> None:
+    pb = action_pb2.PolicyDecision(approval_ttl={"seconds": seconds})
+    with pytest.raises(InvalidArgumentError) as error:
+        wire.POLICY_DECISION.from_pb(pb, "decision")
+    assert error.value.field == "decision.approval_ttl"
+
+
 @pytest.mark.parametrize("missing", ["kind", "name"])
 @pytest.mark.parametrize("text", ["", " \t"])
 def test_an_action_without_kind_or_name_is_refused_by_its_path(missing: str, text: str) -> None:

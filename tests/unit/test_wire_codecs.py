@@ -111,7 +111,7 @@ GIVEN: dict[Codec[Any, Any], dict[str, Any]] = {
 UNSET: dict[Codec[Any, Any], set[str]] = {actions.ABRIDGED_ACTION: {"fingerprint"}, parts.TOOL_OUTPUT: {"result"}}
 """Fields that follow from what a value of this codec does not have, or exclude another one."""
 
-READ_WITH_ANOTHER = {"role", "approval_id", "state", "max_concurrency"}
+READ_WITH_ANOTHER = {"role", "approval_id", "state", "max_concurrency", "edit", "approval_ttl", "sources"}
 """Computed fields that the reader of another field uses."""
 
 

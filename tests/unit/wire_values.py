@@ -1,5 +1,6 @@
 """Values for the tests of `wire`: arbitrary ones to travel there and back, and full ones that leave no field out."""
 
+import operator
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -244,8 +245,22 @@ actions = st.builds(
     names,
     times,
 )
+# Values that have fields of their own, and values that can only be in the metadata.
+decision_facts = st.builds(
+    operator.or_,
+    objects,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "editable": st.booleans() | texts,
+            "expires_s": st.integers(1, 10**15).map(lambda micros: micros / 1e6)
+            | st.sampled_from([None, 0, True, "1"]),
+            "sources": st.lists(st.sampled_from(["policy", "context", "unknown-9"])) | st.just(["mine"]) | texts,
+        },
+    ),
+)
 policy_decisions = st.builds(
-    PolicyDecision, st.sampled_from(PolicyEffect), texts, texts, st.lists(texts, max_size=2).map(tuple), objects
+    PolicyDecision, st.sampled_from(PolicyEffect), texts, texts, st.lists(texts, max_size=2).map(tuple), decision_facts
 )
 approval_requests = st.builds(
     ApprovalRequest,
@@ -471,7 +486,10 @@ FULL_OPTIONS = replace(FULL_CONTEXT, session_id=None, principal=None, scopes=())
 FULL_ACTION = RunAction(
     "tool.call", "delete", FACTS, frozenset({"files"}), (FULL_ARTIFACT,), "says what", FACTS, "action", NOON, "call"
 )
-FULL_VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",), FACTS)
+FULL_VERDICT = PolicyDecision(
+    *(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",)),
+    {**FACTS, "editable": True, "expires_s": 1.5, "sources": ["policy", "context"]},
+)
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS)
 FULL_TOOL = ToolDescription(

@@ -351,7 +351,7 @@ class ActionExecution:
         return None
 
     def _build_request(self, decision: PolicyDecision, uncertain: bool) -> ApprovalRequest:
-        expires_s = decision.metadata.get("expires_s", self.gate.expires_s)
+        expires_s = self.gate.expires_s if decision.expires_s is None else decision.expires_s
         request = ApprovalRequest(
             self.action,
             decision,
@@ -359,12 +359,12 @@ class ActionExecution:
             task_id=self.action_context.task_id,
             metadata={"reason": UNCERTAIN_REASON} if uncertain else {},
             uncertain=uncertain,
-            editable=bool(decision.metadata.get("editable")) and self.prepared.edit is not None,
+            editable=decision.editable and self.prepared.edit is not None,
         )
         if expires_s is None:
             return request
         created = micros_from_iso(request.created_at)
-        return replace(request, expires_at=iso_from_micros(created + int(float(expires_s) * 1e6)))
+        return replace(request, expires_at=iso_from_micros(created + int(expires_s * 1e6)))
 
     async def _deny(
         self,

@@ -74,10 +74,11 @@ class Counter(Agent):
         yield Message.agent("counted")
 
 
-def clerk(**options: object) -> Agent:
+def clerk(expires_s: float | None = None, **options: object) -> Agent:
     """Has a model, and asks before it pays."""
+    more = {} if expires_s is None else {"expires_s": expires_s}
     steps = [{"type": "tool_call", "tool": "pay", "args": {"amount": 90, "to": "Zoë"}}, "The invoice is paid."]
-    policy = CapabilityPolicy({"payments.write": {"effect": "require_approval", "editable": True}})
+    policy = CapabilityPolicy({"payments.write": {"effect": "require_approval", "editable": True, **more}})
     llm = create_llm("scripted", steps=steps)
     agent = Agent(card("clerk"), llm=llm, policy=policy, approvals=Approvals(), **options)  # type: ignore[arg-type]
 
@@ -161,6 +162,7 @@ LOGS: dict[str, tuple[Callable[..., Agent], Recorder]] = {
     "approved": (clerk, record_approved),
     "denied": (clerk, record_denied),
     "approval_denied": (clerk, record_denied),
+    "approval_expires": (lambda **more: clerk(expires_s=3600, **more), record_approved),
     "recovered": (lambda **more: Talker(card("talker"), recovery="resume", **more), record_recovered),
 }
 

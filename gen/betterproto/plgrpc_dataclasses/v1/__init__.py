@@ -97,6 +97,7 @@ __all__ = (
     "PayloadRef",
     "PolicyDecision",
     "PolicyEffect",
+    "PolicySource",
     "RegisterAgentRequest",
     "RegisterAgentResponse",
     "RegisteredAgent",
@@ -1355,6 +1356,43 @@ class PolicyEffect(betterproto2.Enum):
             "POLICY_EFFECT_ALLOW": 1,
             "POLICY_EFFECT_DENY": 2,
             "POLICY_EFFECT_REQUIRE_APPROVAL": 3,
+        }
+
+
+class PolicySource(betterproto2.Enum):
+    """
+    PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown.
+    """
+
+    UNSPECIFIED = 0
+    """
+    Not set.
+    """
+
+    POLICY = 1
+    """
+    The agent's policy.
+    """
+
+    CONTEXT = 2
+    """
+    The context of the run: its permissions, or its cancellation.
+    """
+
+    @classmethod
+    def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
+        return {
+            0: "POLICY_SOURCE_UNSPECIFIED",
+            1: "POLICY_SOURCE_POLICY",
+            2: "POLICY_SOURCE_CONTEXT",
+        }
+
+    @classmethod
+    def betterproto_renamed_proto_names_to_value(cls) -> dict[str, int]:
+        return {
+            "POLICY_SOURCE_UNSPECIFIED": 0,
+            "POLICY_SOURCE_POLICY": 1,
+            "POLICY_SOURCE_CONTEXT": 2,
         }
 
 
@@ -4126,6 +4164,7 @@ default_message_pool.register_message("plgrpc.v1", "PayloadRef", PayloadRef)
 class PolicyDecision(betterproto2.Message):
     """
     PolicyDecision is the decision of a policy about one action.
+    Next free number: 9.
     """
 
     effect: "PolicyEffect" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
@@ -4151,6 +4190,24 @@ class PolicyDecision(betterproto2.Message):
     metadata_json: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
     """
     Further facts, a JSON object. Set by the policy. Empty means none.
+    """
+
+    edit: "ApprovalEdit" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: ApprovalEdit(0))
+    """
+    Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+    """
+
+    approval_ttl: "datetime.timedelta | None" = betterproto2.field(
+        7, betterproto2.TYPE_MESSAGE, unwrap=lambda: __google__protobuf__.Duration, optional=True
+    )
+    """
+    Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+    Unset means the agent's default. Precision: microseconds.
+    """
+
+    sources: "list[PolicySource]" = betterproto2.field(8, betterproto2.TYPE_ENUM, repeated=True)
+    """
+    What the decision is based on. Set by the server.
     """
 
 

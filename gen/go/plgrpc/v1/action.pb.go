@@ -11,6 +11,7 @@ package plgrpcv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -165,6 +166,7 @@ func (x *RunAction) GetCallId() string {
 }
 
 // PolicyDecision is the decision of a policy about one action.
+// Next free number: 9.
 type PolicyDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Effect on the action. Set by the policy.
@@ -176,7 +178,14 @@ type PolicyDecision struct {
 	// Capabilities whose rules matched, sorted. Set by the policy.
 	MatchedCapabilities []string `protobuf:"bytes,4,rep,name=matched_capabilities,json=matchedCapabilities,proto3" json:"matched_capabilities,omitempty"`
 	// Further facts, a JSON object. Set by the policy. Empty means none.
-	MetadataJson  string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	MetadataJson string `protobuf:"bytes,5,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	// Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+	Edit ApprovalEdit `protobuf:"varint,6,opt,name=edit,proto3,enum=plgrpc.v1.ApprovalEdit" json:"edit,omitempty"`
+	// Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+	// Unset means the agent's default. Precision: microseconds.
+	ApprovalTtl *durationpb.Duration `protobuf:"bytes,7,opt,name=approval_ttl,json=approvalTtl,proto3" json:"approval_ttl,omitempty"`
+	// What the decision is based on. Set by the server.
+	Sources       []PolicySource `protobuf:"varint,8,rep,packed,name=sources,proto3,enum=plgrpc.v1.PolicySource" json:"sources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -246,11 +255,32 @@ func (x *PolicyDecision) GetMetadataJson() string {
 	return ""
 }
 
+func (x *PolicyDecision) GetEdit() ApprovalEdit {
+	if x != nil {
+		return x.Edit
+	}
+	return ApprovalEdit_APPROVAL_EDIT_UNSPECIFIED
+}
+
+func (x *PolicyDecision) GetApprovalTtl() *durationpb.Duration {
+	if x != nil {
+		return x.ApprovalTtl
+	}
+	return nil
+}
+
+func (x *PolicyDecision) GetSources() []PolicySource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
 var File_plgrpc_v1_action_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"\n" +
-	"\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\x94\x03\n" +
+	"\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\x94\x03\n" +
 	"\tRunAction\x12\x1b\n" +
 	"\taction_id\x18\x01 \x01(\tR\bactionId\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x12\n" +
@@ -264,14 +294,17 @@ const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"createTime\x12 \n" +
 	"\vfingerprint\x18\n" +
 	" \x01(\tR\vfingerprint\x12\x17\n" +
-	"\acall_id\x18\v \x01(\tR\x06callId\"\xd2\x01\n" +
+	"\acall_id\x18\v \x01(\tR\x06callId\"\xf0\x02\n" +
 	"\x0ePolicyDecision\x12/\n" +
 	"\x06effect\x18\x01 \x01(\x0e2\x17.plgrpc.v1.PolicyEffectR\x06effect\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n" +
 	"\vpolicy_name\x18\x03 \x01(\tR\n" +
 	"policyName\x121\n" +
 	"\x14matched_capabilities\x18\x04 \x03(\tR\x13matchedCapabilities\x12#\n" +
-	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJsonBc\n" +
+	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\x12+\n" +
+	"\x04edit\x18\x06 \x01(\x0e2\x17.plgrpc.v1.ApprovalEditR\x04edit\x12<\n" +
+	"\fapproval_ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\vapprovalTtl\x121\n" +
+	"\asources\x18\b \x03(\x0e2\x17.plgrpc.v1.PolicySourceR\asourcesBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -294,17 +327,23 @@ var file_plgrpc_v1_action_proto_goTypes = []any{
 	(*Artifact)(nil),              // 3: plgrpc.v1.Artifact
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
 	(PolicyEffect)(0),             // 5: plgrpc.v1.PolicyEffect
+	(ApprovalEdit)(0),             // 6: plgrpc.v1.ApprovalEdit
+	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
+	(PolicySource)(0),             // 8: plgrpc.v1.PolicySource
 }
 var file_plgrpc_v1_action_proto_depIdxs = []int32{
 	2, // 0: plgrpc.v1.RunAction.payload:type_name -> plgrpc.v1.Payload
 	3, // 1: plgrpc.v1.RunAction.artifacts:type_name -> plgrpc.v1.Artifact
 	4, // 2: plgrpc.v1.RunAction.create_time:type_name -> google.protobuf.Timestamp
 	5, // 3: plgrpc.v1.PolicyDecision.effect:type_name -> plgrpc.v1.PolicyEffect
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: plgrpc.v1.PolicyDecision.edit:type_name -> plgrpc.v1.ApprovalEdit
+	7, // 5: plgrpc.v1.PolicyDecision.approval_ttl:type_name -> google.protobuf.Duration
+	8, // 6: plgrpc.v1.PolicyDecision.sources:type_name -> plgrpc.v1.PolicySource
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_action_proto_init() }

@@ -135,6 +135,59 @@ func (ApprovalEdit) EnumDescriptor() ([]byte, []int) {
 	return file_plgrpc_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
+// PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown.
+type PolicySource int32
+
+const (
+	// Not set.
+	PolicySource_POLICY_SOURCE_UNSPECIFIED PolicySource = 0
+	// The agent's policy.
+	PolicySource_POLICY_SOURCE_POLICY PolicySource = 1
+	// The context of the run: its permissions, or its cancellation.
+	PolicySource_POLICY_SOURCE_CONTEXT PolicySource = 2
+)
+
+// Enum value maps for PolicySource.
+var (
+	PolicySource_name = map[int32]string{
+		0: "POLICY_SOURCE_UNSPECIFIED",
+		1: "POLICY_SOURCE_POLICY",
+		2: "POLICY_SOURCE_CONTEXT",
+	}
+	PolicySource_value = map[string]int32{
+		"POLICY_SOURCE_UNSPECIFIED": 0,
+		"POLICY_SOURCE_POLICY":      1,
+		"POLICY_SOURCE_CONTEXT":     2,
+	}
+)
+
+func (x PolicySource) Enum() *PolicySource {
+	p := new(PolicySource)
+	*p = x
+	return p
+}
+
+func (x PolicySource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PolicySource) Descriptor() protoreflect.EnumDescriptor {
+	return file_plgrpc_v1_policy_proto_enumTypes[2].Descriptor()
+}
+
+func (PolicySource) Type() protoreflect.EnumType {
+	return &file_plgrpc_v1_policy_proto_enumTypes[2]
+}
+
+func (x PolicySource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PolicySource.Descriptor instead.
+func (PolicySource) EnumDescriptor() ([]byte, []int) {
+	return file_plgrpc_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
 // CapabilityRule is the rule for actions that need a capability. All fields are set by the caller.
 type CapabilityRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -229,7 +282,11 @@ const file_plgrpc_v1_policy_proto_rawDesc = "" +
 	"\fApprovalEdit\x12\x1d\n" +
 	"\x19APPROVAL_EDIT_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12APPROVAL_EDIT_NONE\x10\x01\x12\x1b\n" +
-	"\x17APPROVAL_EDIT_ARGUMENTS\x10\x02Bc\n" +
+	"\x17APPROVAL_EDIT_ARGUMENTS\x10\x02*b\n" +
+	"\fPolicySource\x12\x1d\n" +
+	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14POLICY_SOURCE_POLICY\x10\x01\x12\x19\n" +
+	"\x15POLICY_SOURCE_CONTEXT\x10\x02Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -244,18 +301,19 @@ func file_plgrpc_v1_policy_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_policy_proto_rawDescData
 }
 
-var file_plgrpc_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_plgrpc_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_plgrpc_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_plgrpc_v1_policy_proto_goTypes = []any{
 	(PolicyEffect)(0),           // 0: plgrpc.v1.PolicyEffect
 	(ApprovalEdit)(0),           // 1: plgrpc.v1.ApprovalEdit
-	(*CapabilityRule)(nil),      // 2: plgrpc.v1.CapabilityRule
-	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(PolicySource)(0),           // 2: plgrpc.v1.PolicySource
+	(*CapabilityRule)(nil),      // 3: plgrpc.v1.CapabilityRule
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
 }
 var file_plgrpc_v1_policy_proto_depIdxs = []int32{
 	0, // 0: plgrpc.v1.CapabilityRule.effect:type_name -> plgrpc.v1.PolicyEffect
 	1, // 1: plgrpc.v1.CapabilityRule.edit:type_name -> plgrpc.v1.ApprovalEdit
-	3, // 2: plgrpc.v1.CapabilityRule.approval_ttl:type_name -> google.protobuf.Duration
+	4, // 2: plgrpc.v1.CapabilityRule.approval_ttl:type_name -> google.protobuf.Duration
 	3, // [3:3] is the sub-list for method output_type
 	3, // [3:3] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
@@ -273,7 +331,7 @@ func file_plgrpc_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_policy_proto_rawDesc), len(file_plgrpc_v1_policy_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   1,
 			NumExtensions: 0,
 			NumServices:   0,

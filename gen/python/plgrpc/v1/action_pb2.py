@@ -22,13 +22,14 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\xa0\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12#\n\x07payload\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12&\n\tartifacts\x18\x06 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x0b \x01(\t\"\x93\x01\n\x0ePolicyDecision\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/action.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\"\xa0\x02\n\tRunAction\x12\x11\n\taction_id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12#\n\x07payload\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12&\n\tartifacts\x18\x06 \x03(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\x12\x15\n\rmetadata_json\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x0b \x01(\t\"\x95\x02\n\x0ePolicyDecision\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x13\n\x0bpolicy_name\x18\x03 \x01(\t\x12\x1c\n\x14matched_capabilities\x18\x04 \x03(\t\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12%\n\x04\x65\x64it\x18\x06 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0c\x61pproval_ttl\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x07sources\x18\x08 \x03(\x0e\x32\x17.plgrpc.v1.PolicySourceBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,8 +37,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.action_pb2', _glo
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_RUNACTION']._serialized_start=142
-  _globals['_RUNACTION']._serialized_end=430
-  _globals['_POLICYDECISION']._serialized_start=433
-  _globals['_POLICYDECISION']._serialized_end=580
+  _globals['_RUNACTION']._serialized_start=174
+  _globals['_RUNACTION']._serialized_end=462
+  _globals['_POLICYDECISION']._serialized_start=465
+  _globals['_POLICYDECISION']._serialized_end=742
 # @@protoc_insertion_point(module_scope)

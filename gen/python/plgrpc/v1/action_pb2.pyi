@@ -5,6 +5,7 @@ Actions, and the decisions of policies about them."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -101,7 +102,9 @@ Global___RunAction: _TypeAlias = RunAction  # noqa: Y015
 
 @_typing.final
 class PolicyDecision(_message.Message):
-    """PolicyDecision is the decision of a policy about one action."""
+    """PolicyDecision is the decision of a policy about one action.
+    Next free number: 9.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -110,6 +113,9 @@ class PolicyDecision(_message.Message):
     POLICY_NAME_FIELD_NUMBER: _builtins.int
     MATCHED_CAPABILITIES_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
+    EDIT_FIELD_NUMBER: _builtins.int
+    APPROVAL_TTL_FIELD_NUMBER: _builtins.int
+    SOURCES_FIELD_NUMBER: _builtins.int
     effect: _policy_pb2.PolicyEffect.ValueType
     """Effect on the action. Set by the policy."""
     reason: _builtins.str
@@ -118,9 +124,21 @@ class PolicyDecision(_message.Message):
     """Name of the policy. Set by the policy."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the policy. Empty means none."""
+    edit: _policy_pb2.ApprovalEdit.ValueType
+    """Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL."""
     @_builtins.property
     def matched_capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Capabilities whose rules matched, sorted. Set by the policy."""
+
+    @_builtins.property
+    def approval_ttl(self) -> _duration_pb2.Duration:
+        """Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+        Unset means the agent's default. Precision: microseconds.
+        """
+
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_policy_pb2.PolicySource.ValueType]:
+        """What the decision is based on. Set by the server."""
 
     def __init__(
         self,
@@ -130,10 +148,13 @@ class PolicyDecision(_message.Message):
         policy_name: _builtins.str = ...,
         matched_capabilities: _abc.Iterable[_builtins.str] | None = ...,
         metadata_json: _builtins.str = ...,
+        edit: _policy_pb2.ApprovalEdit.ValueType = ...,
+        approval_ttl: _duration_pb2.Duration | None = ...,
+        sources: _abc.Iterable[_policy_pb2.PolicySource.ValueType] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_ttl", b"approval_ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "matched_capabilities", b"matched_capabilities", "metadata_json", b"metadata_json", "policy_name", b"policy_name", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_ttl", b"approval_ttl", "edit", b"edit", "effect", b"effect", "matched_capabilities", b"matched_capabilities", "metadata_json", b"metadata_json", "policy_name", b"policy_name", "reason", b"reason", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/policy.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa5\x01\n\x0e\x43\x61pabilityRule\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12%\n\x04\x65\x64it\x18\x02 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0c\x61pproval_ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nterms_json\x18\x04 \x01(\t*\x82\x01\n\x0cPolicyEffect\x12\x1d\n\x19POLICY_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13POLICY_EFFECT_ALLOW\x10\x01\x12\x16\n\x12POLICY_EFFECT_DENY\x10\x02\x12\"\n\x1ePOLICY_EFFECT_REQUIRE_APPROVAL\x10\x03*b\n\x0c\x41pprovalEdit\x12\x1d\n\x19\x41PPROVAL_EDIT_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41PPROVAL_EDIT_NONE\x10\x01\x12\x1b\n\x17\x41PPROVAL_EDIT_ARGUMENTS\x10\x02\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16plgrpc/v1/policy.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\"\xa5\x01\n\x0e\x43\x61pabilityRule\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x01 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12%\n\x04\x65\x64it\x18\x02 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0c\x61pproval_ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nterms_json\x18\x04 \x01(\t*\x82\x01\n\x0cPolicyEffect\x12\x1d\n\x19POLICY_EFFECT_UNSPECIFIED\x10\x00\x12\x17\n\x13POLICY_EFFECT_ALLOW\x10\x01\x12\x16\n\x12POLICY_EFFECT_DENY\x10\x02\x12\"\n\x1ePOLICY_EFFECT_REQUIRE_APPROVAL\x10\x03*b\n\x0c\x41pprovalEdit\x12\x1d\n\x19\x41PPROVAL_EDIT_UNSPECIFIED\x10\x00\x12\x16\n\x12\x41PPROVAL_EDIT_NONE\x10\x01\x12\x1b\n\x17\x41PPROVAL_EDIT_ARGUMENTS\x10\x02*b\n\x0cPolicySource\x12\x1d\n\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x18\n\x14POLICY_SOURCE_POLICY\x10\x01\x12\x19\n\x15POLICY_SOURCE_CONTEXT\x10\x02\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_POLICYEFFECT']._serialized_end=368
   _globals['_APPROVALEDIT']._serialized_start=370
   _globals['_APPROVALEDIT']._serialized_end=468
+  _globals['_POLICYSOURCE']._serialized_start=470
+  _globals['_POLICYSOURCE']._serialized_end=568
   _globals['_CAPABILITYRULE']._serialized_start=70
   _globals['_CAPABILITYRULE']._serialized_end=235
 # @@protoc_insertion_point(module_scope)

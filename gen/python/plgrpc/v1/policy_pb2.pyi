@@ -72,6 +72,30 @@ APPROVAL_EDIT_ARGUMENTS: ApprovalEdit.ValueType  # 2
 """The arguments."""
 Global___ApprovalEdit: _TypeAlias = ApprovalEdit  # noqa: Y015
 
+class _PolicySource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PolicySourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PolicySource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    POLICY_SOURCE_UNSPECIFIED: _PolicySource.ValueType  # 0
+    """Not set."""
+    POLICY_SOURCE_POLICY: _PolicySource.ValueType  # 1
+    """The agent's policy."""
+    POLICY_SOURCE_CONTEXT: _PolicySource.ValueType  # 2
+    """The context of the run: its permissions, or its cancellation."""
+
+class PolicySource(_PolicySource, metaclass=_PolicySourceEnumTypeWrapper):
+    """PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown."""
+
+POLICY_SOURCE_UNSPECIFIED: PolicySource.ValueType  # 0
+"""Not set."""
+POLICY_SOURCE_POLICY: PolicySource.ValueType  # 1
+"""The agent's policy."""
+POLICY_SOURCE_CONTEXT: PolicySource.ValueType  # 2
+"""The context of the run: its permissions, or its cancellation."""
+Global___PolicySource: _TypeAlias = PolicySource  # noqa: Y015
+
 @_typing.final
 class CapabilityRule(_message.Message):
     """CapabilityRule is the rule for actions that need a capability. All fields are set by the caller."""

@@ -155,6 +155,39 @@ impl ApprovalEdit {
         }
     }
 }
+/// PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PolicySource {
+    /// Not set.
+    Unspecified = 0,
+    /// The agent's policy.
+    Policy = 1,
+    /// The context of the run: its permissions, or its cancellation.
+    Context = 2,
+}
+impl PolicySource {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "POLICY_SOURCE_UNSPECIFIED",
+            Self::Policy => "POLICY_SOURCE_POLICY",
+            Self::Context => "POLICY_SOURCE_CONTEXT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "POLICY_SOURCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "POLICY_SOURCE_POLICY" => Some(Self::Policy),
+            "POLICY_SOURCE_CONTEXT" => Some(Self::Context),
+            _ => None,
+        }
+    }
+}
 /// Cost is an amount of money.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Cost {
@@ -1051,6 +1084,7 @@ pub struct RunAction {
     pub call_id: ::prost::alloc::string::String,
 }
 /// PolicyDecision is the decision of a policy about one action.
+/// Next free number: 9.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PolicyDecision {
     /// Effect on the action. Set by the policy.
@@ -1068,6 +1102,16 @@ pub struct PolicyDecision {
     /// Further facts, a JSON object. Set by the policy. Empty means none.
     #[prost(string, tag="5")]
     pub metadata_json: ::prost::alloc::string::String,
+    /// Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+    #[prost(enumeration="ApprovalEdit", tag="6")]
+    pub edit: i32,
+    /// Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+    /// Unset means the agent's default. Precision: microseconds.
+    #[prost(message, optional, tag="7")]
+    pub approval_ttl: ::core::option::Option<::prost_types::Duration>,
+    /// What the decision is based on. Set by the server.
+    #[prost(enumeration="PolicySource", repeated, tag="8")]
+    pub sources: ::prost::alloc::vec::Vec<i32>,
 }
 /// AgentCard describes one agent. Fields that a reader does not know are ignored.
 ///

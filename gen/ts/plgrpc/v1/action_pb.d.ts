@@ -8,8 +8,8 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Payload } from "./payload_pb.js";
 import type { Artifact } from "./task_pb.js";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { PolicyEffect } from "./policy_pb.js";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { ApprovalEdit, PolicyEffect, PolicySource } from "./policy_pb.js";
 
 /**
  * Describes the file plgrpc/v1/action.proto.
@@ -112,6 +112,7 @@ export declare const RunActionSchema: GenMessage<RunAction>;
 
 /**
  * PolicyDecision is the decision of a policy about one action.
+ * Next free number: 9.
  *
  * @generated from message plgrpc.v1.PolicyDecision
  */
@@ -150,6 +151,28 @@ export declare type PolicyDecision = Message<"plgrpc.v1.PolicyDecision"> & {
    * @generated from field: string metadata_json = 5;
    */
   metadataJson: string;
+
+  /**
+   * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+   *
+   * @generated from field: plgrpc.v1.ApprovalEdit edit = 6;
+   */
+  edit: ApprovalEdit;
+
+  /**
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   *
+   * @generated from field: google.protobuf.Duration approval_ttl = 7;
+   */
+  approvalTtl?: Duration | undefined;
+
+  /**
+   * What the decision is based on. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.PolicySource sources = 8;
+   */
+  sources: PolicySource[];
 };
 
 /**

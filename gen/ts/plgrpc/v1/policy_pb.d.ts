@@ -130,3 +130,36 @@ export enum ApprovalEdit {
  */
 export declare const ApprovalEditSchema: GenEnum<ApprovalEdit>;
 
+/**
+ * PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown.
+ *
+ * @generated from enum plgrpc.v1.PolicySource
+ */
+export enum PolicySource {
+  /**
+   * Not set.
+   *
+   * @generated from enum value: POLICY_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The agent's policy.
+   *
+   * @generated from enum value: POLICY_SOURCE_POLICY = 1;
+   */
+  POLICY = 1,
+
+  /**
+   * The context of the run: its permissions, or its cancellation.
+   *
+   * @generated from enum value: POLICY_SOURCE_CONTEXT = 2;
+   */
+  CONTEXT = 2,
+}
+
+/**
+ * Describes the enum plgrpc.v1.PolicySource.
+ */
+export declare const PolicySourceSchema: GenEnum<PolicySource>;
+

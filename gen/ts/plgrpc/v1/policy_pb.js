@@ -11,7 +11,7 @@ import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
  * Describes the file plgrpc/v1/policy.proto.
  */
 export const file_plgrpc_v1_policy = /*@__PURE__*/
-  fileDesc("ChZwbGdycGMvdjEvcG9saWN5LnByb3RvEglwbGdycGMudjEipQEKDkNhcGFiaWxpdHlSdWxlEicKBmVmZmVjdBgBIAEoDjIXLnBsZ3JwYy52MS5Qb2xpY3lFZmZlY3QSJQoEZWRpdBgCIAEoDjIXLnBsZ3JwYy52MS5BcHByb3ZhbEVkaXQSLwoMYXBwcm92YWxfdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCnRlcm1zX2pzb24YBCABKAkqggEKDFBvbGljeUVmZmVjdBIdChlQT0xJQ1lfRUZGRUNUX1VOU1BFQ0lGSUVEEAASFwoTUE9MSUNZX0VGRkVDVF9BTExPVxABEhYKElBPTElDWV9FRkZFQ1RfREVOWRACEiIKHlBPTElDWV9FRkZFQ1RfUkVRVUlSRV9BUFBST1ZBTBADKmIKDEFwcHJvdmFsRWRpdBIdChlBUFBST1ZBTF9FRElUX1VOU1BFQ0lGSUVEEAASFgoSQVBQUk9WQUxfRURJVF9OT05FEAESGwoXQVBQUk9WQUxfRURJVF9BUkdVTUVOVFMQAkJjChtpby5naXRodWIucHJvdG9saW5rX2dycGMudjFQAVpCZ2l0aHViLmNvbS9wcm90b2xpbmstZ3JwYy9wcm90b2xpbmstZ3JwYy9nZW4vZ28vcGxncnBjL3YxO3BsZ3JwY3YxYgZwcm90bzM", [file_google_protobuf_duration]);
+  fileDesc("ChZwbGdycGMvdjEvcG9saWN5LnByb3RvEglwbGdycGMudjEipQEKDkNhcGFiaWxpdHlSdWxlEicKBmVmZmVjdBgBIAEoDjIXLnBsZ3JwYy52MS5Qb2xpY3lFZmZlY3QSJQoEZWRpdBgCIAEoDjIXLnBsZ3JwYy52MS5BcHByb3ZhbEVkaXQSLwoMYXBwcm92YWxfdHRsGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhIKCnRlcm1zX2pzb24YBCABKAkqggEKDFBvbGljeUVmZmVjdBIdChlQT0xJQ1lfRUZGRUNUX1VOU1BFQ0lGSUVEEAASFwoTUE9MSUNZX0VGRkVDVF9BTExPVxABEhYKElBPTElDWV9FRkZFQ1RfREVOWRACEiIKHlBPTElDWV9FRkZFQ1RfUkVRVUlSRV9BUFBST1ZBTBADKmIKDEFwcHJvdmFsRWRpdBIdChlBUFBST1ZBTF9FRElUX1VOU1BFQ0lGSUVEEAASFgoSQVBQUk9WQUxfRURJVF9OT05FEAESGwoXQVBQUk9WQUxfRURJVF9BUkdVTUVOVFMQAipiCgxQb2xpY3lTb3VyY2USHQoZUE9MSUNZX1NPVVJDRV9VTlNQRUNJRklFRBAAEhgKFFBPTElDWV9TT1VSQ0VfUE9MSUNZEAESGQoVUE9MSUNZX1NPVVJDRV9DT05URVhUEAJCYwobaW8uZ2l0aHViLnByb3RvbGlua19ncnBjLnYxUAFaQmdpdGh1Yi5jb20vcHJvdG9saW5rLWdycGMvcHJvdG9saW5rLWdycGMvZ2VuL2dvL3BsZ3JwYy92MTtwbGdycGN2MWIGcHJvdG8z", [file_google_protobuf_duration]);
 
 /**
  * Describes the message plgrpc.v1.CapabilityRule.
@@ -48,4 +48,18 @@ export const ApprovalEditSchema = /*@__PURE__*/
  */
 export const ApprovalEdit = /*@__PURE__*/
   tsEnum(ApprovalEditSchema);
+
+/**
+ * Describes the enum plgrpc.v1.PolicySource.
+ */
+export const PolicySourceSchema = /*@__PURE__*/
+  enumDesc(file_plgrpc_v1_policy, 2);
+
+/**
+ * PolicySource is something that a policy decision is based on. Open: later versions may add values; an unknown value is shown.
+ *
+ * @generated from enum plgrpc.v1.PolicySource
+ */
+export const PolicySource = /*@__PURE__*/
+  tsEnum(PolicySourceSchema);
 

@@ -45,28 +45,33 @@ public final class Action {
       descriptor;
   static {
     java.lang.String[] descriptorData = {
-      "\n\026plgrpc/v1/action.proto\022\tplgrpc.v1\032\037goo" +
-      "gle/protobuf/timestamp.proto\032\027plgrpc/v1/" +
-      "payload.proto\032\026plgrpc/v1/policy.proto\032\024p" +
-      "lgrpc/v1/task.proto\"\240\002\n\tRunAction\022\021\n\tact" +
-      "ion_id\030\001 \001(\t\022\014\n\004kind\030\002 \001(\t\022\014\n\004name\030\003 \001(\t" +
-      "\022#\n\007payload\030\004 \001(\0132\022.plgrpc.v1.Payload\022\024\n" +
-      "\014capabilities\030\005 \003(\t\022&\n\tartifacts\030\006 \003(\0132\023" +
-      ".plgrpc.v1.Artifact\022\023\n\013description\030\007 \001(\t" +
-      "\022\025\n\rmetadata_json\030\010 \001(\t\022/\n\013create_time\030\t" +
-      " \001(\0132\032.google.protobuf.Timestamp\022\023\n\013fing" +
-      "erprint\030\n \001(\t\022\017\n\007call_id\030\013 \001(\t\"\223\001\n\016Polic" +
-      "yDecision\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.Po" +
-      "licyEffect\022\016\n\006reason\030\002 \001(\t\022\023\n\013policy_nam" +
-      "e\030\003 \001(\t\022\034\n\024matched_capabilities\030\004 \003(\t\022\025\n" +
-      "\rmetadata_json\030\005 \001(\tBc\n\033io.github.protol" +
-      "ink_grpc.v1P\001ZBgithub.com/protolink-grpc" +
-      "/protolink-grpc/gen/go/plgrpc/v1;plgrpcv" +
-      "1b\006proto3"
+      "\n\026plgrpc/v1/action.proto\022\tplgrpc.v1\032\036goo" +
+      "gle/protobuf/duration.proto\032\037google/prot" +
+      "obuf/timestamp.proto\032\027plgrpc/v1/payload." +
+      "proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v1" +
+      "/task.proto\"\240\002\n\tRunAction\022\021\n\taction_id\030\001" +
+      " \001(\t\022\014\n\004kind\030\002 \001(\t\022\014\n\004name\030\003 \001(\t\022#\n\007payl" +
+      "oad\030\004 \001(\0132\022.plgrpc.v1.Payload\022\024\n\014capabil" +
+      "ities\030\005 \003(\t\022&\n\tartifacts\030\006 \003(\0132\023.plgrpc." +
+      "v1.Artifact\022\023\n\013description\030\007 \001(\t\022\025\n\rmeta" +
+      "data_json\030\010 \001(\t\022/\n\013create_time\030\t \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp\022\023\n\013fingerprint\030" +
+      "\n \001(\t\022\017\n\007call_id\030\013 \001(\t\"\225\002\n\016PolicyDecisio" +
+      "n\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.PolicyEffe" +
+      "ct\022\016\n\006reason\030\002 \001(\t\022\023\n\013policy_name\030\003 \001(\t\022" +
+      "\034\n\024matched_capabilities\030\004 \003(\t\022\025\n\rmetadat" +
+      "a_json\030\005 \001(\t\022%\n\004edit\030\006 \001(\0162\027.plgrpc.v1.A" +
+      "pprovalEdit\022/\n\014approval_ttl\030\007 \001(\0132\031.goog" +
+      "le.protobuf.Duration\022(\n\007sources\030\010 \003(\0162\027." +
+      "plgrpc.v1.PolicySourceBc\n\033io.github.prot" +
+      "olink_grpc.v1P\001ZBgithub.com/protolink-gr" +
+      "pc/protolink-grpc/gen/go/plgrpc/v1;plgrp" +
+      "cv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
+          com.google.protobuf.DurationProto.getDescriptor(),
           com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Policy.getDescriptor(),
@@ -83,8 +88,9 @@ public final class Action {
     internal_static_plgrpc_v1_PolicyDecision_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_PolicyDecision_descriptor,
-        new java.lang.String[] { "Effect", "Reason", "PolicyName", "MatchedCapabilities", "MetadataJson", });
+        new java.lang.String[] { "Effect", "Reason", "PolicyName", "MatchedCapabilities", "MetadataJson", "Edit", "ApprovalTtl", "Sources", });
     descriptor.resolveAllFeaturesImmutable();
+    com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Policy.getDescriptor();

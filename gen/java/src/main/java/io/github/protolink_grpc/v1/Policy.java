@@ -51,10 +51,12 @@ public final class Policy {
       "FFECT_DENY\020\002\022\"\n\036POLICY_EFFECT_REQUIRE_AP" +
       "PROVAL\020\003*b\n\014ApprovalEdit\022\035\n\031APPROVAL_EDI" +
       "T_UNSPECIFIED\020\000\022\026\n\022APPROVAL_EDIT_NONE\020\001\022" +
-      "\033\n\027APPROVAL_EDIT_ARGUMENTS\020\002Bc\n\033io.githu" +
-      "b.protolink_grpc.v1P\001ZBgithub.com/protol" +
-      "ink-grpc/protolink-grpc/gen/go/plgrpc/v1" +
-      ";plgrpcv1b\006proto3"
+      "\033\n\027APPROVAL_EDIT_ARGUMENTS\020\002*b\n\014PolicySo" +
+      "urce\022\035\n\031POLICY_SOURCE_UNSPECIFIED\020\000\022\030\n\024P" +
+      "OLICY_SOURCE_POLICY\020\001\022\031\n\025POLICY_SOURCE_C" +
+      "ONTEXT\020\002Bc\n\033io.github.protolink_grpc.v1P" +
+      "\001ZBgithub.com/protolink-grpc/protolink-g" +
+      "rpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

@@ -8,6 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * PolicyDecision is the decision of a policy about one action.
+ * Next free number: 9.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -38,6 +39,8 @@ private static final long serialVersionUID = 0L;
     matchedCapabilities_ =
         com.google.protobuf.LazyStringArrayList.emptyList();
     metadataJson_ = "";
+    edit_ = 0;
+    sources_ = emptyIntList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -53,6 +56,7 @@ private static final long serialVersionUID = 0L;
             io.github.protolink_grpc.v1.PolicyDecision.class, io.github.protolink_grpc.v1.PolicyDecision.Builder.class);
   }
 
+  private int bitField0_;
   public static final int EFFECT_FIELD_NUMBER = 1;
   private int effect_ = 0;
   /**
@@ -273,6 +277,152 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int EDIT_FIELD_NUMBER = 6;
+  private int edit_ = 0;
+  /**
+   * <pre>
+   * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+   * @return The enum numeric value on the wire for edit.
+   */
+  @java.lang.Override public int getEditValue() {
+    return edit_;
+  }
+  /**
+   * <pre>
+   * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+   * @return The edit.
+   */
+  @java.lang.Override public io.github.protolink_grpc.v1.ApprovalEdit getEdit() {
+    io.github.protolink_grpc.v1.ApprovalEdit result = io.github.protolink_grpc.v1.ApprovalEdit.forNumber(edit_);
+    return result == null ? io.github.protolink_grpc.v1.ApprovalEdit.UNRECOGNIZED : result;
+  }
+
+  public static final int APPROVAL_TTL_FIELD_NUMBER = 7;
+  private com.google.protobuf.Duration approvalTtl_;
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   * @return Whether the approvalTtl field is set.
+   */
+  @java.lang.Override
+  public boolean hasApprovalTtl() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   * @return The approvalTtl.
+   */
+  @java.lang.Override
+  public com.google.protobuf.Duration getApprovalTtl() {
+    return approvalTtl_ == null ? com.google.protobuf.Duration.getDefaultInstance() : approvalTtl_;
+  }
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   */
+  @java.lang.Override
+  public com.google.protobuf.DurationOrBuilder getApprovalTtlOrBuilder() {
+    return approvalTtl_ == null ? com.google.protobuf.Duration.getDefaultInstance() : approvalTtl_;
+  }
+
+  public static final int SOURCES_FIELD_NUMBER = 8;
+  @SuppressWarnings("serial")
+  private com.google.protobuf.Internal.IntList sources_ =
+      emptyIntList();
+  private static final     com.google.protobuf.Internal.IntListAdapter.IntConverter<
+      io.github.protolink_grpc.v1.PolicySource> sources_converter_ =
+          new com.google.protobuf.Internal.IntListAdapter.IntConverter<
+              io.github.protolink_grpc.v1.PolicySource>() {
+            public io.github.protolink_grpc.v1.PolicySource convert(int from) {
+              io.github.protolink_grpc.v1.PolicySource result = io.github.protolink_grpc.v1.PolicySource.forNumber(from);
+              return result == null ? io.github.protolink_grpc.v1.PolicySource.UNRECOGNIZED : result;
+            }
+          };
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return A list containing the sources.
+   */
+  @java.lang.Override
+  public java.util.List<io.github.protolink_grpc.v1.PolicySource> getSourcesList() {
+    return new com.google.protobuf.Internal.IntListAdapter<
+        io.github.protolink_grpc.v1.PolicySource>(sources_, sources_converter_);
+  }
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return The count of sources.
+   */
+  @java.lang.Override
+  public int getSourcesCount() {
+    return sources_.size();
+  }
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @param index The index of the element to return.
+   * @return The sources at the given index.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PolicySource getSources(int index) {
+    return sources_converter_.convert(sources_.getInt(index));
+  }
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return A list containing the enum numeric values on the wire for sources.
+   */
+  @java.lang.Override
+  public java.util.List<java.lang.Integer>
+  getSourcesValueList() {
+    return sources_;
+  }
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @param index The index of the value to return.
+   * @return The enum numeric value on the wire of sources at the given index.
+   */
+  @java.lang.Override
+  public int getSourcesValue(int index) {
+    return sources_.getInt(index);
+  }
+  private int sourcesMemoizedSerializedSize;
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -287,6 +437,7 @@ private static final long serialVersionUID = 0L;
   @java.lang.Override
   public void writeTo(com.google.protobuf.CodedOutputStream output)
                       throws java.io.IOException {
+    getSerializedSize();
     if (effect_ != io.github.protolink_grpc.v1.PolicyEffect.POLICY_EFFECT_UNSPECIFIED.getNumber()) {
       output.writeEnum(1, effect_);
     }
@@ -301,6 +452,19 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 5, metadataJson_);
+    }
+    if (edit_ != io.github.protolink_grpc.v1.ApprovalEdit.APPROVAL_EDIT_UNSPECIFIED.getNumber()) {
+      output.writeEnum(6, edit_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeMessage(7, getApprovalTtl());
+    }
+    if (getSourcesList().size() > 0) {
+      output.writeUInt32NoTag(66);
+      output.writeUInt32NoTag(sourcesMemoizedSerializedSize);
+    }
+    for (int i = 0; i < sources_.size(); i++) {
+      output.writeEnumNoTag(sources_.getInt(i));
     }
     getUnknownFields().writeTo(output);
   }
@@ -332,6 +496,26 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(5, metadataJson_);
     }
+    if (edit_ != io.github.protolink_grpc.v1.ApprovalEdit.APPROVAL_EDIT_UNSPECIFIED.getNumber()) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeEnumSize(6, edit_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(7, getApprovalTtl());
+    }
+    {
+      int dataSize = 0;
+      for (int i = 0; i < sources_.size(); i++) {
+        dataSize += com.google.protobuf.CodedOutputStream
+          .computeEnumSizeNoTag(sources_.getInt(i));
+      }
+      size += dataSize;
+      if (!getSourcesList().isEmpty()) {  size += 1;
+        size += com.google.protobuf.CodedOutputStream
+          .computeUInt32SizeNoTag(dataSize);
+      }sourcesMemoizedSerializedSize = dataSize;
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -356,6 +540,13 @@ private static final long serialVersionUID = 0L;
         .equals(other.getMatchedCapabilitiesList())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
+    if (edit_ != other.edit_) return false;
+    if (hasApprovalTtl() != other.hasApprovalTtl()) return false;
+    if (hasApprovalTtl()) {
+      if (!getApprovalTtl()
+          .equals(other.getApprovalTtl())) return false;
+    }
+    if (!sources_.equals(other.sources_)) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -379,6 +570,16 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
+    hash = (37 * hash) + EDIT_FIELD_NUMBER;
+    hash = (53 * hash) + edit_;
+    if (hasApprovalTtl()) {
+      hash = (37 * hash) + APPROVAL_TTL_FIELD_NUMBER;
+      hash = (53 * hash) + getApprovalTtl().hashCode();
+    }
+    if (getSourcesCount() > 0) {
+      hash = (37 * hash) + SOURCES_FIELD_NUMBER;
+      hash = (53 * hash) + sources_.hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -479,6 +680,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * PolicyDecision is the decision of a policy about one action.
+   * Next free number: 9.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -502,13 +704,19 @@ private static final long serialVersionUID = 0L;
 
     // Construct using io.github.protolink_grpc.v1.PolicyDecision.newBuilder()
     private Builder() {
-
+      maybeForceBuilderInitialization();
     }
 
     private Builder(
         com.google.protobuf.GeneratedMessage.BuilderParent parent) {
       super(parent);
-
+      maybeForceBuilderInitialization();
+    }
+    private void maybeForceBuilderInitialization() {
+      if (com.google.protobuf.GeneratedMessage
+              .alwaysUseFieldBuilders) {
+        internalGetApprovalTtlFieldBuilder();
+      }
     }
     @java.lang.Override
     public Builder clear() {
@@ -520,6 +728,13 @@ private static final long serialVersionUID = 0L;
       matchedCapabilities_ =
           com.google.protobuf.LazyStringArrayList.emptyList();
       metadataJson_ = "";
+      edit_ = 0;
+      approvalTtl_ = null;
+      if (approvalTtlBuilder_ != null) {
+        approvalTtlBuilder_.dispose();
+        approvalTtlBuilder_ = null;
+      }
+      sources_ = emptyIntList();
       return this;
     }
 
@@ -569,6 +784,21 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.edit_ = edit_;
+      }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.approvalTtl_ = approvalTtlBuilder_ == null
+            ? approvalTtl_
+            : approvalTtlBuilder_.build();
+        to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        sources_.makeImmutable();
+        result.sources_ = sources_;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -609,6 +839,23 @@ private static final long serialVersionUID = 0L;
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000010;
+        onChanged();
+      }
+      if (other.edit_ != 0) {
+        setEditValue(other.getEditValue());
+      }
+      if (other.hasApprovalTtl()) {
+        mergeApprovalTtl(other.getApprovalTtl());
+      }
+      if (!other.sources_.isEmpty()) {
+        if (sources_.isEmpty()) {
+          sources_ = other.sources_;
+          sources_.makeImmutable();
+          bitField0_ |= 0x00000080;
+        } else {
+          ensureSourcesIsMutable();
+          sources_.addAll(other.sources_);
+        }
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -663,6 +910,34 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 42
+            case 48: {
+              edit_ = input.readEnum();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 48
+            case 58: {
+              input.readMessage(
+                  internalGetApprovalTtlFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
+            case 64: {
+              int tmpRaw = input.readEnum();
+              ensureSourcesIsMutable();
+              sources_.addInt(tmpRaw);
+              break;
+            } // case 64
+            case 66: {
+              int length = input.readRawVarint32();
+              int limit = input.pushLimit(length);
+              ensureSourcesIsMutable();
+              while (input.getBytesUntilLimit() > 0) {
+                sources_.addInt(input.readEnum());
+              }
+              input.popLimit(limit);
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1170,6 +1445,427 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
       bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private int edit_ = 0;
+    /**
+     * <pre>
+     * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+     * @return The enum numeric value on the wire for edit.
+     */
+    @java.lang.Override public int getEditValue() {
+      return edit_;
+    }
+    /**
+     * <pre>
+     * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+     * @param value The enum numeric value on the wire for edit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEditValue(int value) {
+      edit_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+     * @return The edit.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ApprovalEdit getEdit() {
+      io.github.protolink_grpc.v1.ApprovalEdit result = io.github.protolink_grpc.v1.ApprovalEdit.forNumber(edit_);
+      return result == null ? io.github.protolink_grpc.v1.ApprovalEdit.UNRECOGNIZED : result;
+    }
+    /**
+     * <pre>
+     * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+     * @param value The edit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setEdit(io.github.protolink_grpc.v1.ApprovalEdit value) {
+      if (value == null) { throw new NullPointerException(); }
+      bitField0_ |= 0x00000020;
+      edit_ = value.getNumber();
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearEdit() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      edit_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private com.google.protobuf.Duration approvalTtl_;
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> approvalTtlBuilder_;
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     * @return Whether the approvalTtl field is set.
+     */
+    public boolean hasApprovalTtl() {
+      return ((bitField0_ & 0x00000040) != 0);
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     * @return The approvalTtl.
+     */
+    public com.google.protobuf.Duration getApprovalTtl() {
+      if (approvalTtlBuilder_ == null) {
+        return approvalTtl_ == null ? com.google.protobuf.Duration.getDefaultInstance() : approvalTtl_;
+      } else {
+        return approvalTtlBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public Builder setApprovalTtl(com.google.protobuf.Duration value) {
+      if (approvalTtlBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        approvalTtl_ = value;
+      } else {
+        approvalTtlBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public Builder setApprovalTtl(
+        com.google.protobuf.Duration.Builder builderForValue) {
+      if (approvalTtlBuilder_ == null) {
+        approvalTtl_ = builderForValue.build();
+      } else {
+        approvalTtlBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public Builder mergeApprovalTtl(com.google.protobuf.Duration value) {
+      if (approvalTtlBuilder_ == null) {
+        if (((bitField0_ & 0x00000040) != 0) &&
+          approvalTtl_ != null &&
+          approvalTtl_ != com.google.protobuf.Duration.getDefaultInstance()) {
+          getApprovalTtlBuilder().mergeFrom(value);
+        } else {
+          approvalTtl_ = value;
+        }
+      } else {
+        approvalTtlBuilder_.mergeFrom(value);
+      }
+      if (approvalTtl_ != null) {
+        bitField0_ |= 0x00000040;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public Builder clearApprovalTtl() {
+      bitField0_ = (bitField0_ & ~0x00000040);
+      approvalTtl_ = null;
+      if (approvalTtlBuilder_ != null) {
+        approvalTtlBuilder_.dispose();
+        approvalTtlBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public com.google.protobuf.Duration.Builder getApprovalTtlBuilder() {
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return internalGetApprovalTtlFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    public com.google.protobuf.DurationOrBuilder getApprovalTtlOrBuilder() {
+      if (approvalTtlBuilder_ != null) {
+        return approvalTtlBuilder_.getMessageOrBuilder();
+      } else {
+        return approvalTtl_ == null ?
+            com.google.protobuf.Duration.getDefaultInstance() : approvalTtl_;
+      }
+    }
+    /**
+     * <pre>
+     * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+     * Unset means the agent's default. Precision: microseconds.
+     * </pre>
+     *
+     * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder> 
+        internalGetApprovalTtlFieldBuilder() {
+      if (approvalTtlBuilder_ == null) {
+        approvalTtlBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            com.google.protobuf.Duration, com.google.protobuf.Duration.Builder, com.google.protobuf.DurationOrBuilder>(
+                getApprovalTtl(),
+                getParentForChildren(),
+                isClean());
+        approvalTtl_ = null;
+      }
+      return approvalTtlBuilder_;
+    }
+
+    private com.google.protobuf.Internal.IntList sources_ = emptyIntList();
+    private void ensureSourcesIsMutable() {
+      if (!sources_.isModifiable()) {
+        sources_ = makeMutableCopy(sources_);
+      }
+      bitField0_ |= 0x00000080;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @return A list containing the sources.
+     */
+    public java.util.List<io.github.protolink_grpc.v1.PolicySource> getSourcesList() {
+      return new com.google.protobuf.Internal.IntListAdapter<
+          io.github.protolink_grpc.v1.PolicySource>(sources_, sources_converter_);
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @return The count of sources.
+     */
+    public int getSourcesCount() {
+      return sources_.size();
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param index The index of the element to return.
+     * @return The sources at the given index.
+     */
+    public io.github.protolink_grpc.v1.PolicySource getSources(int index) {
+      return sources_converter_.convert(sources_.getInt(index));
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param index The index to set the value at.
+     * @param value The sources to set.
+     * @return This builder for chaining.
+     */
+    public Builder setSources(
+        int index, io.github.protolink_grpc.v1.PolicySource value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureSourcesIsMutable();
+      sources_.setInt(index, value.getNumber());
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param value The sources to add.
+     * @return This builder for chaining.
+     */
+    public Builder addSources(io.github.protolink_grpc.v1.PolicySource value) {
+      if (value == null) { throw new NullPointerException(); }
+      ensureSourcesIsMutable();
+      sources_.addInt(value.getNumber());
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param values The sources to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllSources(
+        java.lang.Iterable<? extends io.github.protolink_grpc.v1.PolicySource> values) {
+      ensureSourcesIsMutable();
+      for (io.github.protolink_grpc.v1.PolicySource value : values) {
+        sources_.addInt(value.getNumber());
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearSources() {
+      sources_ = emptyIntList();
+      bitField0_ = (bitField0_ & ~0x00000080);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @return A list containing the enum numeric values on the wire for sources.
+     */
+    public java.util.List<java.lang.Integer>
+    getSourcesValueList() {
+      sources_.makeImmutable();
+      return sources_;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param index The index of the value to return.
+     * @return The enum numeric value on the wire of sources at the given index.
+     */
+    public int getSourcesValue(int index) {
+      return sources_.getInt(index);
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param index The index to set the value at.
+     * @param value The enum numeric value on the wire for sources to set.
+     * @return This builder for chaining.
+     */
+    public Builder setSourcesValue(
+        int index, int value) {
+      ensureSourcesIsMutable();
+      sources_.setInt(index, value);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param value The enum numeric value on the wire for sources to add.
+     * @return This builder for chaining.
+     */
+    public Builder addSourcesValue(int value) {
+      ensureSourcesIsMutable();
+      sources_.addInt(value);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the decision is based on. Set by the server.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+     * @param values The enum numeric values on the wire for sources to add.
+     * @return This builder for chaining.
+     */
+    public Builder addAllSourcesValue(
+        java.lang.Iterable<java.lang.Integer> values) {
+      ensureSourcesIsMutable();
+      for (int value : values) {
+        sources_.addInt(value);
+      }
       onChanged();
       return this;
     }

@@ -129,4 +129,102 @@ public interface PolicyDecisionOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
+
+  /**
+   * <pre>
+   * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+   * @return The enum numeric value on the wire for edit.
+   */
+  int getEditValue();
+  /**
+   * <pre>
+   * Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ApprovalEdit edit = 6;</code>
+   * @return The edit.
+   */
+  io.github.protolink_grpc.v1.ApprovalEdit getEdit();
+
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   * @return Whether the approvalTtl field is set.
+   */
+  boolean hasApprovalTtl();
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   * @return The approvalTtl.
+   */
+  com.google.protobuf.Duration getApprovalTtl();
+  /**
+   * <pre>
+   * Time until an undecided approval expires and counts as denied. Set by the policy. More than 0, at most 1,000,000,000 seconds.
+   * Unset means the agent's default. Precision: microseconds.
+   * </pre>
+   *
+   * <code>.google.protobuf.Duration approval_ttl = 7;</code>
+   */
+  com.google.protobuf.DurationOrBuilder getApprovalTtlOrBuilder();
+
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return A list containing the sources.
+   */
+  java.util.List<io.github.protolink_grpc.v1.PolicySource> getSourcesList();
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return The count of sources.
+   */
+  int getSourcesCount();
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @param index The index of the element to return.
+   * @return The sources at the given index.
+   */
+  io.github.protolink_grpc.v1.PolicySource getSources(int index);
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @return A list containing the enum numeric values on the wire for sources.
+   */
+  java.util.List<java.lang.Integer>
+  getSourcesValueList();
+  /**
+   * <pre>
+   * What the decision is based on. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.PolicySource sources = 8;</code>
+   * @param index The index of the value to return.
+   * @return The enum numeric value on the wire of sources at the given index.
+   */
+  int getSourcesValue(int index);
 }
