@@ -213,6 +213,7 @@ _HOMES = {
         "Principal",
         "ServerOptions",
     ),
+    "protolink_grpc.services": ("rpc",),
     "protolink_grpc.state": (
         "InMemoryStorage",
         "SQLiteStorage",
@@ -426,6 +427,7 @@ __all__ = [
     "create_llm",
     "current_run",
     "hash_password",
+    "rpc",
     "verify_card",
 ]
 

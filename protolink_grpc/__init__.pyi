@@ -203,6 +203,7 @@ from protolink_grpc.runtime import (
     Run,
     current_run,
 )
+from protolink_grpc.services import rpc
 from protolink_grpc.state import (
     InMemoryStorage,
     SQLiteStorage,
@@ -415,5 +416,6 @@ __all__ = [
     "create_llm",
     "current_run",
     "hash_password",
+    "rpc",
     "verify_card",
 ]

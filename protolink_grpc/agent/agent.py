@@ -45,7 +45,11 @@ from protolink_grpc.models.state import StateOperationRequest, StateOperationRes
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.runtime.actions.tools import TOOL_TASK
+from protolink_grpc.runtime.default_handler import DefaultHandler
 from protolink_grpc.runtime.run import Run, current_run
+from protolink_grpc.services.definition import services_of
+from protolink_grpc.services.execution import ServiceCalls
+from protolink_grpc.services.recording import SERVICE_CALL
 from protolink_grpc.state import State, Storage
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
@@ -71,6 +75,8 @@ class Agent(AgentLifecycle):
         storage, state: As in MemoryConfig.
         telemetry: Not implemented yet.
         tools: Functions or tools.
+        services: Servicers of your own .proto files: objects of subclasses of generated classes, with async methods. Each call of a
+            method is a task, unless `rpc(durable=False)` marks it.
         store: The task store; by default in memory.
         model: Settings of the language model.
         memory: Settings of the state across tasks.
@@ -107,6 +113,7 @@ class Agent(AgentLifecycle):
         description: str | None = None,
         url: str | None = None,
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
+        services: Iterable[object] = (),
         store: TaskStore | None = None,
         model: ModelConfig | None = None,
         memory: MemoryConfig | None = None,
@@ -142,6 +149,8 @@ class Agent(AgentLifecycle):
             names = self._toolbox.names
             if (added := self.add_tool(tool)).name in names:
                 raise InvalidArgumentError(f"two tools are named '{added.name}'", field="tools")
+        for servicer in services:
+            self.add_service(servicer)
 
     def __repr__(self) -> str:
         return f"<Agent {self.card.name} at {self.card.url}{' running' if self.is_running else ''}>"
@@ -299,6 +308,18 @@ class Agent(AgentLifecycle):
         self._toolbox.add(added)
         card.capabilities.tool_calling = True
         return added
+
+    def add_service(self, servicer: object) -> None:
+        """Serve the methods of a servicer: an object of a subclass of a generated class, with async methods.
+
+        Raises:
+            InvalidArgumentError: The agent has a service of this name, or the servicer or a method has the wrong form.
+            RuntimeError: The agent is running.
+        """
+        if self.is_running:
+            raise RuntimeError("add_service() is for agents that are not running; call it before the start")
+        for service in services_of(servicer):
+            self._service_calls.add(service)
 
     @property
     def tools(self) -> dict[str, Tool]:
@@ -462,14 +483,21 @@ class Agent(AgentLifecycle):
             return self._handle_streaming
         return self._handle
 
+    def _executor_of(self, task: Task) -> DefaultHandler | ServiceCalls | None:
+        """Return what executes a task that is a call of a tool or of a method; None for any other task."""
+        metadata = stored_metadata(task)
+        if SERVICE_CALL in metadata:
+            return self._service_calls
+        return self._components.executor if TOOL_TASK in metadata else None
+
     async def _handle(self, task: Task, run: Run) -> Task:
-        if TOOL_TASK in stored_metadata(task):
-            return await self._components.executor.execute(task, run)
+        if (own := self._executor_of(task)) is not None:
+            return await own.execute(task, run)
         return await self.handle_task(task)
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
-        if TOOL_TASK in stored_metadata(task):
-            return await self._components.executor.execute(task, run)
+        if (own := self._executor_of(task)) is not None:
+            return await own.execute(task, run)
         stream: Any = self.handle_task_streaming(task)
         if not hasattr(stream, "__anext__"):  # a function that is not async may return anything
             raise TypeError("handle_task_streaming must be an async generator")

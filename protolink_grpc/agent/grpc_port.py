@@ -11,6 +11,7 @@ from protolink_grpc.agent.identity import is_wildcard, public_url
 from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
 from protolink_grpc.edges.grpc.app import GrpcServer
 from protolink_grpc.edges.grpc.control_servicer import ControlServicer
+from protolink_grpc.edges.grpc.service_servicer import ServiceServicer
 from protolink_grpc.edges.grpc.typed_servicer import TypedServicer
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
@@ -18,9 +19,11 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.net.address import Address
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.services.definition import UserService
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.typed.service import TypedService
+from protolink_grpc.wire.request_reader import RequestBounds
 
 log = get_logger(__name__)
 
@@ -30,7 +33,7 @@ Service = tuple[ServiceDescriptor, object]
 
 @dataclass(frozen=True, slots=True)
 class ServedAgent:
-    """What the ports of an agent serve. `card` is the agent's; the ports write their URLs into it."""
+    """What the ports of an agent serve. `card` is the agent's; the ports write their URLs into it. `bounds` limit one request."""
 
     service: TaskService
     card: AgentCard
@@ -38,11 +41,13 @@ class ServedAgent:
     control: StateControl | None
     redaction: RedactionPolicy
     approvals: Approvals | None
+    bounds: RequestBounds
     typed: TypedService | None = None
+    user_services: Sequence[UserService] = ()
 
 
 def agent_services(served: ServedAgent) -> list[Service]:
-    """Create AgentService, ControlService and the typed service. A2A's services are created in `a2a_services`."""
+    """Create AgentService, ControlService, the typed service and the user's own. A2A's are created in `a2a_services`."""
     card = served.card
     agent = AgentServicer(served.service, lambda: card)
     control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
@@ -53,7 +58,8 @@ def agent_services(served: ServedAgent) -> list[Service]:
     if served.typed is not None:
         typed = TypedServicer(served.typed, served.toolbox, served.service)
         services.append((served.typed.descriptor, typed))
-    return services
+    own = [(each.descriptor, ServiceServicer(each, served.service, served.bounds)) for each in served.user_services]
+    return [*services, *own]
 
 
 async def open_grpc_port(

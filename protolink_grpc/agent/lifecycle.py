@@ -33,6 +33,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.background_loop import background as shared_loop
@@ -42,6 +43,8 @@ from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.services.execution import ServiceCalls
+from protolink_grpc.services.recording import SERVICE_CALL
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner
@@ -97,6 +100,7 @@ class AgentLifecycle:
         self._peers = self._new_peers()
         self._limits = config.runtime.limits or Limits()
         self._edge_settings = edge_settings(serving, card.url)
+        self._service_calls = ServiceCalls(self._edge_settings.grpc.request_bounds, self._edge_settings.access)
         self._configured_url = card.url
         self._own_interfaces = list(card.interfaces)
         self._own_schemes = dict(card.security_schemes or {})
@@ -118,6 +122,10 @@ class AgentLifecycle:
     def _is_default(self) -> bool:
         """Whether it is the default handler, whose runs can be repeated after a crash."""
         raise NotImplementedError
+
+    def _is_replayable(self, fold: TaskFold) -> bool:
+        """Whether the work on a task is all in its log: methods of the user's services are the user's code, like own handlers."""
+        return self._is_default and SERVICE_CALL not in fold.metadata
 
     @property
     def http_url(self) -> str:
@@ -225,7 +233,9 @@ class AgentLifecycle:
                 components.control,
                 components.redaction,
                 approvals=components.approvals,
+                bounds=self._edge_settings.grpc.request_bounds,
                 typed=await self._load_typed(),
+                user_services=self._service_calls.services,
             )
         )
 
@@ -385,7 +395,7 @@ class AgentLifecycle:
                 limits=self._limits,
                 recovery=self._config.runtime.recovery,
                 controls=self._components.controls,
-                replayable=self._is_default,
+                replayable=self._is_replayable,
                 approvals=self._components.approvals,
                 redaction=self._components.redaction,
                 check_edit=self._components.check_edit,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
     ApprovalAnswer,
     ApprovalFilter,
@@ -66,7 +67,7 @@ from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds,
 T = TypeVar("T")
 U = TypeVar("U")
 
-PRINCIPAL = "local"
+PRINCIPAL = LOCAL
 """The principal of all callers in the same process, which are not authenticated."""
 
 

@@ -8,8 +8,11 @@ from protolink_grpc.errors import UnauthenticatedError
 ANONYMOUS = "anonymous"
 """The principal of every caller without an authenticator."""
 
-RESERVED = frozenset({ANONYMOUS, "local"})
-"""Names that no authenticated caller may have. "local" is the principal of calls within the process."""
+LOCAL = "local"
+"""The principal of all calls within the process, which are not authenticated."""
+
+RESERVED = frozenset({ANONYMOUS, LOCAL})
+"""Names that no authenticated caller may have."""
 
 TENANT_MARK = "#tenant="
 """Separates a principal and a tenant in the name of an owner. No principal's name may contain it."""

@@ -85,6 +85,11 @@ def category_of(reason: str) -> FailureCategory | None:
     return _CATEGORIES.get(reason) or (_CATEGORIES_OF_CODES.get(rule.grpc) if rule else None)
 
 
+def category_of_code(code: str) -> FailureCategory | None:
+    """Return the category of a gRPC code, such as `NOT_FOUND`; None if the code alone says nothing."""
+    return _CATEGORIES_OF_CODES.get(code)
+
+
 def is_retryable(reason: str) -> bool:
     """Whether, judging by the reason alone, the same work may succeed later."""
     rule = RULES.get(reason)

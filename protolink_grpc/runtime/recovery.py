@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Literal
 
@@ -12,6 +13,7 @@ from protolink_grpc import __version__
 from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, SequenceConflictError, StoreError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.events import Worker
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.runtime.admission import Admission
@@ -27,8 +29,8 @@ Recovery = Literal["auto", "lost", "resume"]
 """What happens to a task whose process died: "lost" fails it, "resume" continues it with another run.
 
 "auto" resumes if no work is repeated: with the agent's own handler of tool calls and inference, which reads finished work from the
-log. A handler of the application would start again from the beginning, so its task fails. A run that waited for an approval is
-resumed in each case.
+log. A handler of the application, or a method of a user's service, would start again from the beginning, so its task fails. A run
+that waited for an approval is resumed in each case.
 """
 
 MAX_RESTARTS = 10
@@ -90,7 +92,7 @@ class OrphanRecovery:
         lease: The lease of this process.
         lease_ttl_s: How long it is valid without a renewal.
         max_resumes_without_progress: As in `Limits`.
-        resumes: Working tasks are continued; otherwise they fail.
+        resumes: Returns whether a working task is continued; otherwise it fails.
 
     Attributes:
         unrecorded: Runs whose end could not be written, by task id.
@@ -104,7 +106,7 @@ class OrphanRecovery:
         *,
         lease_ttl_s: float,
         max_resumes_without_progress: int,
-        resumes: bool,
+        resumes: Callable[[TaskFold], bool],
     ) -> None:
         self.unrecorded: dict[str, Run] = {}
         self._tasks = tasks
@@ -179,7 +181,7 @@ class OrphanRecovery:
         fold, cancellation = live.fold, live.fold.cancel_requested
         if cancellation is not None:
             await live.record([canceled_status(fold.state, cancellation)], claim=True)
-        elif not (self._resumes or fold.state is TaskState.SUBMITTED or fold.suspended):
+        elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended):
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
             # An orderly stop left the task, so the run did not crash its process.

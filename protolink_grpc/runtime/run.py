@@ -111,7 +111,8 @@ class RunHost:
     """Settings and objects that all runs of one service share.
 
     Args:
-        resumable: States in which a stopping service leaves a task to its next start.
+        resumes: Returns whether another run continues a task that was working when its process ended.
+        is_durable: A stopping service can leave tasks to its next start.
         worker: Identifies this process in the log.
         on_end: Called with each run at its end.
     """
@@ -120,7 +121,8 @@ class RunHost:
     slots: RunSlots
     controls: Controls
     texts: LiveTexts
-    resumable: frozenset[TaskState]
+    resumes: Callable[[TaskFold], bool]
+    is_durable: bool
     worker: Worker
     on_end: Callable[["Run"], None]
 
@@ -292,10 +294,12 @@ class Run(Emitter):
         self._rested_at_stop = self._rested_at_stop or self._resting > 0
         self._interrupt()
 
-    def _stays(self, state: TaskState) -> bool:
-        """Return whether the next start continues a task in this state."""
-        resumable = self._host.resumable
-        return state in resumable or (bool(resumable) and self._rested_at_stop and state is TaskState.WORKING)
+    def _stays(self, fold: TaskFold) -> bool:
+        """Return whether the next start continues the task."""
+        host = self._host
+        if not host.is_durable or fold.state is not TaskState.WORKING:
+            return host.is_durable and fold.state is TaskState.SUBMITTED
+        return self._rested_at_stop or host.resumes(fold)
 
     def _interrupt(self) -> None:
         # An asyncio task that is canceled before its first step never executes, so `_main` could not end the run.
@@ -484,7 +488,7 @@ class Run(Emitter):
         token = self.token
         if token.is_cancelled:
             ending = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.usage)
-        elif self.is_abandoned and self._stays(fold.state):
+        elif self.is_abandoned and self._stays(fold):
             await self._record_rest([])
             self.is_left = True
             return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")

@@ -5,7 +5,7 @@ watches the log, `watch` only watches. A service is used from one event loop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,8 @@ class TaskService:
         handler: Called with each task to work on.
         recovery: What to do with the runs of a dead process.
         controls: Settings that apply to all runs of the agent.
-        replayable: The handler can start again without repeating its work, because all of its work is in the log.
+        replayable: Returns whether the handler can start again on a task without repeating its work, because all of that is in the
+            log. None means that it never can.
         approvals: Settings for remote answers to approvals. None lists approvals but refuses answers.
         redaction: Policy for secrets in approvals that are shown.
         check_edit: Validates the edited arguments of an answer. None accepts every edit that the policy allows.
@@ -145,7 +146,7 @@ class TaskService:
         limits: Limits | None = None,
         recovery: Recovery = "auto",
         controls: Controls | None = None,
-        replayable: bool = False,
+        replayable: Callable[[TaskFold], bool] | None = None,
         approvals: Approvals | None = None,
         redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
         check_edit: CheckEdit | None = None,
@@ -176,15 +177,14 @@ class TaskService:
         self._texts = LiveTexts(
             bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
         )
-        resumes = recovery == "resume" or (recovery == "auto" and replayable)
-        # Tasks in these states are not ended at a stop: the next start continues them.
-        resumable = (UNBEGUN | {TaskState.WORKING} if resumes else UNBEGUN) if store.durable else frozenset[TaskState]()
+        resumes = _resumption(recovery, replayable)
         host = RunHost(
             handler,
             self._slots,
             controls or Controls(),
             self._texts,
-            resumable,
+            resumes,
+            store.durable,
             this_worker(),
             self._retire,
         )
@@ -672,5 +672,8 @@ class TaskService:
             run.notice_foreign_append()
 
 
-UNBEGUN = frozenset({TaskState.SUBMITTED})
-"""States in which every start recovers a task without a worker; a service that resumes also recovers WORKING ones."""
+def _resumption(recovery: Recovery, replayable: Callable[[TaskFold], bool] | None) -> Callable[[TaskFold], bool]:
+    """Return the function that returns whether another run continues a task that was working."""
+    if recovery == "auto" and replayable is not None:
+        return replayable
+    return lambda _: recovery == "resume"

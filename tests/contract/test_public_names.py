@@ -192,6 +192,7 @@ NAMES: dict[str, list[str]] = {
         "create_llm",
         "current_run",
         "hash_password",
+        "rpc",
         "verify_card",
     ],
     "protolink_grpc.agent": [

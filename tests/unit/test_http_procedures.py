@@ -9,13 +9,14 @@ import pytest
 from shop_world import SERVICE, Order, ShopServicer
 from starlette.routing import Router
 
-from protolink_grpc.edges.grpc.binding import RequestBounds, procedures
+from protolink_grpc.edges.grpc.binding import procedures
 from protolink_grpc.edges.http.middleware import with_middleware
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import OpenStreams
 from protolink_grpc.net.grpc_web import frame
+from protolink_grpc.wire.request_reader import RequestBounds
 
 PLACE, WATCH = "/shop.v1.ShopService/Place", "/shop.v1.ShopService/Watch"
 

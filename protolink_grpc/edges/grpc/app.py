@@ -16,7 +16,7 @@ from opentelemetry import trace
 
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.stream_quota import StreamQuota
-from protolink_grpc.edges.grpc.binding import RequestBounds, bind
+from protolink_grpc.edges.grpc.binding import bind
 from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.edges.grpc.interceptors.authentication import authentication, certificate_identity
 from protolink_grpc.edges.grpc.interceptors.deadline import deadline
@@ -27,6 +27,7 @@ from protolink_grpc.models.json_value import MAX_COMPLEXITY
 from protolink_grpc.net.address import Address, find_listen_error, listen_error
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.net.tracing import is_tracing
+from protolink_grpc.wire.request_reader import RequestBounds
 
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 """Default limit of a request in bytes: its event, with the envelope, stays below gRPC's default of 4 MiB."""

@@ -1,17 +1,17 @@
 """Binds a servicer to gRPC: one generic handler per service, built from its descriptor. Interceptors are composed once at start.
 
-Requests are parsed here, within the status boundary, so that invalid bytes are INVALID_ARGUMENT and not INTERNAL. Responses may be
-messages or bytes: stored events are sent unchanged.
+Requests are parsed here, within the status boundary, so that invalid bytes are INVALID_ARGUMENT and not INTERNAL. A method with
+client streaming gets an async iterator of its requests. Responses may be messages or bytes: stored events are sent unchanged.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from protolink_grpc.auth.principal import Principal
@@ -19,30 +19,12 @@ from protolink_grpc.auth.stream_quota import StreamQuota
 from protolink_grpc.edges.grpc.call import Call, Context, set_current_call
 from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.edges.grpc.interceptors.status import ToStatus, abort_with_error
-from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
-from protolink_grpc.models.json_value import check_complexity
-from protolink_grpc.wire.bounds import LIGHT_COMPLEXITY, SMALL_BYTES, message_complexity, run_in_thread
 from protolink_grpc.wire.codec import Codec
+from protolink_grpc.wire.request_reader import Read, RequestBounds, request_reader
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
 """A servicer's method, called with a request and gRPC's context, which only some servicers need."""
-
-Read = Callable[[bytes], Awaitable[Message]]
-"""Parses the request of one method."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestBounds:
-    """The limits of one request.
-
-    Args:
-        max_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
-        max_complexity: More complex requests are refused before they are parsed; see `wire.bounds.message_complexity`.
-    """
-
-    max_bytes: int
-    max_complexity: int
 
 
 def bind(
@@ -65,10 +47,10 @@ def bind(
     handlers = {
         method.name: _method_handler(
             f"/{service.full_name}/{method.name}",
-            _request_reader(method, bounds),
+            method,
+            request_reader(method.input_type, bounds),
             getattr(servicer, method.name),
             settings,
-            streams=method.server_streaming,
         )
         for method in service.methods
     }
@@ -130,6 +112,8 @@ def procedures(
 ) -> list[Procedure]:
     """Create the procedures of one service, whose servicer must not use gRPC's context.
 
+    Methods with client streaming have no procedure: HTTP/1.1 has no requests of several messages that all clients can send.
+
     Args:
         interceptors: Outermost first, without those for authentication and access, which the edge checks itself.
     """
@@ -140,11 +124,12 @@ def procedures(
             GetMessageClass(method.input_type),
             GetMessageClass(method.output_type),
             getattr(servicer, "to_status", to_status),
-            _request_reader(method, bounds),
+            request_reader(method.input_type, bounds),
             getattr(servicer, method.name),
             interceptors,
         )
         for method in service.methods
+        if not method.client_streaming
     ]
 
 
@@ -163,37 +148,46 @@ async def _enter_call(call: Call, interceptors: Sequence[Interceptor], stack: As
         await stack.enter_async_context(each(call))
 
 
+Receive = Callable[[Any], Awaitable[Any]]
+"""Returns the request of a call for its method: a message, or an iterator of messages. It gets bytes, or an iterator of bytes."""
+
+
 def _method_handler(
-    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings, *, streams: bool
+    name: str, method: MethodDescriptor, read: Read, behavior: Behavior, settings: _ServiceSettings
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    if streams:
-        return grpc.unary_stream_rpc_method_handler(_stream_handler(name, read, behavior, settings), None, _serialize)
-    return grpc.unary_unary_rpc_method_handler(_unary_handler(name, read, behavior, settings), None, _serialize)
+    if not method.client_streaming and not method.server_streaming:
+        return grpc.unary_unary_rpc_method_handler(_unary_handler(name, read, behavior, settings), None, _serialize)
+    settings = settings._replace(interceptors=(*settings.interceptors, _count_streams(settings.quota)))
+    receive = _stream_receiver(read) if method.client_streaming else read
+    if not method.server_streaming:
+        return grpc.stream_unary_rpc_method_handler(_unary_handler(name, receive, behavior, settings), None, _serialize)
+    handler = _stream_handler(name, receive, behavior, settings)
+    if method.client_streaming:
+        return grpc.stream_stream_rpc_method_handler(handler, None, _serialize)
+    return grpc.unary_stream_rpc_method_handler(handler, None, _serialize)
 
 
-def _request_reader(method: MethodDescriptor, bounds: RequestBounds) -> Read:
-    kind, descriptor = GetMessageClass(method.input_type), method.input_type
-    max_bytes, max_complexity = bounds.max_bytes, bounds.max_complexity
+def _stream_receiver(read: Read) -> Receive:
+    async def messages(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        async for data in requests:
+            yield await read(data)
 
-    def parse_counted(data: bytes) -> Message:
-        check_complexity(message_complexity(data, descriptor, max_complexity), max_complexity, "request")
-        return kind.FromString(data)
+    async def receive(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
+        return messages(requests)
 
-    async def read(data: bytes) -> Message:
-        if len(data) > max_bytes:
-            raise MessageTooLargeError(
-                f"has {len(data)} bytes, at most {max_bytes} are accepted",
-                field="request",
-                max_bytes=str(max_bytes),
-            )
+    return receive
+
+
+def _count_streams(quota: StreamQuota) -> Interceptor:
+    @asynccontextmanager
+    async def count(call: Call) -> AsyncIterator[None]:
+        slot = quota.take(Principal(call.principal, call.scopes))
         try:
-            if len(data) > SMALL_BYTES and message_complexity(data, descriptor, LIGHT_COMPLEXITY) > LIGHT_COMPLEXITY:
-                return await run_in_thread(parse_counted, data)
-            return kind.FromString(data)
-        except DecodeError:
-            raise InvalidArgumentError(f"is not a valid {descriptor.full_name}", field="request") from None
+            yield
+        finally:
+            slot.release()
 
-    return read
+    return count
 
 
 def _serialize(response: Message | bytes) -> bytes:
@@ -201,21 +195,21 @@ def _serialize(response: Message | bytes) -> bytes:
 
 
 def _unary_handler(
-    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings
-) -> Callable[[bytes, Context], Any]:
+    name: str, receive: Receive, behavior: Behavior, settings: _ServiceSettings
+) -> Callable[[Any, Context], Any]:
     interceptors, to_status, _ = settings
 
-    async def handle(data: bytes, context: Context) -> Any:
+    async def handle(data: Any, context: Context) -> Any:
         try:
-            return await behavior(await read(data), context)
+            return await behavior(await receive(data), context)
         except Exception as error:
             await abort_with_error(error, name, context, to_status)
 
-    async def handle_with_interceptors(data: bytes, context: Context) -> Any:
+    async def handle_with_interceptors(data: Any, context: Context) -> Any:
         try:
             async with AsyncExitStack() as stack:
                 await _enter_call(Call(name, context), interceptors, stack)
-                return await behavior(await read(data), context)
+                return await behavior(await receive(data), context)
         except Exception as error:
             await abort_with_error(error, name, context, to_status)
 
@@ -223,18 +217,16 @@ def _unary_handler(
 
 
 def _stream_handler(
-    name: str, read: Read, behavior: Behavior, settings: _ServiceSettings
-) -> Callable[[bytes, Context], AsyncIterator[Any]]:
-    interceptors, to_status, quota = settings
+    name: str, receive: Receive, behavior: Behavior, settings: _ServiceSettings
+) -> Callable[[Any, Context], AsyncIterator[Any]]:
+    interceptors, to_status, _ = settings
 
-    async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
+    async def handle(data: Any, context: Context) -> AsyncIterator[Any]:
         try:
             async with AsyncExitStack() as stack:
-                call = Call(name, context)
-                await _enter_call(call, interceptors, stack)
-                stack.callback(quota.take(Principal(call.principal, call.scopes)).release)
+                await _enter_call(Call(name, context), interceptors, stack)
                 # Closed now and not by the garbage collector, because its `finally` releases the log.
-                responses = await stack.enter_async_context(aclosing(behavior(await read(data), context)))
+                responses = await stack.enter_async_context(aclosing(behavior(await receive(data), context)))
                 async for response in responses:
                     yield response
         except Exception as error:

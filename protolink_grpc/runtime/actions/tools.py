@@ -10,13 +10,12 @@ from typing import Any
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
-    TaskExecutionError,
     ToolFailedError,
-    classes,
     error_text,
 )
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.events import RunEvent, TaskProgress
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import normalize, plain
@@ -232,18 +231,5 @@ def require_output(fold: TaskFold) -> ToolOutput:
     """
     output = find_tool_output(fold.artifacts)
     if output is None:
-        raise _ended_error(fold)
+        raise ended_error(fold)
     return output
-
-
-def _ended_error(fold: TaskFold) -> ProtolinkError:
-    """Return the error of a task without an output: of the class that its code names, otherwise TaskExecutionError."""
-    message = fold.messages[-1] if fold.messages else None
-    for part in message.parts if message is not None else ():
-        if part.type == "error" and isinstance(part.content, dict):
-            error_class = classes().get(str(part.content.get("code")))
-            if error_class is not None:
-                error = error_class(str(part.content.get("message", fold.reason)))
-                error.metadata["task_id"] = fold.task_id
-                return error
-    return TaskExecutionError(f"task {fold.task_id} ended {fold.state}: {fold.reason}", task_id=fold.task_id)

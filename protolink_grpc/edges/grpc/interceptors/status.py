@@ -19,4 +19,6 @@ async def abort_with_error(error: Exception, method: str, context: Context, to_s
     """End the call with the status of `error`. An unexpected error is logged and sent as an incident id."""
     if isinstance(error, grpc.aio.AbortError):
         raise error
-    await context.abort_with_status(rpc_status.to_status(to_status(public_error(error, method))))
+    status = rpc_status.to_status(to_status(public_error(error, method)))
+    trailers = (*(context.trailing_metadata() or ()), *status.trailing_metadata)
+    await context.abort(status.code, status.details, trailers)

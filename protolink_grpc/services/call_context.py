@@ -1,0 +1,178 @@
+"""The context that a user's method receives instead of gRPC's: the part that is the same on every port, and after a crash."""
+
+import contextvars
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+import grpc.aio
+from google.rpc import status_pb2
+
+from protolink_grpc.errors import UnimplementedError, UnsupportedOperationError
+from protolink_grpc.services.recording import MetadataPair, build_status
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The call that a method answers, while it is open.
+
+    Args:
+        task_id: The task of the call; empty for a method that is not durable.
+        context: gRPC's context; None over HTTP.
+        headers: The headers of the HTTP request, if there is no context.
+    """
+
+    task_id: str
+    context: "grpc.aio.ServicerContext[Any, Any] | None"
+    headers: Mapping[str, str]
+
+
+_invocation: ContextVar[Invocation | None] = contextvars.ContextVar("plgrpc_invocation", default=None)
+
+
+def set_invocation(invocation: Invocation) -> None:
+    """Set the call of the asyncio task, for the run that it starts. It is never reset: each call has its own asyncio task."""
+    _invocation.set(invocation)
+
+
+def invocation_of(task_id: str) -> Invocation | None:
+    """Return the call that started the run of this task; None if another process has started the task."""
+    found = _invocation.get()
+    return found if found is not None and found.task_id == task_id else None
+
+
+class CallAbortedError(grpc.aio.AbortError):
+    """Ends a method with a status, as `abort` does in gRPC."""
+
+
+class CallContext(grpc.aio.ServicerContext[Any, Any]):
+    """The context of one call.
+
+    Args:
+        invocation: The open call; None if a run continues the call after a crash.
+        is_canceled: Whether the call is canceled.
+    """
+
+    def __init__(self, invocation: Invocation | None, is_canceled: Callable[[], bool]) -> None:
+        self._invocation = invocation
+        self._is_canceled = is_canceled
+        self._code = grpc.StatusCode.OK
+        self._details = ""
+        self._trailers: tuple[MetadataPair, ...] = ()
+
+    async def abort(
+        self,
+        code: grpc.StatusCode,
+        details: str = "",
+        trailing_metadata: grpc.aio.Metadata | Sequence[MetadataPair] = (),
+    ) -> NoReturn:
+        """End the call with a status. A repeated call gets the same status.
+
+        Raises:
+            ValueError: The code is OK.
+        """
+        if code is grpc.StatusCode.OK:
+            raise ValueError("abort needs a code other than OK")
+        self._code, self._details = code, details
+        if trailing_metadata:
+            self._trailers = tuple(trailing_metadata)
+        raise CallAbortedError(details)
+
+    async def abort_with_status(self, status: grpc.Status) -> NoReturn:
+        """As `abort`, with the status of `grpc_status.rpc_status.to_status`."""
+        await self.abort(status.code, status.details, tuple(status.trailing_metadata or ()))
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        """Set the code with which the method ends. With another code than OK, its response is not sent."""
+        self._code = code
+
+    def set_details(self, details: str) -> None:
+        self._details = details
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._details
+
+    def status(self, service: str, task_id: str = "") -> status_pb2.Status:
+        """Return the status of a call that ended with another code than OK; see `build_status`."""
+        return build_status(self._code, self._details, self._trailers, service, task_id)
+
+    def set_trailing_metadata(self, trailing_metadata: grpc.aio.Metadata | Sequence[MetadataPair]) -> None:
+        """Set the trailing metadata of the response. They are recorded, and a repeated call gets them, too."""
+        self._trailers = tuple(trailing_metadata)
+
+    def trailing_metadata(self) -> grpc.aio.Metadata:
+        return grpc.aio.Metadata(*self._trailers)
+
+    @property
+    def trailers(self) -> tuple[MetadataPair, ...]:
+        """The trailing metadata as pairs."""
+        return self._trailers
+
+    def invocation_metadata(self) -> grpc.aio.Metadata:
+        """Return the metadata of the call that started the run. They are not recorded, because they may contain credentials.
+
+        Raises:
+            UnsupportedOperationError: The run continues a call after a crash, or a tool call: a method must not work with other
+                values than at first. What it needs belongs into the request.
+        """
+        invocation = self._invocation
+        if invocation is None:
+            raise UnsupportedOperationError(
+                "this run has no call with metadata: it continues one after a crash, or is a call of a tool"
+            )
+        if invocation.context is None:
+            return grpc.aio.Metadata(*invocation.headers.items())
+        return grpc.aio.Metadata(*(invocation.context.invocation_metadata() or ()))
+
+    def peer(self) -> str:
+        """Return the address of the caller; empty over HTTP and after a crash."""
+        context = self._invocation.context if self._invocation is not None else None
+        return "" if context is None else str(context.peer())
+
+    def time_remaining(self) -> float | None:  # type: ignore[override]  # None without a deadline, as in grpcio itself
+        """Return the seconds until the deadline of the call, which limits the wait and not the run; None without a deadline."""
+        context = self._invocation.context if self._invocation is not None else None
+        return None if context is None else context.time_remaining()
+
+    def cancelled(self) -> bool:
+        """Whether the task is canceled. A caller that disconnects does not cancel it."""
+        return self._is_canceled()
+
+    def done(self) -> bool:
+        return self._is_canceled()
+
+    async def read(self) -> Any:
+        self._refuse("read", "use the request, or iterate over the requests")
+
+    async def write(self, message: Any) -> None:
+        self._refuse("write", "yield the responses")
+
+    async def send_initial_metadata(self, initial_metadata: Any) -> None:
+        self._refuse("send_initial_metadata", "the initial metadata name the task; use set_trailing_metadata")
+
+    def add_done_callback(self, callback: Any) -> None:
+        self._refuse("add_done_callback", "use try and finally")
+
+    def set_compression(self, compression: Any) -> None:
+        self._refuse("set_compression")
+
+    def disable_next_message_compression(self) -> None:
+        self._refuse("disable_next_message_compression")
+
+    def peer_identities(self) -> Any:
+        self._refuse("peer_identities", "current_run().principal is the authenticated caller")
+
+    def peer_identity_key(self) -> Any:
+        self._refuse("peer_identity_key", "current_run().principal is the authenticated caller")
+
+    def auth_context(self) -> Any:
+        self._refuse("auth_context", "current_run().principal is the authenticated caller")
+
+    def _refuse(self, name: str, instead: str = "") -> NoReturn:
+        hint = f": {instead}" if instead else ""
+        raise UnimplementedError(f"context.{name} is not available in a method that an agent serves{hint}")
