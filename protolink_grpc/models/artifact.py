@@ -1,4 +1,4 @@
-"""What a run produced, or shows before it acts. An artifact describes; it never performs anything."""
+"""Artifacts: outputs of a run, and previews of its actions."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,7 +12,7 @@ from protolink_grpc.models.part import Part
 
 @dataclass(slots=True)
 class Artifact(JsonForm):
-    """Output of a task. `kind` is free; the runtime writes `result`, `preview`, `action_result`, `action_rejection`."""
+    """Output of a task. `kind` is any text; the runtime uses `result`, `preview`, `action_result`, `action_rejection`."""
 
     id: str = field(default_factory=new_artifact_id)
     parts: list[Part] = field(default_factory=list)
@@ -33,6 +33,6 @@ class Artifact(JsonForm):
         return self
 
     def for_action(self, action_id: str) -> Self:
-        """Name the RunAction that this artifact belongs to."""
+        """Set the id of the RunAction that this artifact belongs to."""
         self.action_id = action_id
         return self

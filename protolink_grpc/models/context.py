@@ -164,7 +164,7 @@ class RunContext(JsonForm):
     def attach_to_task(self, task: T) -> T:
         """Make a copy of this context the one of `task`, with its session, and return `task`.
 
-        What the metadata of `task` says about the same is removed: a context, and ProtoLink's keys for parts of it.
+        The metadata of `task` loses its keys for the same facts: a context, and ProtoLink's keys for parts of it.
         """
         task.context = self.copy()
         if self.session_id:

@@ -1,4 +1,4 @@
-"""JSON Schema of what an application gives as one: a schema, or a type that pydantic describes. Nothing is checked by it here."""
+"""JSON Schemas of applications: a schema, or a type that pydantic describes. Validation lives elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias, get_origin
@@ -7,11 +7,11 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.json_value import plain
 
 SchemaLike: TypeAlias = Mapping[str, Any] | type[Any]
-"""A JSON Schema, or a type: a pydantic model, a dataclass, a TypedDict, `list[Model]`, and whatever else pydantic describes."""
+"""A JSON Schema, or a type that pydantic describes: a model, a dataclass, a TypedDict, `list[Model]`, and so on."""
 
 
 def json_schema_of(given: Any, *, field: str) -> dict[str, Any]:
-    """The schema itself, or that of the type.
+    """Return the schema itself, or the schema of the type.
 
     Raises:
         InvalidArgumentError: It is neither, or no schema can describe the type; names `field`.

@@ -1,4 +1,4 @@
-"""The lifecycle of a task: its states and the allowed moves between them. This table is the only state machine."""
+"""The lifecycle of a task: its states and the allowed transitions. `TRANSITIONS` is the only state machine."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from protolink_grpc.models.open_enum import OpenEnum
 
 
 class TaskState(OpenEnum):
-    """Where a task stands. A state of a later version is neither terminal nor interrupted, and no move leads out of it."""
+    """The state of a task. A state of a later version is neither terminal nor interrupted, and has no transitions."""
 
     SUBMITTED = "submitted"
     WORKING = "working"
@@ -79,12 +79,12 @@ def is_terminal(state: TaskState) -> bool:
 
 
 def is_interrupted(state: TaskState) -> bool:
-    """Whether the task waits for its sender."""
+    """Whether the task waits for its caller."""
     return state in INTERRUPTED
 
 
 def parse_state(value: object, *, field: str = "state") -> TaskState:
-    """The state of that value, for what a caller asks.
+    """Return the state with this name, in a request.
 
     Raises:
         InvalidArgumentError: No such state in this version; names `field`.
@@ -96,13 +96,13 @@ def parse_state(value: object, *, field: str = "state") -> TaskState:
 
 
 def read_state(value: object, *, field: str = "state") -> TaskState:
-    """The state of that value, for what was recorded: `unknown-N` is a state of a later version.
+    """Return the state with this name, in a record: `unknown-N` is a state of a later version.
 
     Raises:
         InvalidArgumentError: No state; names `field`.
     """
     try:
-        return TaskState(value)  # type: ignore[arg-type]  # the lookup itself refuses what is not text
+        return TaskState(value)  # type: ignore[arg-type]  # the lookup refuses other types
     except ValueError:
         raise _not_a_state(field) from None
 
@@ -112,10 +112,10 @@ def _not_a_state(field: str) -> InvalidArgumentError:
 
 
 def check_transition(current: TaskState, target: TaskState) -> None:
-    """Check that the table allows a move.
+    """Check that the table allows a transition.
 
     Raises:
-        InvalidTransitionError: The move is not allowed; a move to the same state must be in the table too.
+        InvalidTransitionError: It is not allowed. A transition to the same state must be in the table, too.
     """
     if target not in TRANSITIONS.get(current, _NOWHERE):
         raise InvalidTransitionError(

@@ -1,4 +1,4 @@
-"""One turn of a conversation between a caller and an agent. Which turns a task accepts is decided elsewhere."""
+"""A message: one turn of a conversation between a caller and an agent."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
@@ -28,7 +28,7 @@ _ROLE = Kind("role", _check_role)
 
 @dataclass(slots=True)
 class Message(JsonForm):
-    """Parts from one speaker. `role` is one of `ROLES`, checked when read, never when constructed; `metadata` None means none."""
+    """The parts of one sender. `role` is one of `ROLES`, which is checked on reading, but not on construction."""
 
     id: str = field(default_factory=new_message_id)
     role: Annotated[str, _ROLE] = "user"

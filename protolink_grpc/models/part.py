@@ -1,4 +1,4 @@
-"""Part: one piece of content of a message or artifact, and the typed contents of parts. Parts are processed elsewhere."""
+"""Parts of messages and artifacts, and the typed contents of parts."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from protolink_grpc.models.payload import MARK, Payload, PayloadRef, UserValue, 
 
 
 class PartType:
-    """The part types that this version knows. A part of another type is kept as it is."""
+    """The part types of this version. A part of another type is kept unchanged."""
 
     TEXT: Final = "text"
     JSON: Final = "json"

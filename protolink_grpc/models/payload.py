@@ -169,7 +169,7 @@ UserValue = Annotated[Any, Kind("user value", lambda value: read_value(plain(val
 
 
 def copied(value: Any) -> Any:
-    """Return a copy that shares nothing mutable. A Payload is never modified and is returned as it is."""
+    """Return a copy that shares nothing mutable. A Payload is never modified and is returned itself."""
     return value if isinstance(value, Payload) else plain(value)
 
 

@@ -158,22 +158,6 @@ def _mapping(value: object, key: str) -> dict[str, Any]:
     return copied(value, key)
 
 
-def text_mapping(data: dict[str, Any], key: str) -> dict[str, str]:
-    found = mapping(data, key)
-    for name, value in found.items():
-        if not isinstance(value, str):
-            raise InvalidArgumentError("must be a string", field=f"{key}.{name}")
-    return found
-
-
-def object_mapping(data: dict[str, Any], key: str) -> dict[str, dict[str, Any]]:
-    found = mapping(data, key)
-    for name, value in found.items():
-        if not isinstance(value, dict):
-            raise InvalidArgumentError("must be an object", field=f"{key}.{name}")
-    return found
-
-
 def copied(value: T, key: str) -> T:
     """Return a deep copy. Errors name `key`."""
     try:

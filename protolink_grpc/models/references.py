@@ -94,7 +94,7 @@ class References:
         _note_messages(self._calls, payload.task.messages)
         return payload
 
-    def _said(self, payload: TaskMessagesAdded, _: str) -> TaskMessagesAdded:
+    def _messages_added(self, payload: TaskMessagesAdded, _: str) -> TaskMessagesAdded:
         _note_messages(self._calls, payload.messages)
         return payload
 
@@ -116,13 +116,13 @@ class References:
         self._actions[action.action_id] = _Open(action)
         return payload
 
-    def _judged(self, payload: ActionPolicyEvaluated, action_id: str) -> ActionPolicyEvaluated:
+    def _policy_evaluated(self, payload: ActionPolicyEvaluated, action_id: str) -> ActionPolicyEvaluated:
         known = self._actions.get(action_id)
         if known is not None:
             known.policy = payload.decision
         return payload
 
-    def _asked(self, payload: ApprovalRequired, action_id: str) -> ApprovalRequired:
+    def _approval_required(self, payload: ApprovalRequired, action_id: str) -> ApprovalRequired:
         known = self._actions.get(action_id)
         if not payload.abridged or known is None:
             return payload
@@ -148,12 +148,12 @@ _RESTS = TERMINAL | INTERRUPTED
 
 RESOLVERS: dict[Any, Callable[[References, Any, str], Any]] = {
     TaskSubmitted: References._submitted,
-    TaskMessagesAdded: References._said,
+    TaskMessagesAdded: References._messages_added,
     TaskStatusChanged: References._status,
     LlmCallCompleted: References._completed,
     ActionRequested: References._requested,
-    ActionPolicyEvaluated: References._judged,
-    ApprovalRequired: References._asked,
+    ActionPolicyEvaluated: References._policy_evaluated,
+    ApprovalRequired: References._approval_required,
     ActionStarted: References._started,
     ActionEnded: References._ended,
 }

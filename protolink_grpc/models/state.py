@@ -1,4 +1,4 @@
-"""Requests and results of operations on an agent's memory over the control plane. No storage lives here."""
+"""Requests and results of operations on an agent's memory. No storage lives here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ class StateOperationRequest(JsonForm):
 
     @classmethod
     def of_compaction(cls, request: HistoryCompactionRequest) -> Self:
-        """The same compaction, as an operation on the conversation."""
+        """Build the operation on the conversation with the same parameters."""
         return cls(
             session_id=request.session_id,
             stores=("conversation",),
@@ -76,7 +76,7 @@ class StateOperationRequest(JsonForm):
 
     @property
     def compaction(self) -> HistoryCompactionRequest:
-        """Its part that says how to compact. Raises InvalidArgumentError where that makes no sense."""
+        """The parameters of a compaction. Raises InvalidArgumentError if they are out of bounds."""
         return HistoryCompactionRequest(
             self.strategy,
             self.max_messages,
@@ -108,17 +108,17 @@ class StateStoreReport(JsonForm):
 
     Args:
         enabled: The agent has such a store.
-        exists: It holds something, after the operation.
+        exists: The store has content, after the operation.
         item_count: For `conversation` the messages of a session, or the number of sessions; for `tools` the items.
         message_count: Messages of the session, or of all sessions.
-        cleared: It held something, and was emptied.
-        compacted: It was made smaller.
-        data: Any JSON value; None where it was not asked for.
-        metadata: `session_scoped` where a session was named; `truncated` where data was cut. After a reset or a compaction the
-            reports `before` and `after`, and of a compaction its HistoryCompactionResult as `compaction`.
-        error: What went wrong, one sentence; None means nothing.
-        failure: The same with all that is known about it. Not in the JSON form, and not compared.
-        compaction: What a compaction in this process did. Not in the JSON form, and not compared.
+        cleared: The store had content and was emptied.
+        compacted: The content was made smaller.
+        data: The content, any JSON value; None if it was not requested.
+        metadata: `session_scoped` if the request has a session; `truncated` if data was cut. After a reset or a compaction the
+            reports `before` and `after`, and the HistoryCompactionResult of a compaction as `compaction`.
+        error: Error message, one sentence; None means success.
+        failure: The whole failure. Not in the JSON form, and not compared.
+        compaction: The result of a compaction in this process. Not in the JSON form, and not compared.
     """
 
     name: Name
@@ -135,13 +135,13 @@ class StateStoreReport(JsonForm):
     compaction: HistoryCompactionResult | None = field(default=None, repr=False, compare=False)
 
     def cleared_since(self, before: Self) -> Self:
-        """This report, made after a reset, completed by what was there `before`."""
+        """Complete this report of the content after a reset by the report `before` it."""
         self.metadata = {"before": before.to_dict(), "after": self.to_dict()}
         self.cleared = before.exists
         return self
 
     def compacted_since(self, before: Self, done: HistoryCompactionResult) -> Self:
-        """This report, made after a compaction, completed by what was there `before` and what was done."""
+        """Complete this report of the content after a compaction by the report `before` it and its result."""
         self.metadata = {"before": before.to_dict(), "after": self.to_dict(), COMPACTION_KEY: done.to_dict()}
         self.compacted, self.compaction = done.changed, done
         return self

@@ -1,4 +1,4 @@
-"""The description of an agent's tool for callers. The tools themselves are in `tools`."""
+"""The description of an agent's tool for callers. The tools are in `tools`."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +10,18 @@ from protolink_grpc.models.kinds import Filled, Seconds
 
 @dataclass(frozen=True, slots=True)
 class ToolDescription(JsonForm):
-    """A tool as its agent describes it.
+    """The description of a tool by its agent.
 
-    `read_only`, `idempotent`, `destructive` and `streaming` are statements of the tool's author and are not verified; False means
-    no or unknown.
+    `read_only`, `idempotent`, `destructive` and `streaming` are set by the author of the tool and not verified; False means no or
+    unknown.
 
     Args:
         title: Name for people; empty means `name`.
-        input_schema, output_schema: JSON Schemas of the arguments and of the result; empty where none is stated.
-        request_type, response_type: Full names of the protobuf messages that arguments and result are; empty where they are JSON.
+        input_schema, output_schema: JSON Schemas of the arguments and of the result; empty if not stated.
+        request_type, response_type: Full names of the protobuf messages of arguments and result; empty for JSON.
         capabilities: Permissions that a call needs, ordered.
-        effect: What the policy says about a call by this caller, whatever the arguments; None where only a call can tell.
-        timeout_s: How long a call may take; None where the agent states no limit.
+        effect: Decision of the policy about calls of this caller; None if it depends on the call.
+        timeout_s: Maximum duration of a call; None if not stated.
     """
 
     name: Filled

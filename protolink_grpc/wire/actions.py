@@ -1,4 +1,4 @@
-"""Conversions of actions, policy verdicts and approvals between the models and `plgrpc`. Nothing here decides or approves.
+"""Converts actions, policy decisions and approvals between the models and `plgrpc`. No decisions are made here.
 
 Points in time are read in the format of `models.clock`.
 """
@@ -42,7 +42,7 @@ ACTION: Final = Codec(
     payload=Special("payload", _payload_to_pb),
     fingerprint=Computed(lambda action: action.fingerprint),
 )
-"""An action as it will run. The sender's fingerprint is ignored: the model computes its own."""
+"""A whole action. The fingerprint of the sender is ignored, because it is computed."""
 
 ABRIDGED_ACTION: Final = Codec(
     RunAction,

@@ -1,4 +1,4 @@
-"""Conversions of agent cards between values and `plgrpc`, as messages and as bytes. The meaning of a card is decided elsewhere.
+"""Converts agent cards between the models and `plgrpc`, as messages and as bytes.
 
 The contract's bounds are checked on decoding only: a card is built step by step and validated when it is received.
 """

@@ -1,4 +1,4 @@
-"""Conversions of run contexts and context manifests between the models and `plgrpc`. Limits are enforced elsewhere."""
+"""Converts run contexts and context manifests between the models and `plgrpc`. Limits are enforced elsewhere."""
 
 from typing import Any, Final
 

@@ -161,7 +161,7 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
 _HEADS: Final = {
     kind: _TYPE_FIELDS[name] + _PAYLOAD_TAGS[kind] for kind, name in ev.TYPES.items() if kind in _PAYLOAD_TAGS
 }
-"""What comes before the length of a payload whose class alone decides the type of its event."""
+"""Encoded type and payload key of each class of payloads that has one event type."""
 
 MAX_SHARED_REASON: Final = 80
 """Maximum length, in characters, of a cancellation's reason for which the encoded status is cached."""

@@ -1,4 +1,4 @@
-"""Conversions of export formats between the models and `plgrpc`, and the lines of an export."""
+"""Converts export formats between the models and `plgrpc`, and reads the lines of an export."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Conversions of parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
+"""Converts parts between the models and `plgrpc.v1.Part`, for the network and for the log."""
 
 import binascii
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Conversions of the permissions of a run between their JSON form and `plgrpc`. Rules are applied elsewhere."""
+"""Converts the permissions of a run between their JSON form and `plgrpc`. Rules are applied elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -56,15 +56,15 @@ def permissions_from_pb(pb: Mapping[str, pb2.CapabilityRule], field: str = "perm
     Raises:
         InvalidArgumentError: A rule that the contract does not allow; names its path below `field`.
     """
-    rules = {name: _read(rule, f"{field}.{name}") for name, rule in sorted(pb.items())}
+    rules = {name: _rule_from_pb(rule, f"{field}.{name}") for name, rule in sorted(pb.items())}
     default = rules.pop("default", None)
     return permissions_json(rules, default)
 
 
-def _read(pb: pb2.CapabilityRule, field: str) -> Permission:
+def _rule_from_pb(pb: pb2.CapabilityRule, field: str) -> Permission:
     terms = from_json(pb.terms_json, field=f"{field}.terms_json") if pb.terms_json else None
     if not pb.effect:
-        return Permission(None, _granted(terms, field))
+        return Permission(None, _check_terms(terms, field))
     if terms is not None and not isinstance(terms, dict):
         raise InvalidArgumentError("must be a JSON object where there is an effect", field=f"{field}.terms_json")
     effect = EFFECTS.read(pb.effect)
@@ -73,7 +73,7 @@ def _read(pb: pb2.CapabilityRule, field: str) -> Permission:
     return Permission(rule, terms)
 
 
-def _granted(terms: Any, field: str) -> Any:
+def _check_terms(terms: Any, field: str) -> Any:
     """Check terms without an effect, which must not look like a rule."""
     if terms is None:
         raise InvalidArgumentError("must be set, unless there are terms", field=f"{field}.effect")

@@ -1,4 +1,4 @@
-"""Descriptions of tools between the models and `plgrpc`."""
+"""Converts descriptions of tools between the models and `plgrpc`."""
 
 from typing import Any, Final
 

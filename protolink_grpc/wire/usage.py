@@ -1,4 +1,4 @@
-"""Usage, budgets and money between the models and `plgrpc`. What a limit does is decided elsewhere."""
+"""Converts usage, budgets and costs between the models and `plgrpc`. Limits are enforced elsewhere."""
 
 from typing import Final
 

@@ -141,13 +141,6 @@ def test_every_budget_effect_travels_as_its_own_name(effect: BudgetEffect) -> No
     assert usage.BUDGET_DECISION.from_pb(pb).effect is effect
 
 
-def test_usage_of_a_decision_is_refused_by_its_path() -> None:
-    pb = usage_pb2.BudgetDecision(effect=usage_pb2.BUDGET_EFFECT_ALLOW, usage=usage_pb2.Usage(llm_calls=-1))
-    with pytest.raises(InvalidArgumentError) as caught:
-        usage.BUDGET_DECISION.from_pb(pb, "decision")
-    assert caught.value.field == "decision.usage.llm_calls"
-
-
 def test_system_tokens_on_the_wire_leave_the_tools_out_and_the_four_add_up() -> None:
     pb = wire.MANIFEST.to_pb(FULL_MANIFEST)
     assert (pb.system_tokens, pb.tool_prompt_tokens, pb.history_tokens, pb.user_tokens) == (70, 30, 20, 4)
@@ -172,10 +165,3 @@ def test_a_total_that_no_int64_holds_is_written_as_the_largest_one() -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         wire.MANIFEST.from_pb(pb2.ContextManifest(system_tokens=MAX_INTEGER, tool_prompt_tokens=1), "manifest")
     assert caught.value.field == "manifest.system_tokens"
-
-
-def test_an_item_of_a_manifest_is_refused_by_its_index() -> None:
-    pb = pb2.ContextManifest(context_items=[pb2.ContextItem(kind="user"), pb2.ContextItem(kind="tools", tokens=-1)])
-    with pytest.raises(InvalidArgumentError) as caught:
-        wire.MANIFEST.from_pb(pb, "manifest")
-    assert caught.value.field == "manifest.context_items[1].tokens"
