@@ -19,10 +19,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
 from protolink_grpc import __version__
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.gen_app import Lang
+from protolink_grpc.typed.service_types import service_types
 
 PACKED = Path(__file__).resolve().parent.parent / "_contract"
 """The folder of the protos and of the tools' versions in an installed package."""
@@ -89,6 +92,9 @@ GRPCIO_TOOLS = Tool("protoc", "grpcio-tools", _PIP)
 GOOGLES_PROTOC = Tool("protoc", "com.google.protobuf:protoc", _MAVEN)
 MACHINES = {"arm64": "aarch_64", "aarch64": "aarch_64", "AMD64": "x86_64"}
 """Processor names in the file names of Maven Central, by the system's names."""
+DESCRIPTORS = "descriptors.binpb"
+"""A temporary file beside the generated code: the descriptors of the protos."""
+
 BUILT_IN = {Lang.PYTHON: ("python", "pyi", "grpc_python"), Lang.JAVA: ("java",)}
 """Languages with a generator built into protoc: grpcio-tools has the first, Google's protoc has both."""
 
@@ -205,9 +211,12 @@ def _generate(lang: Lang, made: Path, protos: Sequence[Path], includes: Sequence
     for plugin in PLUGINS.get(lang, ()):
         words += [f"--plugin={plugin.program}={_require_program(plugin)}", f"--{plugin.name}_out={made}"]
         words += [f"--{plugin.name}_opt={option}" for option in plugin.options]
+    if lang is Lang.PYTHON:
+        words += [f"--descriptor_set_out={made / DESCRIPTORS}", "--include_imports", "--include_source_info"]
     _protoc([*words, *map(str, protos)])
     if lang is Lang.PYTHON:
         _drop_empty_services(made)
+        _write_service_types(made)
 
 
 def _check_arguments(lang: Lang, protos: Sequence[Path], includes: Sequence[Path]) -> None:
@@ -309,3 +318,13 @@ def _drop_empty_services(made: Path) -> None:
     for path in made.rglob("*_pb2_grpc.py"):
         if re.search(r"^class \w+Stub\b", path.read_text(encoding="utf-8"), flags=re.M) is None:
             path.unlink()
+
+
+def _write_service_types(made: Path) -> None:
+    """Write the types of the generated service modules, which grpcio's generator does not write, from the descriptors."""
+    descriptors = made / DESCRIPTORS
+    for each in service_types(FileDescriptorSet.FromString(descriptors.read_bytes())):
+        path = made / each.path
+        if path.with_suffix(".py").exists():  # not of an import
+            path.write_text(each.text, encoding="utf-8")
+    descriptors.unlink()

@@ -105,7 +105,7 @@ def test_a_users_proto_works_with_the_contracts_classes(order: Path, tmp_path: P
 
 def test_without_includes_the_folder_of_a_proto_is_searched(order: Path, tmp_path: Path) -> None:
     done = plgrpc("gen", "--lang", "python", "--out", str(tmp_path / "out"), "--proto", str(order), "-o", "json")
-    assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py"]
+    assert done.document["files"] == ["order_pb2.py", "order_pb2.pyi", "order_pb2_grpc.py", "order_pb2_grpc.pyi"]
 
 
 def test_a_single_file_is_reported_in_the_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
