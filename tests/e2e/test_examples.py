@@ -115,6 +115,18 @@ bob exceeds the rate limit: RESOURCE_EXHAUSTED
 /.well-known/agent-card.json 200
 /tasks 401
 """,
+    "typed_mesh.py": """\
+total: 42
+/acme.calculator.v1.Calculator/Add {'a': '0', 'b': '20'}
+acme.calculator.v1.AddResponse {"result": "20"}
+/acme.calculator.v1.Calculator/Add {'a': '20', 'b': '15'}
+acme.calculator.v1.AddResponse {"result": "35"}
+/acme.calculator.v1.Calculator/Add {'a': '35', 'b': '7'}
+acme.calculator.v1.AddResponse {"result": "42"}
+same request id: 3
+same request id: 3
+sums: [20, 35, 42, 3]
+""",
     "registry_watch.py": """\
 up ferry
 up train
