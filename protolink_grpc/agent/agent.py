@@ -296,10 +296,13 @@ class Agent(AgentLifecycle):
         """Register a tool and its skill on the card. A tool with the same name is replaced.
 
         Raises:
-            InvalidArgumentError: The agent is running and its encoded card would exceed 1 MiB; the tool is not added.
+            InvalidArgumentError: The agent is running and its encoded card would exceed 1 MiB, or a method of a service has this
+                name; the tool is not added.
         """
-        added = as_tool(tool)
-        card = self.card
+        added, card = as_tool(tool), self.card
+        task_tools = self._components.actions.task_tools
+        if added.name in self._toolbox and self._toolbox.get(added.name) in task_tools:
+            raise InvalidArgumentError(f"a method of services= is a tool named '{added.name}'", field="tools")
         if self._advertise:
             skills = [skill for skill in card.skills if skill.id != added.name] + [added.skill()]
             if self.is_running:
@@ -312,14 +315,19 @@ class Agent(AgentLifecycle):
     def add_service(self, servicer: object) -> None:
         """Serve the methods of a servicer: an object of a subclass of a generated class, with async methods.
 
+        Durable methods without streams are tools and skills, too.
+
         Raises:
-            InvalidArgumentError: The agent has a service of this name, or the servicer or a method has the wrong form.
+            InvalidArgumentError: The agent has a service or a tool of this name, or the servicer or a method has the wrong form.
             RuntimeError: The agent is running.
         """
         if self.is_running:
             raise RuntimeError("add_service() is for agents that are not running; call it before the start")
         for service in services_of(servicer):
             self._service_calls.add(service)
+            for method in service.methods.values():
+                if method.tool:
+                    self.add_tool(self._add_method_tool(method))
 
     @property
     def tools(self) -> dict[str, Tool]:

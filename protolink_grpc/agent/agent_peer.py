@@ -23,7 +23,7 @@ from protolink_grpc.net.background_loop import background
 from protolink_grpc.runtime.actions.delegation import Actions, Relay
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
 from protolink_grpc.runtime.default_handler import content_without_ids
-from protolink_grpc.runtime.run import current_run
+from protolink_grpc.runtime.run import Run, current_run
 
 S = TypeVar("S")
 
@@ -36,6 +36,11 @@ async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, 
     run = current_run()
     if run is None:
         return await peers.run(target, task, relay=relay)
+    return await call_peer_of_run(run, actions, target, task, relay=relay)
+
+
+async def call_peer_of_run(run: Run, actions: Actions, target: str, task: Task, *, relay: Relay | None = None) -> Task:
+    """Send a task to a peer as an action of a run, found in its journal by the messages and their number."""
     asked = [content_without_ids(message.parts) for message in task.messages]
     return await actions.send(run, target, task, position=run.position(AGENT_CALL, target, asked), relay=relay)
 

@@ -17,7 +17,7 @@ from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
-from protolink_grpc.runtime.run import Controls, current_run
+from protolink_grpc.runtime.run import Controls, Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.context import NO_MEMORY, Memory
@@ -77,11 +77,22 @@ class AgentComponents:
                 action_context = NarrowedContext(run, context)
                 if context.budget != RunBudget():
                     await charge_tool_call(action_context, self._budget_of(context, run.task_id))
-            position = run.position(TOOL_CALL, tool_name, arguments)
-            return (await self.actions.call_tool(action_context, tool_name, arguments, position=position)).value()
+            return await self.call_tool_of_run(run, tool_name, arguments, action_context)
         context = (context or RunContext()).with_agent(agent_name)
         action_context = StandaloneContext(context, self._budget_of(context), self.controls, PRINCIPAL)
         return (await self.actions.call_tool(action_context, tool_name, arguments, position="")).value()
+
+    async def call_tool_of_run(
+        self, run: Run, tool_name: str, arguments: Any, action_context: ActionContext | None = None
+    ) -> Any:
+        """Call a tool as an action of a run, found in its journal by the call and its number.
+
+        Args:
+            action_context: A narrower context than the run's.
+        """
+        position = run.position(TOOL_CALL, tool_name, arguments)
+        outcome = await self.actions.call_tool(action_context or run, tool_name, arguments, position=position)
+        return outcome.value()
 
     def _budget_of(self, context: RunContext, task_id: str = "") -> BudgetEnforcer:
         """Return the budget of all calls in one context of one task. The task is included, because run ids are not unique."""

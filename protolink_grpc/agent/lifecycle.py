@@ -1,13 +1,14 @@
 """Starts and stops an agent: its ports, its runtime, and its registration."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from starlette.types import ASGIApp
 
+from protolink_grpc.agent.agent_peer import call_peer_of_run
 from protolink_grpc.agent.components import AgentComponents
 from protolink_grpc.agent.config import (
     AgentConfig,
@@ -41,18 +42,23 @@ from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
-from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.run import Run, RunActions
 from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.services.definition import FIELD, ServiceMethod
 from protolink_grpc.services.execution import ServiceCalls
+from protolink_grpc.services.method_tools import MethodTool
 from protolink_grpc.services.recording import SERVICE_CALL
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.tools.runner import ToolRunner
+from protolink_grpc.tools.tool import Tool
 from protolink_grpc.typed.service import TypedService, load_typed_service
 from protolink_grpc.wire.cards import card_to_bytes, check_card_size
 from protolink_grpc.wire.registry import InstanceState, InstanceStatus
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 REGISTER_WAIT_S = 2.0
 UNREGISTER_WAIT_S = 2.0
@@ -239,15 +245,48 @@ class AgentLifecycle:
             )
         )
 
+    async def _call_agent_of_run(self, run: Run, target: str, task: Task) -> Task:
+        return await call_peer_of_run(run, self._components.actions, target, task)
+
+    @property
+    def function_tools(self) -> list[Tool]:
+        """The tools that are not methods of the user's services: those are in .proto files already."""
+        return [each for each in self._toolbox.all() if each not in self._components.actions.task_tools]
+
+    def _add_method_tool(self, method: ServiceMethod) -> Tool:
+        """Make a method of a user's service a tool, and return the tool.
+
+        Raises:
+            InvalidArgumentError: There is a tool of this name.
+        """
+        if method.tool in self._toolbox:
+            raise InvalidArgumentError(
+                f"{method.descriptor.full_name} would be a second tool named '{method.tool}'; choose another name with "
+                "@rpc(tool=...)",
+                field=FIELD,
+            )
+        made = MethodTool(method, self._on_service)
+        self._components.actions.task_tools[made.tool] = made.execute
+        return made.tool
+
+    async def _on_service(self, work: Callable[[TaskService], Coroutine[Any, Any, T]]) -> T:
+        return await (await self._local()).on_service(work)
+
     async def _load_typed(self) -> TypedService | None:
         """Build the typed service of the tools, in a thread, because a file is compiled."""
         source, card = self._config.serving.typed, self.card
         if source is None:
             return None
         try:
-            return await asyncio.to_thread(load_typed_service, source, card.name, card.description, self._toolbox.all())
+            typed = await asyncio.to_thread(
+                load_typed_service, source, card.name, card.description, self.function_tools
+            )
         except TypeError as error:
             raise InvalidArgumentError(str(error), field="typed") from error
+        name = typed.descriptor.full_name
+        if any(each.name == name for each in self._service_calls.services):
+            raise InvalidArgumentError(f"a service of services= is named {name}, too", field="typed")
+        return typed
 
     async def _register(self, registry: RegistryClient, service: TaskService) -> None:
         registered = asyncio.Event()
@@ -401,6 +440,7 @@ class AgentLifecycle:
                 check_edit=self._components.check_edit,
                 run_saver=_run_saver(self.run_store, self.store),
                 observers=self._config.runtime.observers,
+                actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
             )
         service = self._service
         if self._home is loop and not service.is_accepting:

@@ -135,6 +135,10 @@ class LocalAgent:
         self._principal = PRINCIPAL
         self._find = find or (lambda: endpoint_at(url))
 
+    async def on_service(self, work: Callable[[TaskService], Coroutine[Any, Any, T]]) -> T:
+        """Call a function with the agent's service, on the event loop of the agent, and return its result."""
+        return await self._on_its_loop(work, None)
+
     async def _on_its_loop(
         self,
         work: Callable[[TaskService], Coroutine[Any, Any, T]],

@@ -59,7 +59,7 @@ def export(
         made = export_proto(
             agent.card.name,
             agent.card.description,
-            agent.tools.values(),
+            agent.function_tools,
             package,
             committed,
             service=service,

@@ -27,6 +27,7 @@ from protolink_grpc.errors import (
     StoreError,
     ToolFailedError,
     UnavailableError,
+    UnimplementedError,
     error_text,
 )
 from protolink_grpc.logs import get_logger
@@ -107,6 +108,19 @@ class Controls:
 
 
 @dataclass(frozen=True, slots=True)
+class RunActions:
+    """The actions that code of a handler can request of its run.
+
+    Args:
+        call_tool: Calls a tool of the agent with JSON arguments and returns the result.
+        call_agent: Sends a task to another agent, given by name or URL, and returns it when it ends or waits for input.
+    """
+
+    call_tool: Callable[["Run", str, dict[str, Any]], Awaitable[Any]]
+    call_agent: Callable[["Run", str, Task], Awaitable[Task]]
+
+
+@dataclass(frozen=True, slots=True)
 class RunHost:
     """Settings and objects that all runs of one service share.
 
@@ -115,6 +129,7 @@ class RunHost:
         is_durable: A stopping service can leave tasks to its next start.
         worker: Identifies this process in the log.
         on_end: Called with each run at its end.
+        actions: None if a handler cannot request actions.
     """
 
     handler: Handler
@@ -125,6 +140,7 @@ class RunHost:
     is_durable: bool
     worker: Worker
     on_end: Callable[["Run"], None]
+    actions: RunActions | None = None
 
 
 class Run(Emitter):
@@ -627,6 +643,23 @@ class Run(Emitter):
         return not unchanged or FLOW_PROMPT not in fold.flow_from_caller
 
     # -- actions ---------------------------------------------------------------------------------------------------------
+
+    async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
+        """Call a tool of this agent, as an action of the run, and return its result. Raises as `Agent.call_tool`."""
+        return await self._actions().call_tool(self, tool_name, arguments)
+
+    async def call_agent(self, target: str, task: Task | Message | str) -> Task:
+        """Send a task to another agent, as an action of the run, and return it when it ends or waits for input.
+
+        Args:
+            target: URL of the agent, or its name in the registry.
+        """
+        return await self._actions().call_agent(self, target, Task.of(task))
+
+    def _actions(self) -> RunActions:
+        if self._host.actions is None:
+            raise UnimplementedError(f"agent {self.agent_name} has no actions")
+        return self._host.actions
 
     def position(self, kind: str, name: str, asked: Any) -> str:
         """Return the position of the handler's next action.

@@ -37,7 +37,7 @@ from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
 from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
-from protolink_grpc.runtime.run import Controls, Handler, Run, RunHost
+from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHost
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher, ReadStart
@@ -135,6 +135,7 @@ class TaskService:
         check_edit: Validates the edited arguments of an answer. None accepts every edit that the policy allows.
         run_saver: Called for each run that has ended in this process.
         observers: Called with each append of this process to a log, after its commit.
+        actions: The actions that code of the handler can request of its run.
     """
 
     def __init__(
@@ -152,6 +153,7 @@ class TaskService:
         check_edit: CheckEdit | None = None,
         run_saver: RunSaver | None = None,
         observers: Sequence[AppendObserver] = (),
+        actions: RunActions | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
@@ -187,6 +189,7 @@ class TaskService:
             store.durable,
             this_worker(),
             self._retire,
+            actions,
         )
         self._admission = Admission(self._tasks, host)
         self._recovery = OrphanRecovery(

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,8 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.services.json_schema import has_fields_as_json
 from protolink_grpc.tools.tool import NAME
 from protolink_grpc.typed.types import snake
 
@@ -32,13 +34,15 @@ class RpcOptions:
 
     durable: bool = True
     tool: bool | str = True
+    capabilities: frozenset[str] = frozenset()
 
 
 _OPTIONS: Final = "__plgrpc_rpc__"
 """Attribute of a function with the options that `rpc` has set."""
 
 
-def rpc(*, durable: bool = True, tool: bool | str = True) -> Callable[[F], F]:
+@checks_arguments
+def rpc(*, durable: bool = True, tool: bool | str = True, capabilities: Iterable[str] = ()) -> Callable[[F], F]:
     """Set how an agent serves a method of a servicer. A method without this decorator is durable and a tool.
 
     Args:
@@ -46,10 +50,12 @@ def rpc(*, durable: bool = True, tool: bool | str = True) -> Callable[[F], F]:
             access rules, interceptors and limits, but without a log, retries by request id, and `current_run()`.
         tool: Whether a durable unary method is also a tool of the agent. A text is the name of the tool; by default it is the
             name of the method in the spelling of functions, such as `place_order` for `PlaceOrder`.
+        capabilities: Capabilities that a call of the tool needs, for policies. Direct callers need the scopes of access rules.
     """
+    options = RpcOptions(durable, tool, frozenset((capabilities,) if isinstance(capabilities, str) else capabilities))
 
     def mark(function: F) -> F:
-        setattr(function, _OPTIONS, RpcOptions(durable, tool))
+        setattr(function, _OPTIONS, options)
         return function
 
     return mark
@@ -64,6 +70,7 @@ class ServiceMethod:
         behavior: The method of the servicer; None if the servicer does not implement it.
         durable: Whether each call is a task.
         tool: Name of its tool; empty if it is not a tool.
+        capabilities: Capabilities that a call of the tool needs.
     """
 
     name: str
@@ -73,6 +80,7 @@ class ServiceMethod:
     response_type: type[Message]
     durable: bool
     tool: str
+    capabilities: frozenset[str]
 
     @property
     def streams(self) -> bool:
@@ -179,6 +187,7 @@ def _read_method(
     if not is_missing:
         _check_form(f"{type(servicer).__name__}.{descriptor.name}", function, descriptor, durable=durable)
     is_unary = not descriptor.client_streaming and not descriptor.server_streaming
+    may_be_tool = durable and is_unary and has_fields_as_json(descriptor.input_type)
     return ServiceMethod(
         f"/{service.full_name}/{descriptor.name}",
         descriptor,
@@ -186,7 +195,8 @@ def _read_method(
         GetMessageClass(descriptor.input_type),
         GetMessageClass(descriptor.output_type),
         durable,
-        _tool_name(options.tool, descriptor.name) if durable and is_unary else "",
+        _tool_name(options.tool, descriptor.name) if may_be_tool else "",
+        options.capabilities,
     )
 
 

@@ -36,8 +36,8 @@ MetadataPair = tuple[str, str | bytes]
 
 
 def message_part(message: Message) -> Part:
-    """Return a message of a user's service as a part."""
-    return Part("json", Payload(TypedMessage(message.DESCRIPTOR.full_name, message.SerializeToString())))
+    """Return a message of a user's service as a part. Required fields of proto2 are not checked, as everywhere on the ports."""
+    return Part("json", Payload(TypedMessage(message.DESCRIPTOR.full_name, message.SerializePartialToString())))
 
 
 def request_message(requests: Iterable[Message]) -> TaskMessage:

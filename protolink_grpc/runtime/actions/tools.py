@@ -2,9 +2,10 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -38,17 +39,24 @@ from protolink_grpc.tools.schema import CheckedArguments
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
 
+ExecuteInTask = Callable[[ActionContext, RunAction], Awaitable[ActionResult]]
+"""Executes an action in a task of its own, which has the id of the action."""
+
 
 class ToolActions:
     """Calls the tools of one agent through its gate.
 
     Args:
         memory: Returns the tools' memory for a principal and a session; None if the agent has no such memory.
+
+    Attributes:
+        task_tools: Executes the calls of tools that run in tasks of their own.
     """
 
     def __init__(self, toolbox: Toolbox, gate: Gate, memory: Callable[[str, str], Memory] | None = None) -> None:
         self.toolbox = toolbox
         self.gate = gate
+        self.task_tools: dict[Tool, ExecuteInTask] = {}
         self._memory = memory
 
     async def call_tool(
@@ -99,6 +107,11 @@ class ToolActions:
             except ProtolinkError:
                 return False
 
+        in_task = self.task_tools.get(tool)
+        if in_task is not None:
+            # The task has the id of the action, so a repeated action finds the same task.
+            own = partial(in_task, action_context)
+            return PreparedAction(action, own, edit, is_same, idempotent=True, read_only=tool.read_only)
         return PreparedAction(action, execute, edit, is_same, idempotent=tool.idempotent, read_only=tool.read_only)
 
     def _tool_context(self, action: RunAction, action_context: ActionContext, call_id: str) -> ToolContext:
