@@ -3,8 +3,7 @@
 A call within a run is recorded in its log, counts against its budget and is canceled with it.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ import grpc.aio
 
 from protolink_grpc.agent.peer_stubs import PeerChannel
 from protolink_grpc.agent.peers import Peers
+from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.client.task_calls import answer_of
 from protolink_grpc.errors import TaskExecutionError
 from protolink_grpc.models.card import AgentCard
@@ -26,9 +26,6 @@ from protolink_grpc.runtime.default_handler import content_without_ids
 from protolink_grpc.runtime.run import Run, current_run
 
 S = TypeVar("S")
-
-RELAYED_EVENTS = 256
-"""Maximum number of buffered events of a peer's task for a slow reader."""
 
 
 async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
@@ -56,23 +53,13 @@ async def stream_peer(
                 async for each in stream:
                     yield each
         return
-    events: asyncio.Queue[RunEvent | None] = asyncio.Queue(RELAYED_EVENTS)
-    work = asyncio.ensure_future(call_peer(actions, peers, target, task, relay=Relay(events.put, deltas)))
 
-    def wake(_: asyncio.Future[Task]) -> None:
-        if events.empty():
-            events.put_nowait(None)
+    def send(give: Give[RunEvent]) -> Coroutine[Any, Any, Task]:
+        return call_peer(actions, peers, target, task, relay=Relay(give, deltas))
 
-    work.add_done_callback(wake)
-    try:
-        while not (work.done() and events.empty()):
-            event = await events.get()
-            if event is not None:
-                yield event
-        await work
-    finally:
-        work.cancel()
-        await asyncio.wait([work])
+    async with aclosing(relayed(send)) as events:
+        async for event in events:
+            yield event
 
 
 async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:

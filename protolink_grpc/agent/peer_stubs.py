@@ -3,34 +3,39 @@
 Each call finds the peer anew. Calls to a name rotate over its instances. Within a run, a call is an action of the run.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Final, NoReturn
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from google.protobuf.json_format import MessageToDict, MessageToJson
 from google.protobuf.message import Message
 
 from protolink_grpc.agent.peers import Peers, marked_session
+from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.agent.trust import PeerConnection
 from protolink_grpc.client.agent_access import CONNECT_S
 from protolink_grpc.client.backoff import Backoff
-from protolink_grpc.client.typed_stub import CallObserver, Entry, Metadata, StubChannel, UnaryMethod
+from protolink_grpc.client.typed_stub import (
+    CallObserver,
+    Entry,
+    Metadata,
+    StreamMethod,
+    StubChannel,
+    UnaryMethod,
+    refuse_requests,
+)
 from protolink_grpc.errors import (
     DeadlineExceededError,
-    DelegationCycleError,
     InvalidArgumentError,
-    PermissionDeniedError,
+    MessageTooLargeError,
     ProtolinkError,
-    ResourceExhaustedError,
-    TaskAlreadyExistsError,
-    ToolRejectedError,
-    UnauthenticatedError,
-    UnimplementedError,
+    RemoteError,
 )
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.payload import Payload, TypedMessage
-from protolink_grpc.runtime.actions.delegation import Actions
+from protolink_grpc.models.payload import Payload, TypedMessage, read_value
+from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, Actions
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
 from protolink_grpc.runtime.actions.method_calls import MethodAnswer, call_method
 from protolink_grpc.runtime.run import Run, current_run
@@ -45,20 +50,10 @@ from protolink_grpc.wire.typed_calls import (
 )
 from protolink_grpc.wire.values import MAX_PREVIEW_BYTES
 
+T = TypeVar("T")
+
 OUTAGE_S: Final = 15.0
 """How long a call within a run is repeated for a server that ends each wait within a second, in seconds."""
-
-REFUSALS = (
-    DelegationCycleError,
-    InvalidArgumentError,
-    PermissionDeniedError,
-    ResourceExhaustedError,
-    TaskAlreadyExistsError,
-    ToolRejectedError,
-    UnauthenticatedError,
-    UnimplementedError,
-)
-"""Errors of calls that had no effect, if the response does not have their usage."""
 
 
 class PeerChannel:
@@ -78,29 +73,66 @@ class PeerChannel:
         method = PeerMethod(self.target, self._peers, path, serializers, settings)
 
         async def call(request: Message, *, timeout: float | None = None, metadata: Metadata = None) -> Any:
-            run, own = current_run(), tuple(metadata or ())
+            made, run = MethodRequest(request, timeout, tuple(metadata or ())), current_run()
             if run is None:
-                return await method.call(request, timeout, own)
-            within = CallInRun(method, request, timeout, own, run)
+                return await method.call(made)
+            within = CallInRun(method, made, run)
             position = run.position(AGENT_CALL, self.target, [path, within.request])
             response = await call_method(self._actions.gate, run, within, position=position)
             return method.read(response)
 
         return call
 
-    def unary_stream(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
-        """Streams are not supported yet: a call raises UnimplementedError."""
+    def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+        """As `grpc.aio.Channel.unary_stream`."""
+        method = PeerMethod(self.target, self._peers, path, serializers, settings)
 
-        def call(*_: Any, **__: Any) -> NoReturn:
-            raise UnimplementedError(f"{path} is a stream, which stubs of peers do not support yet")
+        async def call(
+            request: Message, *, timeout: float | None = None, metadata: Metadata = None
+        ) -> AsyncGenerator[Message, None]:
+            made, run = MethodRequest(request, timeout, tuple(metadata or ())), current_run()
+            if run is None:
+                async with aclosing(method.stream(made)) as responses:
+                    async for response in responses:
+                        yield response
+                return
+
+            async def act(give: Give[Message]) -> None:
+                within = StreamInRun(method, made, run, give)
+                position = run.position(AGENT_CALL, self.target, [path, within.request])
+                result = await call_method(self._actions.gate, run, within, position=position)
+                if not within.was_sent:
+                    for each in result[RESPONSES]:
+                        await give(method.read(read_value(each)))
+
+            async with aclosing(relayed(act)) as responses:
+                async for response in responses:
+                    yield response
 
         return call
 
-    stream_unary = stream_stream = unary_stream
+    def stream_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
+        """Streams of requests are not supported yet: a call raises UnimplementedError."""
+        return refuse_requests(path)
+
+    stream_stream = stream_unary
+
+
+@dataclass(frozen=True, slots=True)
+class MethodRequest:
+    """What a caller gave to a method of a stub.
+
+    Args:
+        timeout: Seconds; None means the default.
+    """
+
+    message: Message
+    timeout: float | None
+    metadata: tuple[Entry, ...]
 
 
 class PeerMethod:
-    """One unary method of a peer, at any of its instances.
+    """One method of a peer, at any of its instances.
 
     Args:
         serializers: Arguments of the generated stub, with `settings`.
@@ -116,70 +148,73 @@ class PeerMethod:
         self._settings = settings
         # A positional argument or one with a name, as for `grpc.aio.Channel.unary_unary`.
         self._deserialize: Any = settings.get("response_deserializer") or serializers[1]
-        # By URL: the connection and its method, made once.
-        self._made: dict[tuple[str, bool], tuple[StubChannel, UnaryMethod]] = {}
+        self._channels: dict[tuple[str, bool], StubChannel] = {}
+        self._unary: dict[tuple[str, bool], UnaryMethod] = {}
 
-    def at(self, peer: PeerConnection) -> tuple[StubChannel, UnaryMethod]:
-        """Return the channel and the method of an instance. Raises InvalidArgumentError if its URL is not one of gRPC."""
-        key = (peer.url, peer.withheld)
-        made = self._made.get(key)
-        if made is None:
-            channel = peer.client.stub_channel(peer.url, timeout_s=None)
-            made = channel, channel.unary_method(self.path, *self._serializers, **self._settings)
-            while len(self._made) >= MAX_INSTANCES:
-                del self._made[next(iter(self._made))]
-            self._made[key] = made
-        return made
+    def channel(self, peer: PeerConnection) -> StubChannel:
+        """Return the channel of an instance. Raises InvalidArgumentError if its URL is not one of gRPC."""
+        return _kept(self._channels, peer, lambda: peer.client.stub_channel(peer.url, timeout_s=None))
+
+    def unary_at(self, peer: PeerConnection) -> UnaryMethod:
+        """Return the method of an instance, if it is unary. Raises InvalidArgumentError as `channel`."""
+        make = self.channel(peer).unary_method
+        return _kept(self._unary, peer, lambda: make(self.path, *self._serializers, **self._settings))
+
+    def stream_at(self, peer: PeerConnection) -> StreamMethod:
+        """Return the method of an instance, if its responses are a stream. Raises InvalidArgumentError as `channel`."""
+        return self.channel(peer).stream_method(self.path, *self._serializers, **self._settings)
 
     async def connect(self, url: str) -> PeerConnection:
         """Return the instance at a URL if it can be connected to, or else another one; the first one if none can."""
         first = await self.peers.reach(self.target, url)
-        if "://" in self.target or await self.at(first)[0].connect(CONNECT_S):
+        if "://" in self.target or await self.channel(first).connect(CONNECT_S):
             return first
         for other in await self.peers.instances(self.target):
             peer = await self.peers.reach(self.target, other)
-            if other != url and await self.at(peer)[0].connect(CONNECT_S):
+            if other != url and await self.channel(peer).connect(CONNECT_S):
                 return peer
         return first
 
-    async def call(self, request: Message, timeout: float | None, metadata: tuple[Entry, ...]) -> Any:
-        """Make a call that belongs to no run."""
+    async def call(self, request: MethodRequest) -> Any:
+        """Make a unary call that belongs to no run."""
         peer = await self.connect(await self.peers.choose_instance(self.target))
-        limit = peer.client.timeout if timeout is None else timeout
+        limit = peer.client.timeout if request.timeout is None else request.timeout
         with peer.explain_refusals():
-            return await self.at(peer)[1].call(request, timeout=limit, metadata=metadata)
+            return await self.unary_at(peer).call(request.message, timeout=limit, metadata=request.metadata)
 
-    def read(self, response: Payload) -> Message:
+    async def stream(self, request: MethodRequest) -> AsyncGenerator[Message, None]:
+        """Make a call that belongs to no run, and yield its responses."""
+        peer = await self.connect(await self.peers.choose_instance(self.target))
+        call = self.stream_at(peer).call(request.message, timeout=request.timeout, metadata=request.metadata)
+        with peer.explain_refusals():
+            async with aclosing(call) as responses:
+                async for response in responses:
+                    yield response
+
+    def read(self, response: Any) -> Message:
         """Return the message of a recorded response."""
-        if not isinstance(response.value, TypedMessage):
+        if not isinstance(response, Payload) or not isinstance(response.value, TypedMessage):
             raise InvalidArgumentError("is not a typed message", field="response")
         message: Message = self._deserialize(response.value.value)
         return message
 
 
 class CallInRun:
-    """A call within a run: the `MethodCall` of its action.
-
-    Args:
-        timeout: Limit of the wait in seconds. None waits until the call's task ends.
+    """A unary call within a run: the `MethodCall` of its action. Without a timeout, it waits until the call's task ends.
 
     Raises:
         InvalidArgumentError: The metadata has an entry that the run sets.
     """
 
-    def __init__(
-        self, method: PeerMethod, message: Message, timeout: float | None, metadata: tuple[Entry, ...], run: Run
-    ) -> None:
-        for key, _ in metadata:
+    def __init__(self, method: PeerMethod, request: MethodRequest, run: Run) -> None:
+        for key, _ in request.metadata:
             if key.lower() in _OF_THE_RUN:
                 raise InvalidArgumentError("is set by the run", field=f"metadata[{key}]")
         self.agent = method.target
         self.method = method.path
-        self.request = request_json(message)
+        self.request = request_json(request.message)
         self._method = method
-        self._message = message
-        self._timeout = timeout
-        self._metadata = metadata
+        self._given = request
         self._run = run
         self._peer: PeerConnection | None = None
 
@@ -197,8 +232,8 @@ class CallInRun:
         try:
             metadata = self._metadata_of(action_id, peer, context)
             with peer.explain_refusals():
-                response = await self._wait_for_response(peer, metadata, observer)
-            return MethodAnswer(_typed_payload(response), _usage(observer))
+                result = await self._exchange(peer, metadata, observer)
+            return MethodAnswer(result, _usage(observer))
         except ProtolinkError as error:
             return MethodAnswer(None, _usage(observer, error), error)
         except BaseException:
@@ -206,21 +241,20 @@ class CallInRun:
                 self._method.peers.cancel_task(peer, action_id, self._run.token.reason)
             raise
 
-    async def _wait_for_response(
-        self, peer: PeerConnection, metadata: tuple[Entry, ...], observer: CallObserver
-    ) -> Message:
-        """Make the call. Without a timeout, repeat it when the server ends the wait; the request id finds the same task."""
+    async def _exchange(self, peer: PeerConnection, metadata: tuple[Entry, ...], observer: CallObserver) -> Any:
+        """Make the call and return its result.
+
+        Without a timeout, it is repeated if the server ends the wait: the request id finds the same task.
+        """
         backoff = Backoff(OUTAGE_S, streams=True)
+        given = self._given
         while True:
             backoff.begin()
             try:
-                method = self._method.at(peer)[1]
-                response: Message = await method.call_observed(
-                    self._message, observer, timeout=self._timeout, metadata=metadata
-                )
-                return response
+                call = self._method.unary_at(peer).call_observed
+                return _typed_payload(await call(given.message, observer, timeout=given.timeout, metadata=metadata))
             except DeadlineExceededError as error:
-                if self._timeout is not None:
+                if given.timeout is not None:
                     raise
                 await backoff.wait_after(error)
 
@@ -231,13 +265,73 @@ class CallInRun:
             if not session.isascii():  # metadata is ASCII; the mark alone is unique
                 session = marked_session(self._run.principal, session).encode("ascii", "ignore").decode()
             ids = (*ids, (SESSION_ID, session))
-        return (*self._metadata, *ids, (RUN_OPTIONS, options_to_bytes(context)))
+        return (*self._given.metadata, *ids, (RUN_OPTIONS, options_to_bytes(context)))
 
+
+class StreamInRun(CallInRun):
+    """A call within a run whose responses are a stream.
+
+    Args:
+        give: Called with each response.
+
+    Attributes:
+        was_sent: The call was sent, so that `give` has got its responses.
+    """
+
+    was_sent = False
+
+    def __init__(self, method: PeerMethod, request: MethodRequest, run: Run, give: Give[Message]) -> None:
+        super().__init__(method, request, run)
+        self._give = give
+
+    async def _exchange(self, peer: PeerConnection, metadata: tuple[Entry, ...], observer: CallObserver) -> Any:
+        """Make the call, and return its responses as JSON.
+
+        Raises:
+            MessageTooLargeError: The responses have more bytes than the log takes in one event.
+        """
+        self.was_sent = True
+        recorded: list[Any] = []
+        size = 0
+        call = self._method.stream_at(peer).call_observed
+        stream = call(self._given.message, observer, timeout=self._given.timeout, metadata=metadata)
+        async with aclosing(stream) as responses:
+            async for response in responses:
+                size += response.ByteSize() + RESPONSE_BYTES
+                if size > MAX_STREAM_BYTES:
+                    raise MessageTooLargeError(
+                        f"has more than {MAX_STREAM_BYTES} bytes, the limit of a stream within a run",
+                        field="responses",
+                    )
+                recorded.append(_typed_payload(response, has_preview=False).to_dict())
+                await self._give(response)
+        return {RESPONSES: recorded}
+
+
+RESPONSES: Final = "responses"
+"""Key of a stream's responses in the result of its action."""
+
+MAX_STREAM_BYTES: Final = 2 << 20
+"""Limit of the responses of a stream within a run: base64 in JSON, they fit into one event."""
+
+RESPONSE_BYTES: Final = 128
+"""Bytes that are counted for each response beside its own, for its type name and JSON."""
 
 _OF_THE_RUN = frozenset({REQUEST_ID, TASK_ID, SESSION_ID, RUN_OPTIONS})
 
 MAX_INSTANCES = 64
-"""Maximum number of instances whose methods a stub keeps."""
+"""Maximum number of instances whose channels and methods a stub keeps."""
+
+
+def _kept(made: dict[tuple[str, bool], T], peer: PeerConnection, make: Callable[[], T]) -> T:
+    """Return what was made for an instance, or make it."""
+    key = (peer.url, peer.withheld)
+    found = made.get(key)
+    if found is None:
+        while len(made) >= MAX_INSTANCES:
+            del made[next(iter(made))]
+        found = made[key] = make()
+    return found
 
 
 def request_json(message: Message) -> Any:
@@ -251,9 +345,9 @@ def request_json(message: Message) -> Any:
         return Payload(TypedMessage(message.DESCRIPTOR.full_name, message.SerializeToString())).to_dict()
 
 
-def _typed_payload(message: Message) -> Payload:
+def _typed_payload(message: Message, *, has_preview: bool = True) -> Payload:
     preview = ""
-    if message.ByteSize() <= MAX_PREVIEW_BYTES:
+    if has_preview and message.ByteSize() <= MAX_PREVIEW_BYTES:
         with suppress(TypeError, ValueError):
             preview = MessageToJson(message, preserving_proto_field_name=True, indent=None)
     cut = preview.encode()[:MAX_PREVIEW_BYTES].decode(errors="ignore")
@@ -261,9 +355,21 @@ def _typed_payload(message: Message) -> Payload:
 
 
 def _usage(observer: CallObserver, error: ProtolinkError | None = None) -> BudgetUsage | None:
-    """Return the usage of a call, None if it is unknown: zero if the call did not arrive or was refused."""
+    """Return the usage of a call; None if it is unknown. A call without a task has used nothing."""
     stated = observer.headers.get(USED)
     if isinstance(stated, bytes):
         return usage_from_bytes(stated)
-    was_refused = isinstance(error, REFUSALS) and not observer.was_interrupted
-    return BudgetUsage() if was_refused or not observer.may_have_arrived else None
+    if not observer.may_have_arrived:
+        return BudgetUsage()
+    # Agents name the task in each response, also in errors.
+    is_unknown = TASK_ID in observer.headers or observer.was_interrupted or _may_have_begun(error)
+    return None if is_unknown else BudgetUsage()
+
+
+def _may_have_begun(error: ProtolinkError | None) -> bool:
+    if isinstance(error, RemoteError):
+        return error.code in _UNCLEAR_CODES  # other codes were chosen by the method
+    return isinstance(error, MAY_HAVE_BEGUN)
+
+
+_UNCLEAR_CODES = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "UNKNOWN"})

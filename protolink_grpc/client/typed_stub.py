@@ -1,5 +1,6 @@
 """Generated stubs of users over a client: with its channel, credentials, retries, trace headers and typed errors."""
 
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import Message
 
-from protolink_grpc.client.backoff import is_interruption
+from protolink_grpc.client.backoff import Backoff, is_interruption
 from protolink_grpc.client.channel import (
     ChannelOptions,
     call_error,
@@ -21,7 +22,7 @@ from protolink_grpc.client.channel import (
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnimplementedError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.net.address import Address, Endpoint
-from protolink_grpc.wire.typed_calls import REQUEST_ID
+from protolink_grpc.wire.typed_calls import REQUEST_ID, TASK_ID
 
 Entry = tuple[str, str | bytes]
 Metadata = Iterable[Entry] | None
@@ -56,7 +57,7 @@ class LoopChannel:
 class StubChannel:
     """The channel of a generated stub.
 
-    Each unary call has an idempotency key, the caller's `x-request-id` or a new one, so that a retry never runs twice on an agent.
+    Each call has an idempotency key, the caller's `x-request-id` or a new one, so that a retry never runs twice on an agent.
     Its methods return coroutines and async generators, which raise the errors of this package.
 
     Args:
@@ -87,23 +88,17 @@ class StubChannel:
         return UnaryMethod(method, self._address, self._options, self._timeout_s)
 
     def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
-        """As `grpc.aio.Channel.unary_stream`. A stream is not repeated after an interruption."""
+        """As `grpc.aio.Channel.unary_stream`."""
+        return self.stream_method(path, *serializers, **settings).call
+
+    def stream_method(self, path: str, *serializers: Any, **settings: Any) -> "StreamMethod":
+        """As `unary_stream`, for callers that observe the calls."""
         method = self._channel.unary_stream(path, *serializers, **settings)
-
-        async def call(
-            request: Message, *, timeout: float | None = None, metadata: Metadata = None
-        ) -> AsyncGenerator[Any, None]:
-            known = _with_metadata(method, tuple(metadata or ()))
-            stream = call_stream(known, request, self._address, self._options, timeout)
-            async with typed_errors(self._address), aclosing(stream) as responses:
-                async for response in responses:
-                    yield response
-
-        return call
+        return StreamMethod(method, self._address, self._options)
 
     def stream_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
         """Streams of requests are not supported yet: a call raises UnimplementedError."""
-        return _unsupported(path)
+        return refuse_requests(path)
 
     stream_stream = stream_unary
 
@@ -157,12 +152,89 @@ class UnaryMethod:
             return await call_unary(_with_metadata(method, own), request, self._address, self._options, limit)
 
 
+class StreamMethod:
+    """A method of a stub whose responses are a stream.
+
+    Args:
+        method: The method of the channel below.
+    """
+
+    __slots__ = ("_address", "_method", "_options")
+
+    def __init__(self, method: Any, address: Endpoint, options: ChannelOptions) -> None:
+        self._method = method
+        self._address = address
+        self._options = options
+
+    async def call(
+        self, request: Message, *, timeout: float | None = None, metadata: Metadata = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the responses. Raises the errors of this package.
+
+        After an interruption the call is repeated with the same request id, and responses that were yielded are left out: if there
+        were none, or if the response names a task, whose log has them. Any other stream ends with UnavailableError.
+
+        Args:
+            timeout: Seconds for the whole stream, repetitions included.
+            metadata: Without an `x-request-id`, a new one is added.
+        """
+        async with aclosing(
+            self.call_observed(request, CallObserver(), timeout=timeout, metadata=metadata)
+        ) as responses:
+            async for response in responses:
+                yield response
+
+    async def call_observed(
+        self, request: Message, observer: "CallObserver", *, timeout: float | None = None, metadata: Metadata = None
+    ) -> AsyncGenerator[Any, None]:
+        """As `call`. `observer` learns the metadata of the response, and whether the request was sent."""
+        own, received, backoff = _with_request_id(metadata), 0, Backoff(self._options.outage_s)
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            known = received
+            try:
+                left_s = None if end is None else max(0.0, end - time.monotonic())
+                async with aclosing(self._attempt(request, observer, left_s, own)) as responses:
+                    async for response in responses:
+                        if known:
+                            known -= 1
+                            continue
+                        received += 1
+                        backoff.reset()
+                        yield response
+                return
+            except ProtolinkError as error:
+                if not is_interruption(error) or (received and TASK_ID not in observer.headers):
+                    raise
+                await backoff.wait_after(error)
+
+    async def _attempt(
+        self, request: Message, observer: "CallObserver", timeout_s: float | None, own: tuple[Entry, ...]
+    ) -> AsyncGenerator[Any, None]:
+        last: Any = None
+
+        def start(request: Message, *, timeout: float | None, metadata: Any) -> Any:
+            nonlocal last
+            last = self._method(request, timeout=timeout, metadata=(*(metadata or ()), *own))
+            return last
+
+        stream = call_stream(start, request, self._address, self._options, timeout_s)
+        async with typed_errors(self._address), aclosing(stream) as responses:
+            try:
+                async for response in responses:
+                    yield response
+            except grpc.aio.AioRpcError as error:
+                observer.take_error(call_error(error, self._address), error)
+                raise
+            observer.take_headers(await last.initial_metadata(), await last.trailing_metadata())
+
+
 @dataclass(slots=True)
 class CallObserver:
     """What is known about a call, over all of its attempts.
 
     Args:
-        headers: The headers of the last response, which may be an error.
+        headers: The metadata of the last response, which may be an error; of a stream also the trailing metadata.
         may_have_arrived: An attempt may have reached the server.
         was_interrupted: The connection of such an attempt broke, or its time was over, before there was a response.
     """
@@ -171,15 +243,15 @@ class CallObserver:
     may_have_arrived: bool = False
     was_interrupted: bool = False
 
-    def take_headers(self, headers: Any) -> None:
-        """Note the headers of a response."""
-        self.may_have_arrived, self.headers = True, dict(headers or ())
+    def take_headers(self, headers: Any, trailers: Any = ()) -> None:
+        """Note the metadata of a response."""
+        self.may_have_arrived, self.headers = True, {**dict(headers or ()), **dict(trailers or ())}
 
     def take_error(self, error: ProtolinkError, cause: grpc.aio.AioRpcError) -> None:
         """Note a failed attempt."""
         if error.metadata.get("unreached"):
             return
-        self.take_headers(cause.initial_metadata())
+        self.take_headers(cause.initial_metadata(), cause.trailing_metadata())
         if is_interruption(error) or isinstance(error, DeadlineExceededError):
             self.was_interrupted = True
 
@@ -200,7 +272,9 @@ def _with_metadata(method: Any, own: tuple[Entry, ...]) -> Callable[..., Any]:
     return call
 
 
-def _unsupported(path: str) -> Callable[..., Any]:
+def refuse_requests(path: str) -> Callable[..., Any]:
+    """Return a method that raises UnimplementedError, for one that takes a stream of requests."""
+
     async def call(*_: Any, **__: Any) -> Any:
         raise UnimplementedError(f"{path} takes a stream of requests, which this client does not send yet")
 

@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import orders_world
 import pytest
 import typed_world
 from delegation_world import PATIENCE_S, log_of, tasks_of
+from orders_world import OrdersServicer
+from orders_world import shop as order_shop
 from typed_world import broker, generated, ledger, shop, typed_agent
 
 from protolink_grpc import Agent, AgentClient, Registry, RunBudget, RunContext, Task, TaskState, ToolFailedError
@@ -250,3 +253,146 @@ async def test_a_failure_of_the_peers_tool_is_raised_in_the_run(registry: Regist
         done = await sent(client, Task.create_tool_call("enter", {}))
         assert done.get_output() == "seen"
         assert (done.usage or BudgetUsage()).tool_calls == 2
+
+
+# -- streams ------------------------------------------------------------------------------------------------------------------
+
+
+CUSTOMER = """
+    import asyncio, sys
+    registry, path, tests = sys.argv[1:]
+    sys.path.append(tests)
+    from orders_world import pb, pb_grpc
+    from protolink_grpc import Agent, SQLiteStore
+
+    agent = Agent(name="customer", url="grpc://127.0.0.1:0", registry=registry, store=SQLiteStore(path))
+    attempts = 0
+
+    @agent.tool(idempotent=True)
+    async def follow() -> str:
+        responses = agent.peer("shop").stub(pb_grpc.OrdersStub).Follow(pb.FollowRequest(steps=3))
+        texts = [response.text async for response in responses]
+        print("followed", flush=True)
+        if sys.stdin.readline() == "wait\\n":
+            await asyncio.Event().wait()
+        return ", ".join(texts)
+
+    async def main():
+        await agent.serve()
+        print(agent.card.url, flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+async def test_a_stream_within_a_run_is_one_action_and_is_not_called_again_after_a_crash(
+    registry: Registry, tmp_path: Path, launch: Launch
+) -> None:
+    servicer = OrdersServicer()
+    async with order_shop(servicer, registry=registry):
+        arguments = registry.url, tmp_path / "customer.db", Path(orders_world.__file__).parent
+        program = await launch(CUSTOMER, *arguments)
+        task = Task.create_tool_call("follow", {})
+        await AgentClient(url=await program.line()).submit_task(None, task)
+        assert await program.line() == "followed"
+        program.say("wait")
+        await program.kill()
+        program = await launch(CUSTOMER, *arguments)
+        client = AgentClient(url=await program.line())
+        assert await program.line() == "followed"
+        program.say("end")
+        async with asyncio.timeout(PATIENCE_S):
+            done = await client.wait_task(task.id)
+        assert done.get_output() == "step 1, step 2, step 3"
+        assert servicer.calls == ["follow"]
+        log = [event async for event in client.subscribe(task.id)]
+        (ended,) = [
+            each.payload for each in log if isinstance(each.payload, ActionEnded) and each.payload.name == "shop"
+        ]
+        assert len(ended.result["responses"]) == 3
+
+
+async def test_a_stream_yields_its_responses_as_they_arrive_within_a_run_and_outside(registry: Registry) -> None:
+    servicer = OrdersServicer()
+    servicer.go.clear()
+    customer = Agent("customer", url="grpc://127.0.0.1:0", registry=registry, grace_s=0.1)
+    seen: list[str] = []
+
+    async def follow() -> None:
+        responses = (
+            customer.peer("shop").stub(orders_world.pb_grpc.OrdersStub).Follow(orders_world.pb.FollowRequest(steps=2))
+        )
+        async for response in responses:
+            seen.append(response.text)
+            servicer.go.set()
+
+    customer.tool(follow)
+    async with order_shop(servicer, registry=registry), customer:
+        async with asyncio.timeout(PATIENCE_S):
+            await follow()
+            servicer.go.clear()
+            done = await sent(customer, Task.create_tool_call("follow", {}))
+        assert done.state is TaskState.COMPLETED
+        assert seen == ["step 1", "step 2"] * 2
+
+
+async def test_a_canceled_run_cancels_the_task_of_its_stream(registry: Registry) -> None:
+    servicer = OrdersServicer()
+    servicer.go.clear()
+    customer = Agent("customer", url="grpc://127.0.0.1:0", registry=registry, grace_s=0.1)
+    begun = asyncio.Event()
+
+    @customer.tool
+    async def follow() -> None:
+        stub = customer.peer("shop").stub(orders_world.pb_grpc.OrdersStub)
+        async for _ in stub.Follow(orders_world.pb.FollowRequest(steps=2)):
+            begun.set()
+
+    async with order_shop(servicer, registry=registry) as shop_agent, customer:
+        task = Task.create_tool_call("follow", {})
+        client = AgentClient(url=customer.card.url)
+        await client.submit_task(None, task)
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+            await client.cancel_task(None, task.id)
+            ended = await AgentClient(url=shop_agent.card.url).wait_task((await tasks_of(shop_agent))[0])
+        assert ended.state is TaskState.CANCELED
+
+
+async def test_a_method_that_is_no_task_uses_nothing_of_the_budget(registry: Registry) -> None:
+    customer = Agent("customer", url="grpc://127.0.0.1:0", registry=registry, grace_s=0.1)
+
+    @customer.tool
+    async def price(item: str) -> int:
+        request = orders_world.pb.PriceRequest(item=item)
+        return int((await customer.peer("shop").stub(orders_world.pb_grpc.OrdersStub).Price(request)).cents)
+
+    async with order_shop(registry=registry), customer:
+        for item, output in (("tea", 300), ("unknown", None)):
+            task = Task.create_tool_call("price", {"item": item}, budget=RunBudget(max_tool_calls=5))
+            done = await sent(customer, task)
+            assert (done.state is TaskState.COMPLETED, (done.usage or BudgetUsage()).tool_calls) == (
+                output is not None,
+                1,
+            )
+
+
+async def test_a_stream_that_is_cut_goes_on_after_the_last_response_that_was_seen(
+    registry: Registry, wire: Callable[[str], Awaitable[Any]]
+) -> None:
+    servicer = OrdersServicer()
+    servicer.go.clear()
+    async with order_shop(servicer) as agent:
+        cut = await wire(agent.card.url)
+        stub = AgentClient(url=cut.url).stub(orders_world.pb_grpc.OrdersStub)
+        seen: list[str] = []
+        async with asyncio.timeout(PATIENCE_S):
+            async for response in stub.Follow(orders_world.pb.FollowRequest(steps=3)):
+                seen.append(response.text)
+                if len(seen) == 1:
+                    await cut.sever()
+                    await cut.mend()
+                    servicer.go.set()
+        assert seen == ["step 1", "step 2", "step 3"]
+        assert servicer.calls == ["follow"]

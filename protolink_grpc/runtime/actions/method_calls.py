@@ -15,7 +15,6 @@ from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import ActionStarted, RunEvent
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.payload import Payload
 from protolink_grpc.runtime.actions.delegation import DELEGATE, reserve_share
 from protolink_grpc.runtime.actions.gate import AGENT_CALL, ActionContext, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
@@ -26,14 +25,14 @@ URL = "url"
 
 @dataclass(frozen=True, slots=True)
 class MethodAnswer:
-    """The answer to a typed call: a response or an error.
+    """The answer to a typed call: a result or an error.
 
     Args:
-        response: The response as a typed message.
+        result: What the log has of the responses: a typed message, or JSON.
         usage: The usage of the call's task; None means unknown.
     """
 
-    response: Payload | None = None
+    result: Any = None
     usage: BudgetUsage | None = None
     error: ProtolinkError | None = None
 
@@ -76,10 +75,10 @@ class MethodCall(Protocol):
         ...
 
 
-async def call_method(gate: Gate, action_context: ActionContext, call: MethodCall, *, position: str) -> Payload:
-    """Call a method of another agent as an action of the run and return the response, as a typed message.
+async def call_method(gate: Gate, action_context: ActionContext, call: MethodCall, *, position: str) -> Any:
+    """Call a method of another agent as an action of the run and return the result of its answer.
 
-    A recovering run gets the recorded response.
+    A recovering run gets the recorded result.
 
     Raises:
         ProtolinkError: The error of the call, or as `Gate.perform`.
@@ -97,11 +96,7 @@ async def call_method(gate: Gate, action_context: ActionContext, call: MethodCal
 
         return PreparedAction(action, execute, idempotent=True)
 
-    outcome = await gate.perform(action_context, prepare, position=position)
-    response = outcome.value()
-    if not isinstance(response, Payload):
-        raise ToolFailedError(f"the recorded response of {call.method} is not a typed message", tool=call.agent)
-    return response
+    return (await gate.perform(action_context, prepare, position=position)).value()
 
 
 def _recorded_url(record: ActionRecord | None) -> str:
@@ -135,7 +130,7 @@ async def _execute(
         answer = await call.send(url, action.action_id, action_context.context.child().copy(budget=share.budget))
         used = used if answer.usage is None else answer.usage
         error = None if answer.error is None else _peer_error(answer.error, call.agent)
-        return ActionResult(answer.response, used, error)
+        return ActionResult(answer.result, used, error)
     except ProtolinkError as error:
         return ActionResult(None, used, error)
     finally:
