@@ -118,14 +118,15 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         else:
             raise ValueError("credentials would be sent without TLS; use grpcs://")
         self._headers, self._timeout_s, self._patience_s = tuple(headers.items()), timeout_s, patience_s
-        signed = grpc.intercept_channel(self.channel, self)
-        self.agent, self.control = v1.AgentServiceStub(signed), v1.ControlServiceStub(signed)
-        self.registry = v1.RegistryServiceStub(signed)
+        self.calls = grpc.intercept_channel(self.channel, self)  # for stubs of typed services
+        self.agent, self.control = v1.AgentServiceStub(self.calls), v1.ControlServiceStub(self.calls)
+        self.registry = v1.RegistryServiceStub(self.calls)
 
     def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
         attempts = Attempts(self._patience_s, self._timeout_s)
+        headers = tuple({"x-request-id": uuid4().hex, **dict(self._headers)}.items())  # one id for all attempts
         while True:
-            call = continuation(Details(details.method, attempts.left_s(), self._headers), request)
+            call = continuation(Details(details.method, attempts.left_s(), headers), request)
             error = call.exception()  # waits for the response
             if error is None or not attempts.wait_for_retry(CallError.of(error)):
                 return call

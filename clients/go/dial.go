@@ -109,10 +109,6 @@ type channel struct {
 	patience time.Duration
 }
 
-// Conn is the connection, credentials included, for the generated clients: pb.NewControlServiceClient(client.Conn()). Their errors
-// become typed ones through [FromError].
-func (c *channel) Conn() grpc.ClientConnInterface { return c.conn }
-
 // Close closes the connection; calls and streams that use it fail.
 func (c *channel) Close() error { return c.close() }
 

@@ -15,10 +15,12 @@ import (
 
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	"github.com/protolink-grpc/protolink-grpc/clients/go/agent"
+	"github.com/protolink-grpc/protolink-grpc/clients/go/examples/calculatorv1"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 )
 
 // The examples are those of README.md. They are compiled, and not run: there is no agent here.
@@ -237,6 +239,18 @@ func Example_stubs() {
 		panic(plgrpc.FromError(err))
 	}
 	fmt.Println(state.GetStores())
+}
+
+func Example_typed() {
+	ctx, client := context.Background(), dialed()
+	calculator := calculatorv1.NewCalculatorClient(client.Conn())
+	var headers metadata.MD // of the answer
+	sum, err := calculator.Add(ctx, &calculatorv1.AddRequest{A: 20, B: proto.Int64(22)}, grpc.Header(&headers))
+	var failure *plgrpc.Error
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Reason, failure.Violations, failure.TaskID)
+	}
+	fmt.Println(sum.GetResult(), headers.Get("x-task-id")) // 42, and the id of the task that the call was
 }
 
 func Example_tools() {

@@ -150,11 +150,8 @@ func unary[Request, Response any](
 	method func(context.Context, *Request, ...grpc.CallOption) (*Response, error),
 	request *Request,
 ) (*Response, error) {
-	if _, bounded := ctx.Deadline(); !bounded && c.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	var response *Response
 	err := c.persist(ctx, func(ctx context.Context, this *attempt) (err error) {
 		this.request, _ = any(request).(proto.Message)
@@ -162,6 +159,14 @@ func unary[Request, Response any](
 		return err
 	})
 	return response, err
+}
+
+// bounded returns the context of a call with one answer: with the default timeout where it has no deadline of its own.
+func (c *channel) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has || c.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.timeout)
 }
 
 // listen reads a stream, just opened or failed to, until it ends or show fails, and returns why: io.EOF where it ended with OK.

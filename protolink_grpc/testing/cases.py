@@ -18,6 +18,7 @@ CASES = (
     "budget",
     "registry",
     "tool",
+    "typed-call",
     "references",
     "unknown-event",
     "unknown-part",

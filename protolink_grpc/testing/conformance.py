@@ -14,6 +14,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import grpc
+
 from protolink_grpc.auth import APIKey, BearerToken
 from protolink_grpc.client import AgentClient, RegistryClient
 from protolink_grpc.errors import (
@@ -23,6 +25,7 @@ from protolink_grpc.errors import (
     SequenceConflictError,
     TaskNotCancelableError,
     TaskNotFoundError,
+    ToolRejectedError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -68,6 +71,7 @@ class World:
     api_key: str
     bearer: str
     registry: RegistryClient
+    calculator: AgentClient
     vectors: str
 
     @classmethod
@@ -82,6 +86,7 @@ class World:
             given["API_KEY"],
             given["BEARER"],
             RegistryClient(os.environ["PLGRPC_REGISTRY"]),
+            AgentClient(url=os.environ["PLGRPC_CALCULATOR"]),
             given["VECTORS"],
         )
 
@@ -500,6 +505,34 @@ async def tool(world: World) -> None:
     await world.agent.cancel_task(None, task_id, reason="seen")
 
 
+async def typed_call(world: World) -> None:
+    # Made by protoc, as those of `plgrpc gen --lang python`.
+    messages, services = grpc.protos_and_services("protolink_grpc/testing/calculator.proto")
+    calculator: Any = world.calculator.stub(services.CalculatorStub)
+    lost, word = (("x-lost-answers", "2"),), uuid.uuid4().hex
+
+    async def accumulate(amount: int, *headers: tuple[str, str]) -> int:
+        request = messages.AccumulateRequest(name=word, amount=amount)
+        total: int = (await calculator.Accumulate(request, metadata=headers)).result.value
+        return total
+
+    expect("the sum", (await calculator.Add(messages.AddRequest(a=20, b=22), metadata=lost)).result, 42)
+    expect("the sum with a default", (await calculator.Add(messages.AddRequest(a=40))).result, 42)
+    expect("the total", await accumulate(42, *lost), 42)
+    expect("the total afterwards", await accumulate(0), 42)
+    request_id = ("x-request-id", uuid.uuid4().hex)
+    totals = [await accumulate(1, request_id, *lost), await accumulate(1, request_id)]
+    expect("the totals of one request", totals, [43, 43])
+    async with expect_refusal(ToolRejectedError) as rejected:
+        await calculator.Accumulate(messages.AccumulateRequest(amount=1))
+    expect("the fields", [each["path"] for each in rejected[0].details["errors"]], ["name"])
+    async with expect_refusal(ToolRejectedError) as rejected:
+        await calculator.Divide(messages.DivideRequest(dividend=1))
+    expect("the fields", [each["path"] for each in rejected[0].details["errors"]], ["divisor"])
+    task_id = rejected[0].metadata["task_id"]
+    expect("the id of the task of the error", (await world.calculator.get_task(task_id)).id, task_id)
+
+
 async def references(world: World) -> None:
     events = await collect(world.agent.send_task_streaming(None, Task.create("cut 5 spend 3")))
     expect("the arguments", arguments_of(events), [{"text": "1"}, {"text": "2"}])
@@ -539,6 +572,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "budget": budget,
     "registry": registry,
     "tool": tool,
+    "typed-call": typed_call,
     "references": references,
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,

@@ -58,6 +58,11 @@ class _Link:
     # The last data of each stream, because a marker may be split across two frames.
     tails: dict[int, bytes] = field(default_factory=dict)
 
+    @property
+    def port(self) -> str:
+        """The port of this machine from which the server is connected."""
+        return str(self.server.get_extra_info("sockname")[1])
+
     def abort(self) -> None:
         for end in (self.client, self.server):
             end.transport.abort()
@@ -84,7 +89,13 @@ class HostileProxy:
     def carries(self, peer: str) -> bool:
         """Whether a call came through the proxy. `peer` is the server's name for its client, such as `ipv4:127.0.0.1:50000`."""
         port = peer.rpartition(":")[2]
-        return any(str(link.server.get_extra_info("sockname")[1]) == port for link in self._links)
+        return any(link.port == port for link in self._links)
+
+    def close_connection(self, peer: str) -> None:
+        """Close the connection of a call, to the client and to the server. `peer` is as in `carries`."""
+        port = peer.rpartition(":")[2]
+        for link in [each for each in self._links if each.port == port]:
+            link.abort()
 
     @asynccontextmanager
     async def serve(self, server: Address) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""The servers for conformance programs: an agent, the same agent behind a proxy, one with authentication, and a registry."""
+"""The servers for conformance programs: an agent (also behind a proxy), one with authentication, a calculator and a registry."""
 
 import secrets
 import time
@@ -12,6 +12,7 @@ from protolink_grpc.auth import AnyOf, APIKeyAuth, BearerTokenAuth
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.net.address import Address
+from protolink_grpc.testing.calculator import make_calculator
 from protolink_grpc.testing.hostile_proxy import HostileProxy
 from protolink_grpc.testing.scripted_agent import ScriptedAgent, conformance_card
 
@@ -28,6 +29,7 @@ class Stage:
 
     Args:
         hostile: The open agent behind a proxy that breaks connections.
+        calculator: An agent with a typed service behind another such proxy.
         vectors: Folder of the shared vectors; empty if there is none.
     """
 
@@ -38,6 +40,7 @@ class Stage:
     bearer: str
     registry: str
     http: str
+    calculator: str
     vectors: str
 
     def announcement(self) -> dict[str, str]:
@@ -71,6 +74,9 @@ async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.
                 card=conformance_card("guarded"), authenticator=AnyOf(keys, BearerTokenAuth(secret)), grace_s=0
             )
         )
+        calculator_proxy = HostileProxy()
+        calculator = await opened.enter_async_context(make_calculator(calculator_proxy))
+        await opened.enter_async_context(calculator_proxy.serve(Address.parse(calculator.card.url)))
         yield Stage(
             agent=agent.card.url,
             hostile=proxy.url,
@@ -79,6 +85,7 @@ async def open_stage(vectors: str | None = None, http: HttpOptions | str = "127.
             bearer=_token(secret),
             registry=registry.url,
             http=agent.http_url,
+            calculator=calculator_proxy.url,
             vectors=_vectors() if vectors is None else vectors,
         )
 

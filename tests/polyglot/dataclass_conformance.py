@@ -20,7 +20,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
 
-import betterproto2  # noqa: E402  # after the paths above, as are the next two
+import betterproto2  # noqa: E402  # after the paths above, as are the others
+from calculator_dataclasses.acme.calculator import v1 as calculator_v1  # noqa: E402
 from dataclass_client import CallError, Client, text_input, typed_errors  # noqa: E402
 from grpc import StatusCode  # noqa: E402
 from plgrpc_dataclasses import v1  # noqa: E402
@@ -54,6 +55,7 @@ class World:
         self.api_key = os.environ.get("PLGRPC_API_KEY", "")
         self.bearer = os.environ.get("PLGRPC_BEARER", "")
         self.registry = Client(os.environ["PLGRPC_REGISTRY"]).registry
+        self.calculator_url = os.environ.get("PLGRPC_CALCULATOR", "")
         self.vectors = os.environ.get("PLGRPC_VECTORS", "")
 
 
@@ -280,6 +282,36 @@ def tool(world: World) -> None:
         raise AssertionError("nothing was refused with DEADLINE_EXCEEDED")
     expect("the state", get(world, held.task_id).state, v1.TaskState.WORKING)
     stop(world, held.task_id, "seen")
+
+
+def typed_call(world: World) -> None:
+    # The stubs of betterproto take no metadata of a single call, so that headers need a client of their own.
+    lost, request_id, word = {"x-lost-answers": "2"}, {"x-request-id": uuid.uuid4().hex}, uuid.uuid4().hex
+
+    def stub(headers: dict[str, str]) -> calculator_v1.CalculatorStub:
+        return calculator_v1.CalculatorStub(Client(world.calculator_url, headers).calls)
+
+    def accumulate(amount: int, headers: dict[str, str]) -> int | None:
+        total = stub(headers).accumulate(calculator_v1.AccumulateRequest(name=word, amount=amount)).result
+        return total and total.value
+
+    expect("the sum", stub(lost).add(calculator_v1.AddRequest(a=20, b=22)).result, 42)
+    expect("the sum with a default", stub({}).add(calculator_v1.AddRequest(a=40)).result, 42)
+    expect("the total", accumulate(42, lost), 42)
+    expect("the total afterwards", accumulate(0, {}), 42)
+    totals = [accumulate(1, lost | request_id), accumulate(1, request_id)]
+    expect("the totals of one request", totals, [43, 43])
+    with refused_with(StatusCode.INVALID_ARGUMENT, "TOOL_REJECTED") as rejected, typed_errors():
+        stub({}).accumulate(calculator_v1.AccumulateRequest(amount=1))
+    expect("the fields", list(rejected[0].fields), ["name"])
+    with refused_with(StatusCode.INVALID_ARGUMENT, "TOOL_REJECTED") as rejected, typed_errors():
+        stub({}).divide(calculator_v1.DivideRequest(dividend=1.0))
+    expect("the fields", list(rejected[0].fields), ["divisor"])
+    with typed_errors():
+        task = (
+            Client(world.calculator_url).agent.get_task(v1.GetTaskRequest(task_id=rejected[0].metadata["task_id"])).task
+        )
+    expect("whether the error names a task", task is not None, True)
 
 
 def references(_world: World) -> None:
@@ -568,6 +600,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     budget,
     registry,
     tool,
+    typed_call,
     references,
     unknown_event,
     unknown_part,

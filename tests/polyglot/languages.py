@@ -28,6 +28,7 @@ class Language:
         build: Commands, each with the folder where it runs, given a folder for what they make.
         run: The program and its arguments, given that same folder.
         skips: Cases that it cannot pass, and says why.
+        example: The program that calls a typed calculator, without its argument, the URL; given the folder of `run`.
         checks: Commands that hold the client's sources to its language's formatter and linter, and run its own tests.
     """
 
@@ -39,6 +40,7 @@ class Language:
     run: Callable[[Path], list[str]]
     checks: tuple[tuple[str, ...], ...] = ()
     skips: tuple[str, ...] = ()
+    example: Callable[[Path], list[str]] | None = None
 
     def missing(self) -> str:
         """Why it cannot be run here; empty where it can."""
@@ -78,6 +80,10 @@ def _no_build(_out: Path) -> list[tuple[list[str], Path]]:
     return []
 
 
+def _go(out: Path) -> list[tuple[list[str], Path]]:
+    return [(["go", "build", "-o", f"{out}/", "./conformance", "./examples/calculator"], ROOT / "clients/go")]
+
+
 def _typescript(_out: Path) -> list[tuple[list[str], Path]]:
     install = ["npm", "install", "--omit-lockfile-registry-resolved", "--no-audit", "--no-fund"]
     return [(install, ROOT / "clients/ts"), (["npm", "run", "build"], ROOT / "clients/ts")]
@@ -104,9 +110,10 @@ LANGUAGES = (
         "Go",
         "clients/go/conformance",
         ("go",),
-        lambda out: [(["go", "build", "-o", str(out / "conformance"), "./conformance"], ROOT / "clients/go")],
+        _go,
         lambda out: [str(out / "conformance")],
         (("sh", "-c", 'test -z "$(gofmt -l .)"'), ("go", "vet", "./..."), ("go", "test", "./...")),
+        example=lambda out: [str(out / "calculator")],
     ),
     Language(
         "ts",
@@ -116,6 +123,7 @@ LANGUAGES = (
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
         (("npm", "run", "lint"), ("npm", "test")),
+        skips=("typed-call",),
     ),
     Language(
         "java",
@@ -125,6 +133,7 @@ LANGUAGES = (
         lambda _: [(["mvn", "-q", "-ntp", "-f", "clients/java/pom.xml", "package", "-DskipTests"], ROOT)],
         lambda _: [str(ROOT / "clients/java/conformance.sh")],
         (("mvn", "-q", "-ntp", "package"),),
+        skips=("typed-call",),
     ),
     Language(
         "rust",
@@ -138,6 +147,7 @@ LANGUAGES = (
             ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
             ("cargo", "test", "-q", "--workspace"),
         ),
+        skips=("typed-call",),
     ),
     Language(
         "betterproto",

@@ -3,8 +3,10 @@
 Where a toolchain or a client is not there, the language is skipped and says why.
 """
 
+import asyncio
 import fcntl
 import subprocess
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from languages import LANGUAGES, ROOT, Language, judged, work_folder
 
+from protolink_grpc.testing.calculator import make_calculator
 from protolink_grpc.testing.cases import CASES, parse_report
 
 Run = subprocess.CompletedProcess[str]
@@ -48,6 +51,12 @@ class Programs:
     def build(self, language: Language) -> None:
         """Return when it is built. Raises RuntimeError: the build failed."""
         self._built[language].result()
+
+    def example(self, language: Language) -> list[str]:
+        """Return the command of its example, once it is built. Raises RuntimeError: the build failed."""
+        assert language.example is not None
+        self.build(language)
+        return language.example(Path(self._folder, language.name))
 
     def run(self, language: Language) -> Run:
         """Return the finished run of its program. Raises RuntimeError: the build failed."""
@@ -93,3 +102,21 @@ def test_the_clients_own_checks_and_tests_pass(language: Language, programs: Pro
     programs.build(language)
     with programs.alone():
         language.checked()
+
+
+@pytest.mark.timeout(2400)  # as above
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if each.example], ids=lambda each: each.name)
+async def test_the_example_calls_a_calculator_with_types(language: Language, programs: Programs) -> None:
+    why = language.missing()
+    if why:
+        pytest.skip(f"{language.title}: {why}")
+    command = await asyncio.to_thread(programs.example, language)
+    async with make_calculator() as calculator:
+        running = await asyncio.create_subprocess_exec(*command, calculator.card.url, stdout=PIPE, stderr=STDOUT)
+        output, _ = await running.communicate()
+    said = output.decode()
+    assert running.returncode == 0, said
+    first, state, last = said.splitlines()
+    assert first == "20 + 22 = 42", said
+    assert state.lower().endswith("completed"), said
+    assert last == "name: String should have at least 1 character", said

@@ -103,6 +103,21 @@ async def test_a_task_is_down_at_the_hostile_address_only() -> None:
         assert json.loads(said.task.messages[-1].parts[0].text) == {"calls": 2, "runs": 1, "open": 0}
 
 
+async def test_a_bare_client_sees_the_connection_close_after_a_typed_call_whose_answer_gets_lost() -> None:
+    messages, services = grpc.protos_and_services("protolink_grpc/testing/calculator.proto")
+    async with open_stage("") as stage, grpc.aio.insecure_channel(stage.calculator.removeprefix("grpc://")) as channel:
+        call: Any = services.CalculatorStub(channel).Accumulate
+        request = messages.AccumulateRequest(name="total", amount=42)
+        headers = (("x-request-id", "r-1"), ("x-lost-answers", "2"))
+        for _ in range(2):
+            with pytest.raises(grpc.aio.AioRpcError) as lost:
+                await call(request, metadata=headers, wait_for_ready=True)
+            assert (lost.value.code(), rpc_status.from_call(lost.value)) == (grpc.StatusCode.UNAVAILABLE, None)
+        again = await call(request, metadata=headers, wait_for_ready=True)
+        other = await call(request)
+        assert (again.result.value, other.result.value) == (42, 84)
+
+
 async def broken(stub: agent_service_pb2_grpc.AgentServiceStub, text: str) -> tuple[list[int], grpc.aio.AioRpcError]:
     """The sequences that a stream shows before it breaks, and how it does."""
     shown: list[int] = []
@@ -153,7 +168,17 @@ def test_serve_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
     ) as serving:
         assert serving.stdout is not None
         told = json.loads(serving.stdout.readline())
-        assert set(told) == {"agent", "hostile", "guarded", "api_key", "bearer", "registry", "http", "vectors"}
+        assert set(told) == {
+            "agent",
+            "hostile",
+            "guarded",
+            "api_key",
+            "bearer",
+            "registry",
+            "http",
+            "calculator",
+            "vectors",
+        }
         assert told["agent"].startswith("grpc://127.0.0.1:")
         assert told["http"].startswith("http://127.0.0.1:")
         assert told["vectors"] == str(tmp_path)

@@ -22,15 +22,16 @@ const caseTimeout = time.Minute
 
 // stage is what a program runs against, as its environment says.
 type stage struct {
-	agent     *plgrpc.Client
-	hostile   *plgrpc.Client // the same agent, behind a proxy that breaks connections
-	impatient *plgrpc.Client // so is this
-	registry  *plgrpc.Registry
-	url       string
-	guarded   string
-	apiKey    string
-	bearer    string
-	vectors   string
+	agent      *plgrpc.Client
+	hostile    *plgrpc.Client // the same agent, behind a proxy that breaks connections
+	impatient  *plgrpc.Client // so is this
+	registry   *plgrpc.Registry
+	calculator *plgrpc.Client // an agent with a typed service, behind another such proxy
+	url        string
+	guarded    string
+	apiKey     string
+	bearer     string
+	vectors    string
 }
 
 // skip is why a case cannot be run here.
@@ -55,6 +56,7 @@ var cases = []struct {
 	{"budget", budget},
 	{"registry", registry},
 	{"tool", tool},
+	{"typed-call", typedCall},
 	{"references", references},
 	{"unknown-event", unknownEvent},
 	{"unknown-part", unknownPart},
@@ -120,16 +122,21 @@ func fromEnvironment() (*stage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PLGRPC_REGISTRY: %w", err)
 	}
+	calculator, err := plgrpc.Dial(os.Getenv("PLGRPC_CALCULATOR"))
+	if err != nil {
+		return nil, fmt.Errorf("PLGRPC_CALCULATOR: %w", err)
+	}
 	return &stage{
-		agent:     agent,
-		hostile:   hostile,
-		impatient: impatient,
-		registry:  registry,
-		url:       os.Getenv("PLGRPC_AGENT"),
-		guarded:   os.Getenv("PLGRPC_GUARDED"),
-		apiKey:    os.Getenv("PLGRPC_API_KEY"),
-		bearer:    os.Getenv("PLGRPC_BEARER"),
-		vectors:   os.Getenv("PLGRPC_VECTORS"),
+		agent:      agent,
+		hostile:    hostile,
+		impatient:  impatient,
+		registry:   registry,
+		calculator: calculator,
+		url:        os.Getenv("PLGRPC_AGENT"),
+		guarded:    os.Getenv("PLGRPC_GUARDED"),
+		apiKey:     os.Getenv("PLGRPC_API_KEY"),
+		bearer:     os.Getenv("PLGRPC_BEARER"),
+		vectors:    os.Getenv("PLGRPC_VECTORS"),
 	}, nil
 }
 

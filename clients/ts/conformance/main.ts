@@ -383,6 +383,10 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     await agent.cancel(late.taskId ?? "", "seen");
   },
 
+  async "typed-call"() {
+    throw new Skip("transports for generated clients are not supported yet");
+  },
+
   async references({ agent }) {
     const events = await collected(agent.stream("cut 5 spend 3"));
     assert.deepEqual(argumentsOf(events), [`{"arguments":{"text":"1"}}`, `{"arguments":{"text":"2"}}`]);

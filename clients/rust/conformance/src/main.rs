@@ -97,6 +97,7 @@ async fn main() -> ExitCode {
     passed &= outcome("budget", cases::budget(world)).await;
     passed &= outcome("registry", cases::registry(world)).await;
     passed &= outcome("tool", cases::tool(world)).await;
+    println!("SKIP typed-call: channels for generated clients are not supported yet");
     passed &= outcome("references", cases::references(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;

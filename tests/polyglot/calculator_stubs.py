@@ -1,0 +1,67 @@
+"""The stubs of protolink_grpc/testing/calculator.proto in the clients' folders: made by `plgrpc gen`, as users make theirs.
+
+Run it after a change of the tools: export the proto (`plgrpc proto export ... -o protolink_grpc/testing/calculator.proto`), then
+`python tests/polyglot/calculator_stubs.py` writes the stubs of every language whose plugins are on the PATH or where `make gen`
+has put them.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROTO = ROOT / "protolink_grpc/testing/calculator.proto"
+
+FOLDERS = {
+    "go": ROOT / "clients/go/examples/calculatorv1",
+    "betterproto": ROOT / "tests/polyglot/calculator_dataclasses",
+}
+"""Where the stubs of each language are."""
+
+
+class MissingToolError(Exception):
+    """A plugin is not installed."""
+
+
+def generate(language: str, out: Path) -> None:
+    """Write a language's stubs into a folder. Raises MissingToolError without its plugins."""
+    command = [
+        sys.executable,
+        "-m",
+        "protolink_grpc.cli",
+        "gen",
+        "--lang",
+        language,
+        "--proto",
+        str(PROTO),
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run(
+        command, env={**os.environ, "PATH": _search_path()}, capture_output=True, text=True, check=False
+    )
+    if "is not on the PATH" in done.stderr:
+        raise MissingToolError(done.stderr.strip())
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def _search_path() -> str:
+    """The PATH with the plugins that `make gen` has installed."""
+    places = ("*/protoc*", "*/bin/protoc*", "*/node_modules/.bin/protoc*")
+    found = [program.parent for place in places for program in (ROOT / ".tools").glob(place) if program.is_file()]
+    return os.pathsep.join((*map(str, dict.fromkeys((*found, ROOT / ".venv-gen/bin"))), os.environ["PATH"]))
+
+
+def main(*languages: str) -> int:
+    for language in languages or FOLDERS:
+        try:
+            generate(language, FOLDERS[language])
+        except MissingToolError as error:
+            print(f"{language} skipped: {error}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
