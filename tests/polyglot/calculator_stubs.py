@@ -15,6 +15,7 @@ PROTO = ROOT / "protolink_grpc/testing/calculator.proto"
 
 FOLDERS = {
     "go": ROOT / "clients/go/examples/calculatorv1",
+    "ts": ROOT / "clients/ts/example/gen",
     "betterproto": ROOT / "tests/polyglot/calculator_dataclasses",
 }
 """Where the stubs of each language are."""

@@ -123,7 +123,7 @@ LANGUAGES = (
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
         (("npm", "run", "lint"), ("npm", "test")),
-        skips=("typed-call",),
+        example=lambda _: ["node", str(ROOT / "clients/ts/dist/calculator.js")],
     ),
     Language(
         "java",

@@ -43,6 +43,7 @@ import {
   type Usage,
 } from "@protolink-grpc/protocol";
 
+import { Calculator } from "../example/gen/calculator_pb.js";
 import { checkVectors } from "./vectors.js";
 
 const CASE_MS = 60_000;
@@ -62,6 +63,8 @@ interface Stage {
   apiKey: string;
   bearer: string;
   registry: Registry;
+  /** An agent with a typed service, behind another such proxy. */
+  calculator: Client;
   vectors: string;
 }
 
@@ -383,8 +386,29 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     await agent.cancel(late.taskId ?? "", "seen");
   },
 
-  async "typed-call"() {
-    throw new Skip("transports for generated clients are not supported yet");
+  async "typed-call"({ calculator: client }) {
+    const calculator = client.stub(Calculator);
+    const lost = { "x-lost-answers": "2" };
+    const sum = await calculator.add({ a: 20n, b: 22n }, { headers: lost });
+    assert.equal(sum.result, 42n);
+    assert.equal((await calculator.add({ a: 40n })).result, 42n);
+
+    const name = word();
+    const request = { "x-request-id": randomUUID() };
+    const accumulate = async (amount: bigint, headers: HeadersInit = {}) =>
+      (await calculator.accumulate({ name, amount }, { headers })).result?.value;
+    assert.equal(await accumulate(42n, lost), 42n);
+    assert.equal(await accumulate(0n), 42n);
+    assert.equal(await accumulate(1n, { ...lost, ...request }), 43n);
+    assert.equal(await accumulate(1n, request), 43n);
+
+    const fieldsOf = ({ violations }: ProtolinkError) => violations.map(({ field }) => field);
+    const nameless = await refused(calculator.accumulate({ amount: 1n }), Code.InvalidArgument);
+    assert.equal(nameless.reason, "TOOL_REJECTED");
+    assert.deepEqual(fieldsOf(nameless), ["name"]);
+    const byZero = await refused(calculator.divide({ dividend: 1 }), Code.InvalidArgument);
+    assert.deepEqual(fieldsOf(byZero), ["divisor"]);
+    assert.equal((await client.get(byZero.taskId)).id, byZero.taskId);
   },
 
   async references({ agent }) {
@@ -646,6 +670,7 @@ async function main(): Promise<number> {
     apiKey: environment("API_KEY"),
     bearer: environment("BEARER"),
     registry: connectRegistry(environment("REGISTRY")),
+    calculator: connect(environment("CALCULATOR")),
     vectors: environment("VECTORS"),
   };
   let failed = 0;
@@ -656,6 +681,7 @@ async function main(): Promise<number> {
   }
   stage.agent.close();
   stage.registry.close();
+  stage.calculator.close();
   return failed ? 1 : 0;
 }
 

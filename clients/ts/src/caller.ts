@@ -46,6 +46,9 @@ export const OPENING = createContextKey<Opening>({ since: undefined });
 /** How the calls of a client behave. */
 export type CallerOptions = Pick<ClientOptions, "timeoutMs" | "patienceMs">;
 
+/** Options of one call, and its own patience. */
+type AttemptOptions = CallOptions & Pick<ClientOptions, "patienceMs">;
+
 /** One call with all its attempts. */
 export class Call {
   readonly patience: Patience;
@@ -205,11 +208,12 @@ export class Caller {
    * The answer to a request that may be repeated.
    *
    * @param attempt - Sends it, the same one each time.
+   * @param options - With the patience of this call, if it is not that of the client.
    * @param parent - The call that this one is a part of, whose end is its end.
    */
   async answer<T>(
     attempt: (options: ConnectOptions) => Promise<T>,
-    options: CallOptions = {},
+    options: AttemptOptions = {},
     parent?: Call,
   ): Promise<T> {
     const { call, end } = this.#begin(options, options.timeoutMs ?? this.#timeoutMs, parent);
@@ -269,8 +273,12 @@ export class Caller {
   }
 
   /** A call that ends with the caller's signal, its parent's end, `close` and `end`. */
-  #begin({ headers, signal }: CallOptions, timeoutMs?: number, parent?: Call): { call: Call; end: () => void } {
-    const call = new Call(this.#patienceMs, headers, timeoutMs);
+  #begin(
+    { headers, signal, patienceMs = this.#patienceMs }: AttemptOptions,
+    timeoutMs?: number,
+    parent?: Call,
+  ): { call: Call; end: () => void } {
+    const call = new Call(patienceMs, headers, timeoutMs);
     const source = parent?.signal ?? signal;
     const abort = () => call.abort(parent ? parent.reason : signal?.reason);
     if (this.#isClosed) {
