@@ -31,6 +31,9 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     TaskNotFoundError,
 )
+from protolink_grpc.flows.execution import run_flow
+from protolink_grpc.flows.flow import Flow
+from protolink_grpc.flows.scope import current_host
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cancellation import CancellationToken
@@ -77,6 +80,7 @@ class Agent(AgentLifecycle):
         tools: Functions or tools.
         services: Servicers of your own .proto files: objects of subclasses of generated classes, with async methods. Each call of a
             method is a task, unless `rpc(durable=False)` marks it.
+        flow: Executes the tasks of the agent instead of the default handler.
         store: The task store; by default in memory.
         model: Settings of the language model.
         memory: Settings of the state across tasks.
@@ -114,6 +118,7 @@ class Agent(AgentLifecycle):
         url: str | None = None,
         tools: Iterable[BaseTool | Callable[..., Any]] = (),
         services: Iterable[object] = (),
+        flow: Flow | None = None,
         store: TaskStore | None = None,
         model: ModelConfig | None = None,
         memory: MemoryConfig | None = None,
@@ -135,6 +140,9 @@ class Agent(AgentLifecycle):
             runtime=runtime or RuntimeConfig(),
         ).with_flat({**given, **settings})
         check_handlers(type(self), Agent)
+        if flow is not None:
+            flow.check()
+        self.flow = flow
         resolved = resolve_card(card, transport, name=name, description=description, url=url)
         super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store)
         self._advertise = config.tooling.skills == "auto"
@@ -143,7 +151,7 @@ class Agent(AgentLifecycle):
         capabilities.streaming = capabilities.state_transition_history = True
         capabilities.has_llm = self.llm is not None
         capabilities.push_notifications = self._edge_settings.sends_push
-        if capabilities.supports_inference is None and self._is_default:
+        if capabilities.supports_inference is None and self._is_default and flow is None:
             capabilities.supports_inference = self.llm is not None
         for tool in tools:
             names = self._toolbox.names
@@ -179,7 +187,7 @@ class Agent(AgentLifecycle):
     # -- Handlers and tools ----------------------------------------------------------------------------------------------
 
     async def handle_task(self, task: Task) -> Task:
-        """Execute a task and return it. Override this; the default executes tool calls and inferences.
+        """Execute a task and return it. Override this; the default executes the flow, or tool calls and inferences.
 
         The task is a copy. New messages and artifacts, its final state and its metadata are appended to the log when this
         returns. A task that is still working counts as completed. An exception fails the task. The metadata belongs to the user,
@@ -215,10 +223,15 @@ class Agent(AgentLifecycle):
             yield answer
 
     async def execute_task(self, task: Task) -> Task:
-        """Execute the tool calls and inferences of the latest item of `task`. Within a handler this uses the current run."""
+        """Execute the flow of the agent, or the tool calls and inferences of the latest item of `task`.
+
+        Within a handler this uses the current run.
+        """
         run = current_run()
         if run is None or run.task_id != task.id:
             return await self.run_task(task)
+        if self.flow is not None:
+            return await run_flow(self.flow, task, run, self._flow_host)
         return await self._components.executor.execute(task, run)
 
     @overload
@@ -352,13 +365,13 @@ class Agent(AgentLifecycle):
 
     async def run_task(self, task: Task | Message | str) -> Task:
         """Run a task on this agent and return it when it ends or waits for input. The agent does not have to be started."""
-        return await (await self._local()).run(Task.of(task))
+        return await (await self.local_agent()).run(Task.of(task))
 
     async def run_task_streaming(
         self, task: Task | Message | str, deltas: bool = False
     ) -> AsyncGenerator[RunEvent, None]:
         """Run a task on this agent and yield its events. With `deltas`, also yield the text that models are producing."""
-        own, references = await self._local(), References()
+        own, references = await self.local_agent(), References()
         async with aclosing(own.stream(Task.of(task), "", deltas=deltas, timeout_s=None)) as batches:
             async for events in batches:
                 for event in events:
@@ -370,7 +383,7 @@ class Agent(AgentLifecycle):
         Raises:
             TaskNotFoundError: The task does not exist.
         """
-        return await (await self._local()).get(task_id, None)
+        return await (await self.local_agent()).get(task_id, None)
 
     async def cancel_task(self, task_id: str, reason: str | None = None) -> Task:
         """Cancel an active task and return it.
@@ -420,7 +433,7 @@ class Agent(AgentLifecycle):
             UnimplementedError: The agent has no state.
         """
         wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores, include_data=include_data)
-        return await (await self._local()).describe_state(wanted, None)
+        return await (await self.local_agent()).describe_state(wanted, None)
 
     async def reset_state(
         self,
@@ -431,7 +444,7 @@ class Agent(AgentLifecycle):
     ) -> StateOperationResult:
         """Reset a session, or all sessions of callers in this process. Arguments and errors as in `describe_state`."""
         wanted = StateOperationRequest.of(request, session_id=session_id, stores=stores)
-        return await (await self._local()).reset_state(wanted, None)
+        return await (await self.local_agent()).reset_state(wanted, None)
 
     async def compact_state(
         self,
@@ -454,7 +467,7 @@ class Agent(AgentLifecycle):
             preserve_recent=preserve_recent,
             summary_max_tokens=summary_max_tokens,
         )
-        result = await (await self._local()).compact_state(wanted, None)
+        result = await (await self.local_agent()).compact_state(wanted, None)
         run, done = current_run(), result.compaction
         # The session of a run of another principal is another conversation, also if both have the same id.
         is_own = run is not None and run.principal == PRINCIPAL and wanted.session_id == run.session_id
@@ -501,11 +514,13 @@ class Agent(AgentLifecycle):
     async def _handle(self, task: Task, run: Run) -> Task:
         if (own := self._executor_of(task)) is not None:
             return await own.execute(task, run)
+        current_host.set(self._flow_host)
         return await self.handle_task(task)
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
         if (own := self._executor_of(task)) is not None:
             return await own.execute(task, run)
+        current_host.set(self._flow_host)
         stream: Any = self.handle_task_streaming(task)
         if not hasattr(stream, "__anext__"):  # a function that is not async may return anything
             raise TypeError("handle_task_streaming must be an async generator")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self, TypeVar
+from weakref import WeakMethod
 
 from starlette.types import ASGIApp
 
@@ -14,10 +15,11 @@ from protolink_grpc.agent.config import (
     AgentConfig,
 )
 from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings, http_options
+from protolink_grpc.agent.flow_host import AgentFlowHost
 from protolink_grpc.agent.grpc_port import ServedAgent
 from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
 from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
-from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, withdraw
+from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, announce_object, withdraw
 from protolink_grpc.agent.peers import OUTAGE_S, Peers
 from protolink_grpc.agent.ports import AgentPorts
 from protolink_grpc.agent.registry import Registry, registry_client
@@ -37,6 +39,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.task import Task
+from protolink_grpc.net.address import RUNTIME_SCHEME
 from protolink_grpc.net.background_loop import background as shared_loop
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
@@ -112,6 +115,7 @@ class AgentLifecycle:
         self._own_schemes = dict(card.security_schemes or {})
         self._service: TaskService | None = None
         self._home: asyncio.AbstractEventLoop | None = None
+        self._local_url = ""
         self._ports: AgentPorts | None = None
         self._hosted: HostedApp | None = None
         self._has_come_up = False
@@ -270,7 +274,7 @@ class AgentLifecycle:
         return made.tool
 
     async def _on_service(self, work: Callable[[TaskService], Coroutine[Any, Any, T]]) -> T:
-        return await (await self._local()).on_service(work)
+        return await (await self.local_agent()).on_service(work)
 
     async def _load_typed(self) -> TypedService | None:
         """Build the typed service of the tools, in a thread, because a file is compiled."""
@@ -356,6 +360,7 @@ class AgentLifecycle:
         if ports is not None:
             # The runs have ended. The remaining watches receive their last events.
             await ports.close(min(grace, 1.0))
+        await self._flow_host.aclose()
         await self._peers.aclose()
         await self._components.aclose()
         await self._runner.aclose(grace_s=0)
@@ -406,10 +411,18 @@ class AgentLifecycle:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _local(self) -> LocalAgent:
+    async def local_agent(self) -> LocalAgent:
         """Return this agent as a peer within its process, for callers on any event loop."""
         await self._own_service()
         return LocalAgent(self.card.url, self._endpoint)
+
+    async def local_url(self) -> str:
+        """Return a `runtime://` URL under which code of this process can call this agent, whether it is started or not."""
+        await self._own_service()
+        if not self._local_url:
+            self._local_url = f"{RUNTIME_SCHEME}{new_uuid()}"
+            announce_object(self._local_url, WeakMethod(self._endpoint))
+        return self._local_url
 
     def _endpoint(self) -> LocalEndpoint:
         if self._service is None or self._home is None:
@@ -470,6 +483,7 @@ class AgentLifecycle:
             self._trusted_peers, self._config.peering.trust_registry, self._registry_given or self._registry
         )
         peers = Peers(self._clients, self._registry, trust, lambda: self.card)
+        self._flow_host = AgentFlowHost(self._components.actions, peers)
         self._components.actions.peers = peers
         self._components.model.peers = peers.cards if self.card.capabilities.delegation else None
         return peers

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
+from weakref import WeakMethod
 
 from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
@@ -87,6 +88,7 @@ class LocalEndpoint:
 
 
 _endpoints: dict[str, LocalEndpoint] = {}
+_objects: dict[str, WeakMethod[Callable[[], LocalEndpoint]]] = {}
 
 
 def announce(url: str, endpoint: LocalEndpoint) -> None:
@@ -108,6 +110,13 @@ def withdraw(url: str, service: TaskService) -> None:
         del _endpoints[url]
 
 
+def announce_object(url: str, find: "WeakMethod[Callable[[], LocalEndpoint]]") -> None:
+    """Make an agent reachable under a URL of its own for code that has the Agent object, while that object exists."""
+    for gone in [each for each, found in _objects.items() if found() is None]:
+        del _objects[gone]
+    _objects[url] = find
+
+
 def endpoint_at(url: str) -> LocalEndpoint:
     """Return the running agent at that URL.
 
@@ -115,6 +124,9 @@ def endpoint_at(url: str) -> LocalEndpoint:
         AgentNotFoundError: No agent runs there. The message suggests the most similar name.
     """
     endpoint = _endpoints.get(url.rstrip("/"))
+    find = _objects[url]() if endpoint is None and url in _objects else None
+    if find is not None:
+        return find()
     if endpoint is None:
         near = difflib.get_close_matches(url, _endpoints, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -194,9 +206,9 @@ class LocalAgent:
 
         return await self._on_its_loop(work, timeout_s, task.id)
 
-    async def run(self, task: Task) -> Task:
+    async def run(self, task: Task, request_id: str = "") -> Task:
         """Send a task and return it complete when it ends or waits for input."""
-        submission = submission_of_copy(task, "", TaskTarget.CREATE_OR_CONTINUE)
+        submission = submission_of_copy(task, request_id, TaskTarget.CREATE_OR_CONTINUE)
 
         async def work(service: TaskService) -> Task:
             return (await service.send(submission, self._principal)).to_task()

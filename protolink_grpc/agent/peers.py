@@ -13,6 +13,7 @@ from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.client.task_calls import Target
 from protolink_grpc.errors import (
     AgentNotFoundError,
     DeadlineExceededError,
@@ -66,6 +67,11 @@ class Peers:
         self._complete = asyncio.Event()
         self._first_cards_deadline = 0.0
         self._cancellations: set[asyncio.Task[Any]] = set()
+
+    def with_other(self, clients: PeerClients | None, registry: RegistryClient | None) -> "Peers":
+        """Return peers with another client or another registry. Names in another registry are not trusted."""
+        trust = self._trust if registry is None else self._trust.without_names()
+        return Peers(clients or self._clients, registry or self._registry, trust, self._own)
 
     async def find(self, target: str, task_id: str = "") -> PeerConnection:
         """Find a peer by URL or name, and the client for it. If the registry is unavailable, the last known URL of a name is used.
@@ -285,12 +291,14 @@ class Peers:
         *,
         sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
+        continues: bool = False,
     ) -> Task:
         """Send a task and return it when it ends or waits. If the wait is canceled with the run, the task is canceled too.
 
         Args:
             sending: Called after the peer is connected and before the task is sent.
             relay: Receives the task's events.
+            continues: The task must exist at the peer.
         """
         peer = await self.connect(target, task.id)
         if sending is not None:
@@ -302,7 +310,7 @@ class Peers:
             with peer.explain_refusals():
                 if relay is not None:
                     return await self._relay(peer, task, request, relay)
-                return await self._send(peer, task, request)
+                return await self._send(peer, task, request, "continue" if continues else None)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
                 self.cancel_task(peer, task.id, run.token.reason if run is not None else None)
@@ -325,10 +333,10 @@ class Peers:
         there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
         return session_id if owner == there and not _MARK.search(session_id) else marked_session(owner, session_id)
 
-    async def _send(self, peer: PeerConnection, task: Task, request: str) -> Task:
+    async def _send(self, peer: PeerConnection, task: Task, request: str, target: Target | None) -> Task:
         """Send the task in one call, and follow it if the call is interrupted."""
         try:
-            return await peer.client.send_task(peer.url, task, request_id=request)
+            return await peer.client.send_task(peer.url, task, request_id=request, target=target)
         except (DeadlineExceededError, UnavailableError) as error:
             # The task continues there: only the call has timed out or was interrupted.
             try:
@@ -371,6 +379,18 @@ class Peers:
             except ProtolinkError as error:
                 log.info("task %s at %s could not be canceled: %s", task_id, peer.url, error)
                 return
+
+    def cancel(self, target: str, task_id: str, reason: str) -> None:
+        """Cancel a task of a peer, without waiting for it."""
+        self._spawn(self._cancel_at(target, task_id, reason))
+
+    async def _cancel_at(self, target: str, task_id: str, reason: str) -> None:
+        try:
+            peer = await self.find(target, task_id)
+        except ProtolinkError as error:
+            log.info("task %s at %s could not be canceled: %s", task_id, target, error)
+            return
+        await self._cancel(peer, task_id, reason)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine independently of the calling asyncio task."""

@@ -78,6 +78,12 @@ class PeerTrust:
     def _needs_registry(self) -> bool:
         return self._whole_registry or bool(self._names)
 
+    def without_names(self) -> "PeerTrust":
+        """Return the trust in servers only."""
+        servers = PeerTrust((), False, None)
+        servers._origins = self._origins
+        return servers
+
     def of_name(self, name: str) -> bool:
         """Return whether the agent with that name in the registry is trusted."""
         return self._whole_registry or name in self._names

@@ -271,6 +271,10 @@ class Task:
         except InvalidArgumentError:  # an application has set an invalid timestamp
             return True
 
+    def take_order(self, other: "Task") -> None:
+        """Take the newest item of `other`, of which this task is a copy, as the newest item of this task."""
+        self._newest = (isinstance(other.get_last_item(), Artifact), len(self.messages), len(self.artifacts))
+
     def get_last_part(self) -> Part | None:
         item = self.get_last_item()
         return item.parts[-1] if item is not None and item.parts else None

@@ -221,7 +221,7 @@ class Journal:
         record = self._by_action[action.action_id] = ActionRecord(action)
         if payload.position:
             self.actions[payload.position] = record
-        if action.kind != "agent.call":
+        if action.kind not in ("agent.call", "flow.step"):
             self._spend(BudgetUsage(tool_calls=1))
 
     def _spend(self, used: BudgetUsage) -> None:

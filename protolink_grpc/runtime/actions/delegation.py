@@ -73,6 +73,7 @@ class PeerPort(Protocol):
         *,
         sending: Callable[[], None] | None = None,
         relay: Relay | None = None,
+        continues: bool = False,
     ) -> Task:
         """Send a task to an agent and return the task when it has ended or waits for input.
 
@@ -84,6 +85,7 @@ class PeerPort(Protocol):
             sending: Called when the agent has been found and is reachable, immediately before the task is sent. After this call,
                 an error no longer means that the work did not begin.
             relay: Receives the events of the task.
+            continues: The task must exist at the agent.
         """
         ...
 
@@ -173,6 +175,42 @@ class Actions(ToolActions):
             answers.append(await self._peers.run(target, task, outcome.action_id, relay=relay))
         return answers[0]
 
+    async def exchange(
+        self,
+        action_context: ActionContext,
+        name: str,
+        target: str,
+        build: Callable[[RunAction], Task],
+        summarize: Callable[[Task], Any],
+        *,
+        position: str,
+        continues: bool = False,
+    ) -> Outcome:
+        """Send a task to another agent, as an action whose result in the log is `summarize(answer)`.
+
+        Args:
+            name: Name of the agent in the log.
+            target: Name or URL of the agent.
+            build: Returns the task for an action. A new task must have an id that depends only on the action.
+            summarize: Returns the result of the task when it has ended or waits; a JSON value.
+            continues: The task waits at the agent for input.
+
+        Raises:
+            ProtolinkError: As `Gate.perform`.
+        """
+
+        async def prepare() -> PreparedAction:
+            async def execute(action: RunAction) -> ActionResult:
+                return await self._run_child(
+                    action_context, target, build(action), action, summarize, continues=continues
+                )
+
+            return PreparedAction(
+                RunAction(AGENT_CALL, name, {"agent": name}, frozenset({DELEGATE})), execute, idempotent=True
+            )
+
+        return await self.gate.perform(action_context, prepare, position=position)
+
     @property
     def _peers(self) -> PeerPort:
         if self.peers is None:
@@ -188,6 +226,7 @@ class Actions(ToolActions):
         result: Callable[[Task], Any],
         *,
         relay: Relay | None = None,
+        continues: bool = False,
     ) -> ActionResult:
         """Run a task on another agent with a share of this run's budget.
 
@@ -211,7 +250,9 @@ class Actions(ToolActions):
 
         try:
             child = _child_task(task, own, action_context.context, share.budget)
-            answer = await self._peers.run(target, child, action.action_id, sending=sending, relay=relay)
+            answer = await self._peers.run(
+                target, child, action.action_id, sending=sending, relay=relay, continues=continues
+            )
             if not _is_lost(answer):
                 used = (answer.usage or BudgetUsage()).minus(before)
             return ActionResult(result(answer), used)

@@ -60,6 +60,10 @@ from protolink_grpc.runtime.journal import ActionRecord
 
 TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
+FLOW_STEP = "flow.step"
+
+UNCOUNTED = frozenset({AGENT_CALL, FLOW_STEP})
+"""Kinds of actions that are not tool calls. All others count as tool calls: a tool's own action_builder may choose its kind."""
 
 UNCERTAIN_REASON = "the action had started when its process ended, and its outcome is unknown; approve to repeat it"
 """The reason of an approval request for an uncertain action."""
@@ -247,8 +251,7 @@ class ActionExecution:
 
     async def _charge(self) -> None:
         budget = self.action_context.budget
-        # A tool's own action_builder may choose another kind; the action is still a tool call.
-        check = budget.check_runtime if self.action.kind == AGENT_CALL else budget.check_tool_call
+        check = budget.check_runtime if self.action.kind in UNCOUNTED else budget.check_tool_call
         await _check_budget(self.action_context, check)
 
     async def authorize(self) -> PolicyDecision:

@@ -1,0 +1,81 @@
+"""The execution of a whole flow for a task of a run."""
+
+from collections.abc import Sequence
+
+from protolink_grpc.flows.flow import Flow
+from protolink_grpc.flows.record import FlowRecord
+from protolink_grpc.flows.results import Ending, StepResult, copy_task
+from protolink_grpc.flows.scope import FlowHost, FlowRun, Scope
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.run import Run
+
+
+async def run_flow(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
+    """Execute a flow as the handler of a run, and return the task in the state in which the flow ended or waits.
+
+    Args:
+        task: The task that the run gave to its handler.
+    """
+    is_first = run.attempt == 1
+    record = FlowRecord() if is_first else await FlowRecord.read(run.live.store, run.live.fold)
+    base = record.task or copy_task(task)
+    work = copy_task(base)
+    scope = Scope(FlowRun(run, host, record), host.connection(flow.client, flow.registry, None), node=flow.name)
+    if is_first:
+        await scope.report("workflow.started", flow=flow.describe().to_dict())
+    ending = await flow.run(work, scope)
+    if ending.is_waiting:
+        await scope.report_waiting(ending)
+    else:
+        await scope.report("workflow.ended", state=ending.state.value)
+    StepResult.of(base, work).apply(task)
+    _settle(task, ending)
+    return task
+
+
+async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
+    """Execute a flow as a part of the handler of a run, and return `task` with its results, in the state of the flow.
+
+    A part adds nothing to the log's messages itself: the handler decides what becomes of the returned task.
+    """
+    flow.check()
+    # The same in every run of the task that executes the same flows in the same order.
+    number = run.position("flow", flow.name, "").rpartition("/")[2]
+    record = FlowRecord() if run.attempt == 1 else await FlowRecord.read(run.live.store, run.live.fold)
+    scope = Scope(FlowRun(run, host, record), host.connection(None, None, None), publishes=False)
+    scope = scope.at(f"{flow.name}~{number}")
+    base = copy_task(task)
+    inputs = record.inputs.get(scope.path)
+    if inputs is not None:
+        _keep(base, inputs)
+    work = copy_task(base)
+    items = [*(each.id for each in base.messages), *(each.id for each in base.artifacts)]
+    await scope.report("workflow.started", flow=flow.describe().to_dict(), input=items)
+    ending = await flow.run(work, scope)
+    if ending.is_waiting:
+        await scope.report_waiting(ending)
+    StepResult.of(base, work).apply(task)
+    if task.state is TaskState.SUBMITTED:
+        task.begin()
+    _settle(task, ending)
+    return task
+
+
+def _keep(task: Task, ids: Sequence[str]) -> None:
+    """Remove the items that an earlier execution of the flow has added to its task."""
+    task.messages = [each for each in task.messages if each.id in ids]
+    task.artifacts = [each for each in task.artifacts if each.id in ids]
+
+
+def _settle(task: Task, ending: Ending) -> None:
+    match ending.state:
+        case TaskState.FAILED:
+            task.fail(ending.failure or Failure(message="the flow failed"))
+        case TaskState.REJECTED:
+            task.reject(ending.failure)
+        case TaskState.CANCELED:
+            task.cancel(ending.cancel_reason or None)
+        case _:
+            task.update_state(ending.state)

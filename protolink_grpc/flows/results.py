@@ -1,0 +1,184 @@
+"""The result of a step as a value, how it changes the task of the flow, and how a flow or a part of it ends."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.fold import CopyOnRead, copy_artifact, copy_message
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.task import Task, stored_metadata
+from protolink_grpc.models.task_metadata import own_metadata
+from protolink_grpc.runtime.facts import FLOW_PROMPT
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a flow, or a part of it, ended or why it waits.
+
+    Args:
+        state: Completed, failed, rejected, canceled, or a state that waits for the sender.
+        failure: Why it failed or was rejected.
+        path: The step that failed or waits; empty if it completed.
+        waiting: (target, task id) of each task of another agent that waits for input.
+    """
+
+    state: TaskState = TaskState.COMPLETED
+    failure: Failure | None = None
+    cancel_reason: str = ""
+    path: str = ""
+    waiting: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_completed(self) -> bool:
+        return self.state is TaskState.COMPLETED
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.state in INTERRUPTED
+
+    @property
+    def reason(self) -> str:
+        return self.failure.message if self.failure is not None else self.cancel_reason
+
+
+COMPLETED = Ending()
+
+
+@dataclass(slots=True)
+class StepResult:
+    """What a step added to the task of the flow, and the state in which it left its own task.
+
+    Args:
+        task_id: The task of a peer; empty for a function.
+        messages, artifacts: New messages, and new or changed artifacts, oldest first.
+        metadata, flow_state: Changed keys.
+        ends_with_artifact: The newest of these items is an artifact.
+        usage: What a task that waits has used so far.
+    """
+
+    state: TaskState = TaskState.COMPLETED
+    task_id: str = ""
+    messages: list[Message] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    flow_state: dict[str, Any] = field(default_factory=dict)
+    ends_with_artifact: bool = False
+    failure: Failure | None = None
+    cancel_reason: str = ""
+    usage: BudgetUsage | None = None
+
+    @classmethod
+    def of(cls, before: Task, after: Task, *, leave_out: str = "") -> Self:
+        """Return the difference between two tasks.
+
+        Args:
+            leave_out: Id of a message that is no part of the result.
+        """
+        known = {message.id for message in before.messages} | {leave_out}
+        artifacts = {artifact.id: artifact for artifact in before.artifacts}
+        new = [each for each in after.messages if each.id not in known]
+        changed = [each for each in after.artifacts if artifacts.get(each.id) != each]
+        state = after.state if after.state in TERMINAL or after.state in INTERRUPTED else TaskState.COMPLETED
+        return cls(
+            state,
+            after.id if after.id != before.id else "",
+            new,
+            changed,
+            _changed(own_metadata(stored_metadata(before)), own_metadata(stored_metadata(after))),
+            _changed(_without_prompt(before.flow_state), _without_prompt(after.flow_state)),
+            bool(changed) and (not new or isinstance(after.get_last_item(), Artifact)),
+            after.known_failure() if state in (TaskState.FAILED, TaskState.REJECTED) else None,
+            after.reason if state is TaskState.CANCELED else "",
+            after.usage if state in INTERRUPTED else None,
+        )
+
+    def ending(self, path: str, target: str = "") -> Ending:
+        """Return the end of the step at `path`."""
+        if self.state is TaskState.COMPLETED:
+            return COMPLETED
+        waiting = ((target, self.task_id),) if self.task_id and self.state in INTERRUPTED else ()
+        return Ending(self.state, self.failure, self.cancel_reason, path, waiting)
+
+    def apply(self, task: Task) -> None:
+        """Add the result to a task: messages by id, artifacts by id. Applying it again changes nothing."""
+        known = {message.id for message in task.messages}
+        new = [copy_message(each) for each in self.messages if each.id not in known]
+        for add_artifacts in (not self.ends_with_artifact, self.ends_with_artifact):
+            if add_artifacts:
+                for artifact in self.artifacts:
+                    put_artifact(task, copy_artifact(artifact))
+            else:
+                for message in new:
+                    task.add_message(message)
+        task.metadata.update(plain(self.metadata))
+        task.flow_state.update(plain(self.flow_state))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form, without empty fields."""
+        found: dict[str, Any] = {
+            "state": self.state.value,
+            "task_id": self.task_id,
+            "messages": [message.to_dict() for message in self.messages],
+            "artifacts": [artifact.to_dict() for artifact in self.artifacts],
+            "metadata": plain(self.metadata),
+            "flow_state": plain(self.flow_state),
+            "ends_with_artifact": self.ends_with_artifact,
+            "failure": None if self.failure is None else self.failure.to_dict(),
+            "cancel_reason": self.cancel_reason,
+            "usage": None if self.usage is None else self.usage.to_dict(),
+        }
+        return {name: value for name, value in found.items() if value}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        failure, usage = data.get("failure"), data.get("usage")
+        return cls(
+            TaskState(data["state"]),
+            data.get("task_id", ""),
+            [Message.from_dict(each) for each in data.get("messages", ())],
+            [Artifact.from_dict(each) for each in data.get("artifacts", ())],
+            dict(data.get("metadata", {})),
+            dict(data.get("flow_state", {})),
+            bool(data.get("ends_with_artifact", False)),
+            None if failure is None else Failure.from_dict(failure),
+            data.get("cancel_reason", ""),
+            None if usage is None else BudgetUsage.from_dict(usage),
+        )
+
+
+def put_artifact(task: Task, artifact: Artifact) -> None:
+    """Add an artifact to a task, or replace the one with the same id."""
+    for index, known in enumerate(task.artifacts):
+        if known.id == artifact.id:
+            task.artifacts[index] = artifact
+            return
+    task.add_artifact(artifact)
+
+
+def copy_task(task: Task) -> Task:
+    """Return a working task with the content of `task`, which shares nothing with it; messages are copied when they are read."""
+    copy = Task(
+        task.id,
+        TaskState.WORKING,
+        CopyOnRead(task.messages, copy_message),
+        CopyOnRead(task.artifacts, copy_artifact),
+        plain(own_metadata(stored_metadata(task))),
+        plain(task.flow_state),
+        task.created_at,
+        session_id=task.session_id,
+    )
+    copy.take_order(task)
+    return copy
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    return {key: plain(value) for key, value in after.items() if key not in before or before[key] != value}
+
+
+def _without_prompt(flow_state: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flow_state.items() if key != FLOW_PROMPT}
