@@ -23,7 +23,7 @@ from protolink_grpc.services.definition import UserService
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.typed.service import TypedService
-from protolink_grpc.wire.request_reader import RequestBounds
+from protolink_grpc.wire.bounds import RequestBounds
 
 log = get_logger(__name__)
 

@@ -28,7 +28,7 @@ from protolink_grpc.services.recording import (
     status_failure,
     trailers_to_json,
 )
-from protolink_grpc.wire.request_reader import RequestBounds, request_reader
+from protolink_grpc.wire.bounds import RequestBounds, RequestReader, run_in_thread
 
 
 class ServiceCalls:
@@ -99,8 +99,12 @@ class ServiceCalls:
         parts = task.messages[0].parts if task.messages else []
         if not method.reads_stream and len(parts) != 1:
             raise InvalidArgumentError("must have one part, the request of the method", field="message")
-        read = request_reader(method.descriptor.input_type, self._bounds)
-        found = [await read(encoded_message(part, method.request_type)) for part in parts]
+        reader = RequestReader(method.descriptor.input_type, self._bounds)
+        encoded = [encoded_message(part, method.request_type) for part in parts]
+        found = [
+            reader.parse(each) if reader.is_light(each) else await run_in_thread(reader.parse_counted, each)
+            for each in encoded
+        ]
         return _iterate(found) if method.reads_stream else found[0]
 
 

@@ -10,13 +10,16 @@ interpreter switches back to the loop every 5 ms. There is only one such thread:
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 
-from protolink_grpc.models.json_value import json_complexity
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.models.json_value import check_complexity, json_complexity
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -149,3 +152,65 @@ def _fields_of(kind: Descriptor) -> dict[int, Any]:
         elif field.is_repeated and field.type != FieldDescriptor.TYPE_BYTES:
             found[field.number] = _PACKED
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """The limits of one request.
+
+    Args:
+        max_bytes: Larger requests are refused with MESSAGE_TOO_LARGE.
+        max_complexity: More complex requests are refused before they are parsed; see `message_complexity`.
+    """
+
+    max_bytes: int
+    max_complexity: int
+
+    def check_size(self, size: int) -> None:
+        """Raise MessageTooLargeError if a request has more than `max_bytes` bytes."""
+        if size > self.max_bytes:
+            raise MessageTooLargeError(
+                f"has {size} bytes, at most {self.max_bytes} are accepted",
+                field="request",
+                max_bytes=str(self.max_bytes),
+            )
+
+
+class RequestReader:
+    """Parses the requests of one type. A light request is parsed on the event loop, any other in a thread.
+
+    Its methods raise InvalidArgumentError for bytes that are no such message, and MessageTooLargeError beyond the bounds.
+    """
+
+    __slots__ = ("_bounds", "_descriptor", "_kind")
+
+    def __init__(self, descriptor: Descriptor, bounds: RequestBounds) -> None:
+        self._descriptor = descriptor
+        self._kind = GetMessageClass(descriptor)
+        self._bounds = bounds
+
+    def is_light(self, data: bytes) -> bool:
+        """Return whether `parse` takes a few milliseconds at most. Otherwise call `parse_counted` in a thread."""
+        self._bounds.check_size(len(data))
+        return len(data) <= SMALL_BYTES or self._count(data, LIGHT_COMPLEXITY) <= LIGHT_COMPLEXITY
+
+    def parse(self, data: bytes) -> Message:
+        try:
+            return self._kind.FromString(data)
+        except DecodeError:
+            raise self._invalid_error() from None
+
+    def parse_counted(self, data: bytes) -> Message:
+        """Parse a request whose complexity has not been checked."""
+        most = self._bounds.max_complexity
+        check_complexity(self._count(data, most), most, "request")
+        return self.parse(data)
+
+    def _count(self, data: bytes, most: int) -> int:
+        try:
+            return message_complexity(data, self._descriptor, most)
+        except DecodeError:
+            raise self._invalid_error() from None
+
+    def _invalid_error(self) -> InvalidArgumentError:
+        return InvalidArgumentError(f"is not a valid {self._descriptor.full_name}", field="request")

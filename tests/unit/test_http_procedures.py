@@ -16,7 +16,7 @@ from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import OpenStreams
 from protolink_grpc.net.grpc_web import frame
-from protolink_grpc.wire.request_reader import RequestBounds
+from protolink_grpc.wire.bounds import RequestBounds
 
 PLACE, WATCH = "/shop.v1.ShopService/Place", "/shop.v1.ShopService/Watch"
 

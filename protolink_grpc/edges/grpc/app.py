@@ -27,7 +27,7 @@ from protolink_grpc.models.json_value import MAX_COMPLEXITY
 from protolink_grpc.net.address import Address, find_listen_error, listen_error
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.net.tracing import is_tracing
-from protolink_grpc.wire.request_reader import RequestBounds
+from protolink_grpc.wire.bounds import RequestBounds
 
 MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 """Default limit of a request in bytes: its event, with the envelope, stays below gRPC's default of 4 MiB."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -19,12 +19,15 @@ from protolink_grpc.auth.stream_quota import StreamQuota
 from protolink_grpc.edges.grpc.call import Call, Context, set_current_call
 from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.edges.grpc.interceptors.status import ToStatus, abort_with_error
+from protolink_grpc.wire.bounds import RequestBounds, RequestReader, run_in_thread
 from protolink_grpc.wire.codec import Codec
-from protolink_grpc.wire.request_reader import Read, RequestBounds, request_reader
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
 """A servicer's method, called with a request and gRPC's context, which only some servicers need."""
+
+Receive = Callable[[Any], Awaitable[Any]]
+"""Returns the request of a call for its method: a message, or an iterator of messages. It gets bytes, or an iterator of bytes."""
 
 
 def bind(
@@ -48,7 +51,7 @@ def bind(
         method.name: _method_handler(
             f"/{service.full_name}/{method.name}",
             method,
-            request_reader(method.input_type, bounds),
+            _receiver(method.input_type, bounds),
             getattr(servicer, method.name),
             settings,
         )
@@ -73,7 +76,7 @@ class Procedure:
     request_type: type[Message]
     response_type: type[Message]
     to_status: ToStatus
-    _read: Read
+    _receive: Receive
     _behavior: Behavior
     _interceptors: Sequence[Interceptor]
 
@@ -99,7 +102,7 @@ class Procedure:
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers, response_headers)
         async with AsyncExitStack() as stack:
             await _enter_call(call, self._interceptors, stack)
-            request = await self._read(await codec.to_binary(data, self.request_type))
+            request = await self._receive(await codec.to_binary(data, self.request_type))
             if not self.streams:
                 yield await codec.encode(await self._behavior(request, None), self.response_type)
                 return
@@ -124,7 +127,7 @@ def procedures(
             GetMessageClass(method.input_type),
             GetMessageClass(method.output_type),
             getattr(servicer, "to_status", to_status),
-            request_reader(method.input_type, bounds),
+            _receiver(method.input_type, bounds),
             getattr(servicer, method.name),
             interceptors,
         )
@@ -148,17 +151,14 @@ async def _enter_call(call: Call, interceptors: Sequence[Interceptor], stack: As
         await stack.enter_async_context(each(call))
 
 
-Receive = Callable[[Any], Awaitable[Any]]
-"""Returns the request of a call for its method: a message, or an iterator of messages. It gets bytes, or an iterator of bytes."""
-
-
 def _method_handler(
-    name: str, method: MethodDescriptor, read: Read, behavior: Behavior, settings: _ServiceSettings
+    name: str, method: MethodDescriptor, receive: Receive, behavior: Behavior, settings: _ServiceSettings
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     if not method.client_streaming and not method.server_streaming:
-        return grpc.unary_unary_rpc_method_handler(_unary_handler(name, read, behavior, settings), None, _serialize)
+        return grpc.unary_unary_rpc_method_handler(_unary_handler(name, receive, behavior, settings), None, _serialize)
     settings = settings._replace(interceptors=(*settings.interceptors, _count_streams(settings.quota)))
-    receive = _stream_receiver(read) if method.client_streaming else read
+    if method.client_streaming:
+        receive = _stream_receiver(receive)
     if not method.server_streaming:
         return grpc.stream_unary_rpc_method_handler(_unary_handler(name, receive, behavior, settings), None, _serialize)
     handler = _stream_handler(name, receive, behavior, settings)
@@ -167,10 +167,19 @@ def _method_handler(
     return grpc.unary_stream_rpc_method_handler(handler, None, _serialize)
 
 
-def _stream_receiver(read: Read) -> Receive:
+def _receiver(descriptor: Descriptor, bounds: RequestBounds) -> Receive:
+    reader = RequestReader(descriptor, bounds)
+
+    async def receive(data: bytes) -> Message:
+        return reader.parse(data) if reader.is_light(data) else await run_in_thread(reader.parse_counted, data)
+
+    return receive
+
+
+def _stream_receiver(receive_one: Receive) -> Receive:
     async def messages(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
         async for data in requests:
-            yield await read(data)
+            yield await receive_one(data)
 
     async def receive(requests: AsyncIterator[bytes]) -> AsyncIterator[Message]:
         return messages(requests)

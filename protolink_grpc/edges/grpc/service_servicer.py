@@ -39,8 +39,8 @@ from protolink_grpc.services.recording import (
     response_id,
     status_failure,
 )
+from protolink_grpc.wire.bounds import RequestBounds
 from protolink_grpc.wire.events import event_from_frame
-from protolink_grpc.wire.request_reader import RequestBounds
 from protolink_grpc.wire.status import to_status
 from protolink_grpc.wire.typed_calls import TASK_ID
 
