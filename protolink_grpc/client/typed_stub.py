@@ -188,9 +188,11 @@ class StreamMethod:
         self, request: Message, observer: "CallObserver", *, timeout: float | None = None, metadata: Metadata = None
     ) -> AsyncGenerator[Any, None]:
         """As `call`. `observer` learns the metadata of the response, and whether the request was sent."""
-        own, received, backoff = _with_request_id(metadata), 0, Backoff(self._options.outage_s)
+        own, received, is_task = _with_request_id(metadata), 0, False
+        backoff = Backoff(self._options.outage_s, streams=True)
         end = None if timeout is None else time.monotonic() + timeout
         while True:
+            backoff.begin()
             known = received
             try:
                 left_s = None if end is None else max(0.0, end - time.monotonic())
@@ -204,7 +206,9 @@ class StreamMethod:
                         yield response
                 return
             except ProtolinkError as error:
-                if not is_interruption(error) or (received and TASK_ID not in observer.headers):
+                # An attempt that breaks before its headers does not have the id.
+                is_task = is_task or TASK_ID in observer.headers
+                if not is_interruption(error) or (received and not is_task):
                     raise
                 await backoff.wait_after(error)
 

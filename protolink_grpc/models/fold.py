@@ -51,7 +51,7 @@ class TaskFold:
     """The state of one task after `sequence` events.
 
     Attributes:
-        messages, artifacts: Oldest first; read only.
+        messages: Oldest first; read only.
         encoded: Encoded form of each message, None if not available; used by `wire`.
         metadata, flow_state: Values of the caller and the agent, without `task_metadata.DERIVED_KEYS`; read only.
         flow_from_caller: Keys of `flow_state` that a caller has set; a run of the agent has set the others.
@@ -72,9 +72,10 @@ class TaskFold:
     """
 
     __slots__ = (
+        "_additions",
         "_artifact_at",
+        "_artifacts",
         "agent_name",
-        "artifacts",
         "asked",
         "attempt",
         "cancel_reason",
@@ -133,7 +134,9 @@ class TaskFold:
         self.messages: list[Message] = []
         self.encoded: list[bytes | None] = []
         self.message_ids: set[str] = set()
-        self.artifacts: list[Artifact] = []
+        self._artifacts: list[Artifact] = []
+        # Parts to append to artifacts: joined when an artifact is read, so that many small appends take time by their number.
+        self._additions: dict[str, list[Artifact]] = {}
         self._artifact_at: dict[str, int] = {}
         self.metadata: dict[str, Any] = {}
         self.flow_state: dict[str, Any] = {}
@@ -162,10 +165,35 @@ class TaskFold:
         """Whether the task is terminal or interrupted: it does not change without a further request."""
         return self.state in TERMINAL or self.state in INTERRUPTED
 
+    @property
+    def artifacts(self) -> list[Artifact]:
+        """Oldest first; read only."""
+        if self._additions:
+            for artifact_id in [*self._additions]:
+                self._join(artifact_id)
+        return self._artifacts
+
+    @property
+    def artifact_count(self) -> int:
+        return len(self._artifacts)
+
+    def has_artifact(self, artifact_id: str) -> bool:
+        return artifact_id in self._artifact_at
+
     def artifact(self, artifact_id: str) -> Artifact | None:
         """Return the current artifact with this id, or None; read only."""
         at = self._artifact_at.get(artifact_id)
-        return None if at is None else self.artifacts[at]
+        if at is None:
+            return None
+        if artifact_id in self._additions:
+            self._join(artifact_id)
+        return self._artifacts[at]
+
+    def _join(self, artifact_id: str) -> None:
+        added, at = self._additions.pop(artifact_id), self._artifact_at[artifact_id]
+        known = self._artifacts[at]
+        parts = [*known.parts, *(part for each in added for part in each.parts)]
+        self._artifacts[at] = replace(known, parts=parts, timestamp=added[-1].timestamp)
 
     def apply(
         self,
@@ -207,7 +235,7 @@ class TaskFold:
 
     def _continue(self, payload: TaskMessagesAdded) -> None:
         if self.state in INTERRUPTED:
-            self.turn_message, self.turn_artifact = len(self.messages), len(self.artifacts)
+            self.turn_message, self.turn_artifact = len(self.messages), len(self._artifacts)
             self.turn_change = len(self.history)
             self.turn_sequence = self.sequence - 1
         self._add_messages(payload.messages, payload.encoded)
@@ -287,17 +315,18 @@ class TaskFold:
     def _put_artifact(self, artifact: Artifact) -> None:
         at = self._artifact_at.get(artifact.id)
         if at is None:
-            self._artifact_at[artifact.id] = len(self.artifacts)
-            self.artifacts.append(artifact)
+            self._artifact_at[artifact.id] = len(self._artifacts)
+            self._artifacts.append(artifact)
         else:
-            self.artifacts[at] = artifact
+            self._additions.pop(artifact.id, None)
+            self._artifacts[at] = artifact
 
     def _update_artifact(self, payload: TaskArtifactUpdated) -> None:
         artifact = payload.artifact
-        known = self.artifact(artifact.id) if payload.append else None
-        if known is not None:
-            artifact = replace(known, parts=[*known.parts, *artifact.parts], timestamp=artifact.timestamp)
-        self._put_artifact(artifact)
+        if payload.append and artifact.id in self._artifact_at:
+            self._additions.setdefault(artifact.id, []).append(artifact)
+        else:
+            self._put_artifact(artifact)
 
     @property
     def run_context(self) -> RunContext | None:
@@ -455,7 +484,8 @@ class CopyOnRead(list[T], Generic[T]):
         self._source: CopyOnRead[T] | None = None
         # Positions below the limit hold originals unless they are in `_owned`; later positions hold elements that were added.
         self._limit = super().__len__()
-        self._owned: set[int] = set()
+        self._owned: dict[int, T] = {}
+        """The original of each position that holds a copy."""
 
     def extends(self, other: object) -> bool:
         """Whether this list is `other` or the result of `other + more`. Elements without a copy are then those of `other`."""
@@ -466,16 +496,22 @@ class CopyOnRead(list[T], Generic[T]):
         """Index of the first added element; 0 after an operation that moved or replaced elements."""
         return self._limit
 
-    def looked_at(self) -> list[int]:
-        """Return the ascending positions of elements that were read or added; all others are unchanged."""
-        return [*sorted(self._owned), *range(self._limit, len(self))] if self._limit else list(range(len(self)))
+    def changed(self) -> list[int]:
+        """Return the ascending positions of elements that were changed or added.
+
+        After an operation that moved or replaced elements, all positions count as changed.
+        """
+        if not self._limit:
+            return list(range(len(self)))
+        read = [at for at in sorted(self._owned) if self[at] != self._owned[at]]
+        return [*read, *range(self._limit, len(self))]
 
     def _own(self, index: int) -> T:
         value = super().__getitem__(index)
         if index < self._limit and index not in self._owned:
-            value = self._copy(value)
+            original, value = value, self._copy(value)
             super().__setitem__(index, value)
-            self._owned.add(index)  # last: if the copy fails, the position still holds the original
+            self._owned[index] = original  # last: if the copy fails, the position still holds the original
         return value
 
     def _own_all(self) -> None:
@@ -510,7 +546,7 @@ class CopyOnRead(list[T], Generic[T]):
             raise TypeError(f'can only concatenate list (not "{type(other).__name__}") to list')
         # `task.messages + [reply]` is common in agents and must not copy a long history.
         joined = CopyOnRead([*super().__iter__(), *other], self._copy)
-        joined._limit, joined._owned = self._limit, set(self._owned)
+        joined._limit, joined._owned = self._limit, dict(self._owned)
         joined._source = self if self._source is None else self._source
         return joined
 

@@ -1,4 +1,5 @@
-"""References between events of a log, which avoid copies of tool call arguments and of the actions of approvals.
+"""References between events of a log, which avoid copies of tool call arguments, of the actions of approvals and of the items of
+generator tools.
 
 A log has each value once. Readers that start at the beginning of the log or of a turn get complete payloads. For readers that start
 elsewhere, the referenced values may be missing.
@@ -19,6 +20,7 @@ from protolink_grpc.models.events import (
     ApprovalRequired,
     LlmCallCompleted,
     RunEvent,
+    TaskArtifactUpdated,
     TaskMessagesAdded,
     TaskStatusChanged,
     TaskSubmitted,
@@ -26,7 +28,8 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.json_value import canonical_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import PartType, ToolCall
+from protolink_grpc.models.part import Part, PartType, ToolCall, ToolOutput
+from protolink_grpc.models.tool_items import ITEMS_KIND, is_reference_to_items, items_of
 
 
 @dataclass(slots=True)
@@ -35,17 +38,26 @@ class _Open:
     policy: PolicyDecision | None = None
 
 
+@dataclass(slots=True)
+class _Items:
+    """The items of one tool call, and the artifact that has them."""
+
+    artifact_id: str
+    values: list[Any]
+
+
 class References:
-    """The tool calls of one log that no action refers to yet, and its actions that have not ended.
+    """The tool calls of one log that no action refers to yet, its actions that have not ended, and the items of its tools.
 
     All are removed when the task ends or waits for input, so the size is bounded by the current work of a run.
     """
 
-    __slots__ = ("_actions", "_calls")
+    __slots__ = ("_actions", "_calls", "_items")
 
     def __init__(self) -> None:
         self._calls: dict[str, Any] = {}
         self._actions: dict[str, _Open] = {}
+        self._items: dict[str, _Items] = {}
 
     def whole(self, event: RunEvent) -> RunEvent:
         """Return the next event of the log with its references resolved. An event without references is returned unchanged."""
@@ -99,8 +111,8 @@ class References:
         return payload
 
     def _status(self, payload: TaskStatusChanged, _: str) -> TaskStatusChanged:
-        if (self._calls or self._actions) and payload.new_state in _RESTS:
-            self._calls, self._actions = {}, {}
+        if (self._calls or self._actions or self._items) and payload.new_state in _RESTS:
+            self._calls, self._actions, self._items = {}, {}, {}
         return payload
 
     def _completed(self, payload: LlmCallCompleted, _: str) -> LlmCallCompleted:
@@ -141,7 +153,25 @@ class References:
 
     def _ended(self, payload: ActionEnded, action_id: str) -> ActionEnded:
         self._actions.pop(action_id, None)
-        return payload
+        items = self._items.get(action_id) if self._items else None
+        if items is None or payload.result is not None or payload.outcome != "completed":
+            return payload
+        return replace(payload, result=list(items.values))
+
+    def _made(self, payload: TaskArtifactUpdated, _: str) -> TaskArtifactUpdated:
+        artifact = payload.artifact
+        action_id = artifact.action_id or ""
+        known = self._items.get(action_id)
+        if artifact.kind == ITEMS_KIND and action_id:
+            if known is not None and payload.append:
+                known.values += items_of(artifact)
+            else:
+                self._items[action_id] = _Items(artifact.id, items_of(artifact))
+            return payload
+        if known is None or not any(_is_output_of(known, part) for part in artifact.parts):
+            return payload
+        parts = [_with_items(part, known) if _is_output_of(known, part) else part for part in artifact.parts]
+        return replace(payload, artifact=replace(artifact, parts=parts))
 
 
 _RESTS = TERMINAL | INTERRUPTED
@@ -156,8 +186,18 @@ RESOLVERS: dict[Any, Callable[[References, Any, str], Any]] = {
     ApprovalRequired: References._approval_required,
     ActionStarted: References._started,
     ActionEnded: References._ended,
+    TaskArtifactUpdated: References._made,
 }
 """Resolves the references of each kind of payload; all other kinds neither have references nor are referred to."""
+
+
+def _is_output_of(items: _Items, part: Part) -> bool:
+    content = part.content
+    return isinstance(content, ToolOutput) and is_reference_to_items(content.result, items.artifact_id)
+
+
+def _with_items(part: Part, items: _Items) -> Part:
+    return replace(part, content=replace(part.as_tool_output(), result=list(items.values)))
 
 
 def _note_messages(calls: dict[str, Any], messages: Iterable[Message]) -> None:

@@ -165,7 +165,7 @@ class Submission:
         messages = tuple(self.messages[index] for index in added)
         encoded = tuple(self.encoded[index] for index in added) if self.encoded else ()
         facts: list[Fact] = [TaskMessagesAdded(messages, self.request_id, encoded)]
-        facts += [TaskArtifactUpdated(each) for each in self.artifacts if fold.artifact(each.id) is None]
+        facts += [TaskArtifactUpdated(each) for each in self.artifacts if not fold.has_artifact(each.id)]
         free = own_metadata(self.metadata)
         patch = TaskPatched(_changed(fold.metadata, free), _changed(fold.flow_state, self.flow_state))
         if patch.metadata or patch.flow_state:

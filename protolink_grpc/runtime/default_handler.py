@@ -26,9 +26,11 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool_items import reference_to_items
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
+from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
 
@@ -115,17 +117,21 @@ class DefaultHandler:
         """Call a tool as an action and publish its output as an artifact. Return its failure; None for success."""
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
+        items = ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold)
         try:
             arguments = _arguments(call)
             outcome = await self._actions.call_tool(
-                run, call.tool_name, arguments, position=position, call_id=call.call_id
+                run, call.tool_name, arguments, position=position, call_id=call.call_id, items=items
             )
         except ToolRejectedError as rejection:
             error, shown = rejection, error_value(rejection)
         else:
             action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
-        await self._publish(task, run, position, output, action_id)
+        stored = output
+        if items.count and error is None:
+            stored = Part.tool_output(call.call_id, reference_to_items(items.artifact_id, items.count))
+        await self._publish(task, run, position, output, action_id, stored=stored)
         if error is None:
             return None
         failure = run.describe_failure(error)
@@ -164,11 +170,18 @@ class DefaultHandler:
         return [ToolSpec(tool.name, tool.description, tool.input_schema, tool.read_only) for tool in tools]
 
     @staticmethod
-    async def _publish(task: Task, run: Run, position: str, output: Part, action_id: str | None) -> None:
+    async def _publish(
+        task: Task, run: Run, position: str, output: Part, action_id: str | None, *, stored: Part | None = None
+    ) -> None:
+        """Publish an output as an artifact, unless an earlier run has done so.
+
+        Args:
+            stored: The output for the log, if it differs: it may refer to values that the log already has.
+        """
         artifact = Artifact(id=_artifact_id(run.task_id, position), parts=[output], action_id=action_id)
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
-            await run.artifact(artifact)
+            await run.artifact(artifact if stored is None else replace(artifact, parts=[stored]))
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

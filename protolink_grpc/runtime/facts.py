@@ -100,7 +100,7 @@ class Emitter:
 
     def has_artifact(self, artifact_id: str) -> bool:
         """Return whether an artifact with this id is in the log. Emitted artifacts are in the log after `flush`."""
-        return self.live.fold.artifact(artifact_id) is not None
+        return self.live.fold.has_artifact(artifact_id)
 
     def has_message(self, message_id: str) -> bool:
         """Return whether a message with this id is in the log."""
@@ -389,7 +389,8 @@ def _find_changed_artifacts(
 ) -> Iterator[Artifact]:
     indexes: Any = range(len(artifacts))
     if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
-        indexes = artifacts.looked_at()
+        # The log's own artifact may have grown since the handler received its copy, which is no change of the handler.
+        indexes = artifacts.changed()
     for index in indexes:
         artifact = artifacts[index]
         if fold.artifact(artifact.id) != artifact:

@@ -325,7 +325,7 @@ class LiveTask:
         expected = sequence = fold.sequence
         state, frames, asks = fold.state, [], False
         ended = state in TERMINAL
-        messages, artifacts, reason = len(fold.messages), len(fold.artifacts), fold.reason
+        messages, artifacts, reason = len(fold.messages), fold.artifact_count, fold.reason
         new_artifacts: set[str] = set()
         encode = self._encoder_of(run_id).frame
         for fact in facts:
@@ -349,7 +349,7 @@ class LiveTask:
                     messages += len(payload.task.messages)
                     artifacts += len(payload.task.artifacts)
                 elif isinstance(payload, TaskArtifactUpdated):
-                    if fold.artifact(payload.artifact.id) is None:
+                    if not fold.has_artifact(payload.artifact.id):
                         new_artifacts.add(payload.artifact.id)
                 elif isinstance(payload, ActionRequested):
                     before = [_payload_of(each) for each in facts[: sequence - expected - 1]]

@@ -17,7 +17,14 @@ from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.tools.rejection import Problem, invalid_arguments_error, make_problem, problems_of
-from protolink_grpc.tools.signature import EMPTY, Parameter, ToolSignature, read_signature
+from protolink_grpc.tools.signature import (
+    EMPTY,
+    Parameter,
+    ToolSignature,
+    is_generator_function,
+    item_type,
+    read_signature,
+)
 
 _OPAQUE_KEYS = frozenset({"default", "metadata", "expected", "members", "cls"})
 """Keys of a core schema whose values are the user's objects, not schemas."""
@@ -87,7 +94,7 @@ class ArgumentModel:
         self._documented = documented
         self.tool = tool
         self.context_names = signature.context_names
-        self.result = ResultModel(signature)
+        self.result = ResultModel(tool, signature, streams=is_generator_function(fn))
         self.input_schema: dict[str, Any]
         self._explicit: Callable[[Mapping[str, Any]], list[Problem]] | None = None
         if input_schema is None:
@@ -399,38 +406,47 @@ def _json_schema(schema: core_schema.CoreSchema, mode: JsonSchemaMode) -> JsonSc
 class ResultModel:
     """The result of one function: its JSON Schema, and the check of results.
 
-    Results are not checked without an annotation, for `Any` and `None`, and for types that no schema can describe.
+    Results are not checked without an annotation, for `Any` and `None`, and for types that no schema can describe. The result of a
+    generator function is the list of its items, and each item is checked.
+
+    Args:
+        streams: The function is a generator function.
 
     Attributes:
         output_schema: JSON Schema of the result; empty if results are not checked.
+
+    Raises:
+        TypeError: The return annotation of a generator function is not an iterator.
     """
 
-    __slots__ = ("_adapter", "_type", "output_schema")
+    __slots__ = ("_adapter", "_streams", "_type", "output_schema")
 
-    def __init__(self, signature: ToolSignature) -> None:
+    def __init__(self, tool: str, signature: ToolSignature, *, streams: bool = False) -> None:
         self.output_schema: dict[str, Any] = {}
         self._adapter: TypeAdapter[Any] | None = None
-        returns = _unwrap_awaitable(signature.returns)
+        self._streams = streams
+        returns = item_type(tool, signature.returns) if streams else _unwrap_awaitable(signature.returns)
         self._type = getattr(returns, "__name__", None) if isinstance(returns, type) else str(returns)
         if returns is EMPTY:
             return
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(returns)
             adapter.rebuild(raise_errors=True, _types_namespace=signature.namespace)
-            self.output_schema = dict(_json_schema(adapter.core_schema, "serialization"))
+            whole = _list_schema(adapter.core_schema) if streams else adapter.core_schema
+            self.output_schema = dict(_json_schema(whole, "serialization"))
         except Exception:  # As in `_build_schemas`. A result without a schema is not checked.
             return
         if returns not in (Any, None, type(None), object):
             self._adapter = adapter
 
     def contract_schema(self) -> dict[str, Any]:
-        """Return `output_schema` as `ArgumentModel.contract_schema` does."""
+        """Return `output_schema`, or the schema of each item, as `ArgumentModel.contract_schema` does."""
         if self._adapter is None:
-            return self.output_schema
+            return item_schema(self.output_schema) if self._streams else self.output_schema
         return dict(_ContractGenerator(by_alias=True).generate(self._adapter.core_schema, mode="serialization"))
 
     def convert(self, result: Any) -> Any:
-        """Return the result, converted to its declared type if necessary, for example `"5"` to 5 or a dict to a model.
+        """Return the result or item, converted to its declared type if necessary, for example `"5"` to 5 or a dict to a model.
 
         A result that already has the type is returned unchanged, including extra fields.
 
@@ -453,6 +469,21 @@ class ResultModel:
             )
             raise ValueError(f"is not of its declared type {self._type}: {listed}") from error
         return self._adapter.dump_python(converted, by_alias=True, warnings=False)
+
+
+def _list_schema(item: core_schema.CoreSchema) -> core_schema.CoreSchema:
+    """Return the core schema of a list of these items. Definitions stay outermost."""
+    if item["type"] != "definitions":
+        return core_schema.list_schema(item)
+    return core_schema.definitions_schema(core_schema.list_schema(item["schema"]), item["definitions"])
+
+
+def item_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of the items of a list; empty if the schema states none."""
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return {}
+    return {**items, **({"$defs": schema["$defs"]} if "$defs" in schema else {})}
 
 
 def _unwrap_awaitable(returns: Any) -> Any:

@@ -6,9 +6,9 @@ It creates no schemas and calls nothing.
 import functools
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from protolink_grpc.models.typed_dict import readable
 from protolink_grpc.tools.context import ToolContext
@@ -113,6 +113,38 @@ def unwrap_function(fn: Callable[..., Any]) -> Callable[..., Any]:
     fn = strip_partials(fn)
     unwrapped: Callable[..., Any] = inspect.unwrap(fn if inspect.isroutine(fn) else type(fn).__call__)
     return unwrapped
+
+
+def is_generator_function(fn: Callable[..., Any]) -> bool:
+    """Return whether `fn`, or the function in its partials, is a sync or async generator function."""
+    return is_any(inspect.isgeneratorfunction, fn) or is_any(inspect.isasyncgenfunction, fn)
+
+
+def is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
+    """Return whether `test` holds for `fn` without its partials, or for the `__call__` of an object."""
+    fn = strip_partials(fn)
+    return test(fn) or test(type(fn).__call__)
+
+
+def item_type(tool: str, returns: Any) -> Any:
+    """Return the type of the items of a generator function with this return annotation; `EMPTY` if it has none.
+
+    Raises:
+        TypeError: The annotation is not an iterator or a generator.
+    """
+    if returns is EMPTY:
+        return EMPTY
+    if get_origin(returns) is Annotated:
+        returns = get_args(returns)[0]
+    if (get_origin(returns) or returns) not in _ITERATORS:
+        raise TypeError(
+            f"Tool '{tool}': a generator returns an Iterator or an AsyncIterator of its items, not {returns}"
+        )
+    return (get_args(returns) or (Any,))[0]
+
+
+_ITERATORS: Final = (AsyncIterator, AsyncIterable, AsyncGenerator, Iterator, Iterable, Generator)
+"""Return annotations of generator functions. The first argument of each is the type of the items."""
 
 
 def strip_partials(fn: Callable[..., Any]) -> Callable[..., Any]:

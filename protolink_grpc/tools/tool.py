@@ -8,7 +8,7 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -20,11 +20,13 @@ from protolink_grpc.models.card import AgentSkill
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.tools.cancellation import cancel
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.docstring import read_docstring
+from protolink_grpc.tools.generators import OnItem, drain, drain_on_thread
 from protolink_grpc.tools.runner import ToolRunner, check_timeout
-from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments
-from protolink_grpc.tools.signature import strip_partials
+from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments, item_schema
+from protolink_grpc.tools.signature import is_any, is_generator_function
 
 log = get_logger(__name__)
 
@@ -95,7 +97,8 @@ class Tool:
     """A function with its schema and properties, created by `from_callable`. It can be called concurrently.
 
     Args:
-        fn: The function. Async functions run on the event loop, sync ones on a `ToolRunner`.
+        fn: The function. Async functions run on the event loop, sync ones on a `ToolRunner`. A generator function, sync or async,
+            is a tool whose result is the list of its items.
         arguments: The check of its arguments.
         input_schema: JSON Schema of the arguments, an object.
         output_schema: JSON Schema of the result; empty if there is none.
@@ -107,6 +110,9 @@ class Tool:
         title: Display name; empty means `name`.
         destructive: Whether a call may delete or overwrite data, as declared by the author. Shown to callers, without other
             effects.
+
+    Attributes:
+        streams: The function is a generator function: `run` passes its items on while it works.
     """
 
     name: str
@@ -124,13 +130,15 @@ class Tool:
     idempotent: bool
     title: str
     destructive: bool
+    streams: bool = field(init=False)
     _is_async: bool = field(init=False, repr=False)
     _failures: _Failures = field(init=False, repr=False)
     _own_runner: ToolRunner | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._failures = _Failures(self.name)
-        self._is_async = _is_any(inspect.iscoroutinefunction, self.fn)
+        self.streams = is_generator_function(self.fn)
+        self._is_async = is_any(inspect.isasyncgenfunction if self.streams else inspect.iscoroutinefunction, self.fn)
 
     @classmethod
     @checks_arguments
@@ -214,7 +222,8 @@ class Tool:
     ) -> Any:
         """Check the arguments, call the function, and return the result as JSON values.
 
-        Canceling the wait cancels an async function; a sync one continues in its abandoned thread.
+        Canceling the wait cancels an async function; a sync one continues in its abandoned thread. A generator is closed: an async
+        one at once, a sync one when it yields.
 
         Args:
             context: Value of parameters annotated with `ToolContext`; by default an empty one.
@@ -230,15 +239,26 @@ class Tool:
 
     @checks_arguments
     async def run(
-        self, keywords: dict[str, Any], *, context: ToolContext | None = None, runner: ToolRunner | None = None
+        self,
+        keywords: dict[str, Any],
+        *,
+        context: ToolContext | None = None,
+        runner: ToolRunner | None = None,
+        on_item: OnItem | None = None,
     ) -> Any:
-        """As `call`, with arguments that `check` has converted."""
+        """As `call`, with arguments that `check` has converted.
+
+        Args:
+            on_item: Called with each item of a generator. Its exceptions end the call and are raised unchanged.
+        """
         keywords = dict(keywords)
         for name in self.arguments.context_names:
             keywords[name] = context or ToolContext()
         if runner is None:
             runner = self._own_runner = self._own_runner or ToolRunner()
-        return self._to_json(await self._run_with_timeout(keywords, runner))
+        if self.streams:
+            return await self._collect(keywords, runner, on_item)
+        return self._to_json(await self._run_with_timeout(functools.partial(self._run, keywords, runner), runner))
 
     async def __call__(self, /, **arguments: Any) -> Any:
         return await self.call(arguments)
@@ -255,12 +275,16 @@ class Tool:
         )
 
     def contract_schemas(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the JSON Schemas of arguments and result with what only typed services need, such as the names of enum members."""
+        """Return the JSON Schemas of the arguments and of the result, or of each item, of a generator.
+
+        They have what only typed services need, such as the names of enum members.
+        """
         result = self.arguments.result
-        return (
-            self.arguments.contract_schema(),
-            result.contract_schema() if self.output_schema == result.output_schema else self.output_schema,
-        )
+        if self.output_schema == result.output_schema:
+            promised = result.contract_schema()
+        else:
+            promised = item_schema(self.output_schema) if self.streams else self.output_schema
+        return self.arguments.contract_schema(), promised
 
     def describe(self, timeout_s: float | None = None) -> ToolDescription:
         """Return a new description of this tool for callers.
@@ -282,20 +306,20 @@ class Tool:
             tags=tuple(self.tags),
         )
 
-    async def _run_with_timeout(self, keywords: dict[str, Any], runner: ToolRunner) -> Any:
+    async def _run_with_timeout(self, call: Callable[[], Coroutine[Any, Any, Any]], runner: ToolRunner) -> Any:
         limit = runner.timeout_s if self.timeout_s is None else self.timeout_s
         if limit is None:
-            return await self._run(keywords, runner)
+            return await call()
         # In an asyncio task of its own: a function that ignores its cancellation is abandoned, like a blocked thread.
-        work = asyncio.ensure_future(self._run(keywords, runner))
+        work = asyncio.ensure_future(call())
         try:
             done, _ = await asyncio.wait([work], timeout=limit)
         except asyncio.CancelledError:
-            await _cancel(work)
+            await cancel(work)
             raise
         if done:
             return work.result()
-        await _cancel(work)
+        await cancel(work)
         raise ToolTimeoutError(
             f"Tool '{self.name}' timed out after {limit:g} s", tool=self.name, timeout_s=f"{limit:g}"
         )
@@ -304,23 +328,47 @@ class Tool:
         if self._is_async:
             with self._failures:
                 return await self.fn(**keywords)
-        result = await runner.run(functools.partial(self._call_on_thread, keywords))
+        result = await runner.run(functools.partial(self._call, keywords))
         if inspect.isawaitable(result):  # A sync function may return a coroutine, as many decorators do.
             with self._failures:
                 return await result
         return result
 
-    def _call_on_thread(self, keywords: dict[str, Any]) -> Any:
+    def _call(self, keywords: dict[str, Any]) -> Any:
         with self._failures:
             return self.fn(**keywords)
 
-    def _to_json(self, result: Any) -> Any:
+    async def _collect(self, keywords: dict[str, Any], runner: ToolRunner, on_item: OnItem | None) -> list[Any]:
+        """Return the items of a generator, and pass each to `on_item`."""
+        items: list[Any] = []
+        is_over = False
+
+        async def take(item: Any) -> None:
+            if is_over:  # a generator that ignored its cancellation and was abandoned
+                raise asyncio.CancelledError
+            value = self._to_json(item, "yielded")
+            items.append(value)
+            if on_item is not None:
+                await on_item(value)
+
+        begin = functools.partial(self._call, keywords)
+        if self._is_async:
+            work = functools.partial(drain, begin, take, self._failures)
+        else:
+            work = functools.partial(drain_on_thread, begin, take, self._failures, runner)
+        try:
+            await self._run_with_timeout(work, runner)
+        finally:
+            is_over = True
+        return items
+
+    def _to_json(self, result: Any, verb: str = "returned") -> Any:
         kind = type(result).__name__
         try:
             result = self.arguments.result.convert(result)
         except Exception as error:  # The tool's own types may have validators that raise other exceptions.
             raise ToolFailedError(
-                f"Tool '{self.name}' returned a {kind} that {error_text(error)}", tool=self.name, result_type=kind
+                f"Tool '{self.name}' {verb} a {kind} that {error_text(error)}", tool=self.name, result_type=kind
             ) from error
         if isinstance(result, Payload):
             return result
@@ -328,31 +376,10 @@ class Tool:
             return json_value.normalize(result)
         except Exception as error:  # A result may have its own `to_dict`, which may raise anything.
             raise ToolFailedError(
-                f"Tool '{self.name}' returned a {kind} that cannot become JSON: {error_text(error)}",
+                f"Tool '{self.name}' {verb} a {kind} that cannot become JSON: {error_text(error)}",
                 tool=self.name,
                 result_type=kind,
             ) from error
-
-
-CLEANUP_S = 1.0
-"""How long a canceled async function may take to end before it is abandoned, in seconds."""
-
-# Abandoned calls that have not ended, because an unreferenced asyncio task may be garbage-collected while it runs.
-_abandoned: "set[asyncio.Task[Any]]" = set()
-
-
-async def _cancel(work: "asyncio.Task[Any]") -> None:
-    # Added before the wait, which may be canceled itself.
-    _abandoned.add(work)
-    work.add_done_callback(_forget)
-    work.cancel()
-    await asyncio.wait([work], timeout=CLEANUP_S)
-
-
-def _forget(work: "asyncio.Task[Any]") -> None:
-    _abandoned.discard(work)
-    if not work.cancelled():
-        work.exception()  # retrieve the exception, so that the loop does not report it
 
 
 def _choose_name(fn: Callable[..., Any], name: str | None) -> str:
@@ -369,14 +396,6 @@ def _choose_name(fn: Callable[..., Any], name: str | None) -> str:
 def _check_callable(name: str, fn: Callable[..., Any]) -> None:
     if inspect.isclass(fn):
         raise TypeError(f"Tool '{name}': a class is not a tool; give a function or an object with __call__")
-    if _is_any(inspect.isgeneratorfunction, fn) or _is_any(inspect.isasyncgenfunction, fn):
-        raise TypeError(f"Tool '{name}': a generator is not a tool; return a list, or report with ToolContext.progress")
-
-
-def _is_any(test: Callable[[Any], bool], fn: Callable[..., Any]) -> bool:
-    """Whether `test` holds for `fn` or for the function under its decorators."""
-    fn = strip_partials(fn)
-    return test(fn) or test(type(fn).__call__)
 
 
 def _to_list(tool: str, what: str, words: Iterable[str] | None) -> list[str]:

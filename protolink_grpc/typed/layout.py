@@ -208,7 +208,8 @@ class _Layout:
         if tool.result is not None:
             what = "One item of the stream." if tool.streams else "The result."
             result.fields.append(FieldType(RESULT, tool.result, nullable=tool.result_is_nullable, description=what))
-        response = self._top_message(f"{method}Response", result, f"{method}Response has the result of {method}.")
+        what = f"{method}Response has {'one item' if tool.streams else 'the result'} of {method}."
+        response = self._top_message(f"{method}Response", result, what)
         service.method.add(
             name=method,
             input_type=f".{request.name}",

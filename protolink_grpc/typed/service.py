@@ -133,7 +133,8 @@ def contract_of(tool: Tool) -> ToolContract:
     schema, promised = tool.contract_schemas()
     arguments = SchemaReader(schema, owner).read_object("")
     result, nullable = SchemaReader(promised, owner).read() if promised else (ANY, True)
-    return ToolContract(tool.name, tool.description, arguments, None if result == NULL else result, nullable)
+    kind = None if result == NULL else result
+    return ToolContract(tool.name, tool.description, arguments, kind, nullable, streams=tool.streams)
 
 
 def load_typed_service(source: str | Path, agent_name: str, about: str, tools: Iterable[Tool]) -> TypedService:

@@ -171,6 +171,32 @@ def test_an_artifact_is_replaced_or_grows_under_its_id() -> None:
     assert fold.artifact("c") is None
 
 
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans())))
+def test_appended_parts_are_in_order_whenever_an_artifact_is_read(updates: list[tuple[str, bool, bool]]) -> None:
+    fold, expected = fold_of(submitted("hello")), dict[str, list[Part]]()
+    for number, (name, append, reads) in enumerate(updates):
+        part = Part("json", number)
+        fold_of(ev.TaskArtifactUpdated(Artifact(name, [part]), append), fold=fold)
+        expected[name] = [*(expected.get(name, []) if append else []), part]
+        assert (fold.has_artifact(name), fold.artifact_count) == (True, len(expected))
+        if reads:
+            seen = fold.artifact(name)
+            assert seen is not None
+            assert seen.parts == expected[name]
+    assert {each.id: each.parts for each in fold.artifacts} == expected
+
+
+def test_an_artifact_that_was_read_does_not_grow() -> None:
+    fold = fold_of(submitted("hello"), ev.TaskArtifactUpdated(Artifact("a", [Part("text", "1")])))
+    more = ev.TaskArtifactUpdated(Artifact("a", [Part("text", "2")]), append=True)
+    first, task = fold.artifact("a"), fold.to_task()
+    fold_of(more, more, fold=fold)
+    second = fold.artifact("a")
+    fold_of(more, fold=fold)
+    lengths = [len(each.parts) for each in (first, task.artifacts[0], second, fold.artifacts[0]) if each is not None]
+    assert lengths == [1, 1, 3, 4]
+
+
 def test_a_first_chunk_begins_the_artifact() -> None:
     fold = fold_of(submitted("x"), ev.TaskArtifactUpdated(Artifact("a", [Part("text", "1")]), append=True))
     assert [part.content for part in fold.artifacts[0].parts] == ["1"]
@@ -243,8 +269,8 @@ def test_a_task_shares_nothing_with_its_fold() -> None:
 
 def test_whatever_is_done_to_a_task_its_fold_stays_as_it_was() -> None:
     fold = full_fold()
-    before = copy.deepcopy(insides(fold))
     expected = copy.deepcopy(fold.to_task())
+    before = copy.deepcopy(insides(fold))
     task = fold.to_task()
     for message in task.messages:
         message.role = "system"
@@ -516,17 +542,19 @@ def test_nothing_is_copied_before_somebody_looks_and_then_once() -> None:
     assert next(iter(lazy)).value == 0
     assert copied == [3, 999, 10, 11, 0]
     assert lazy.first_added == 1000
-    assert lazy.looked_at() == [0, 3, 10, 11, 999, 1000]
+    assert lazy.changed() == [1000]
+    lazy[3].value = lazy[999].value = -1
+    assert lazy.changed() == [3, 999, 1000]
     assert [item.value for item in longer[-2:]] == [1000, 1001]
     assert copied == [3, 999, 10, 11, 0]
 
 
-def test_after_elements_moved_all_count_as_looked_at() -> None:
+def test_after_elements_moved_all_count_as_changed() -> None:
     lazy = CopyOnRead([Item(1), Item(2)], duplicate)
     lazy.reverse()
     lazy.append(Item(0))
     assert lazy.first_added == 0
-    assert lazy.looked_at() == [0, 1, 2]
+    assert lazy.changed() == [0, 1, 2]
 
 
 def test_an_iteration_sees_what_is_appended_meanwhile_and_stops_where_the_list_ends() -> None:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protolink_grpc.models import ApprovalDecision, ApprovalRequest, Message, Part, PolicyDecision, PolicyEffect, Task
+from protolink_grpc.models import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Artifact,
+    Message,
+    Part,
+    PolicyDecision,
+    PolicyEffect,
+    Task,
+)
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.clock import iso_from_micros
@@ -15,12 +24,15 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import canonical_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.payload import Payload, PayloadRef
 from protolink_grpc.models.references import References
+from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, reference_to_items
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, event_from_frame, unframe
 
 ENCODER = EventEncoder(task_id="task", run_id="run", session_id="session", agent_name="agent")
 VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs money", "money", ("money.spend",), {"rule": 1})
 BIG = {"text": "x" * 10_000}
+NOON = "2026-11-25T12:00:00.000000+00:00"
 
 
 def written(*payloads: Any, batch: int = 1) -> list[bytes]:
@@ -159,8 +171,61 @@ def test_no_more_is_kept_than_what_is_open(rest: ev.TaskStatusChanged) -> None:
     assert (references._calls, references._actions) == ({}, {})
     references.resolve(asked(call(BIG)), "")
     references.resolve(requested(BIG, "other"), "a")
+    references.resolve(items(1), "")
     references.resolve(rest, "")
-    assert (references._calls, references._actions) == ({}, {})
+    assert (references._calls, references._actions, references._items) == ({}, {}, {})
+
+
+def items(*values: Any, append: bool = False, artifact_id: str = "i", kind: str = ITEMS_KIND) -> ev.TaskArtifactUpdated:
+    parts = [item_part(value) for value in values]
+    return ev.TaskArtifactUpdated(Artifact(artifact_id, parts, kind=kind, action_id="a", timestamp=NOON), append)
+
+
+def output(result: Any = None, error: Any = None) -> ev.TaskArtifactUpdated:
+    part = Part.tool_output("c", result, error)
+    return ev.TaskArtifactUpdated(Artifact("o", [part], action_id="a", timestamp=NOON))
+
+
+SUCCESS = ev.ActionEnded("tool.call", "count", outcome="completed")
+REFERENCE = reference_to_items("i", 2)
+value = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
+
+
+@given(st.lists(st.lists(value, min_size=1, max_size=4), min_size=1, max_size=5))
+def test_the_items_of_a_tool_are_in_its_artifact_and_read_as_its_result(chunks: list[list[Any]]) -> None:
+    whole = [each for chunk in chunks for each in chunk]
+    updates = [items(*chunk, append=nth > 0) for nth, chunk in enumerate(chunks)]
+    log = written(requested({}), *updates, SUCCESS, output(reference_to_items("i", len(whole))))
+    ended, made = read(log)[-2:]
+    assert ended == replace(SUCCESS, result=whole)
+    assert made == output(whole)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        replace(SUCCESS, outcome="failed", error={"code": "TOOL_FAILED"}),
+        replace(SUCCESS, outcome="canceled"),
+        replace(SUCCESS, result=[3]),
+        output([3]),
+        output(error={"code": "TOOL_FAILED"}),
+        output(reference_to_items("another", 2)),
+        output(Payload(PayloadRef("https://example.org/i"))),
+    ],
+)
+def test_what_does_not_refer_to_items_stays(payload: Any) -> None:
+    assert read(written(items(1, 2), payload))[-1] == payload
+
+
+def test_only_items_of_the_same_action_are_referred_to() -> None:
+    for other in (items(1, kind="result"), replace(items(1), artifact=replace(items(1).artifact, action_id="b"))):
+        assert [each.result for each in read(written(other, SUCCESS)) if isinstance(each, ev.ActionEnded)] == [None]
+
+
+def test_a_reader_that_begins_after_the_items_sees_the_reference() -> None:
+    ended, made = read(written(items(1, 2), SUCCESS, output(REFERENCE))[1:])
+    assert (ended.result, made) == (None, output(REFERENCE))
+    assert REFERENCE.description == "2 items"
 
 
 arguments = st.dictionaries(st.sampled_from("ab"), st.integers(0, 2) | st.booleans() | st.floats(0, 2), max_size=2)

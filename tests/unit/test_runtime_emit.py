@@ -5,7 +5,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from protolink_grpc import Agent, AgentCard, MemoryStore, Run, StoreError, Task, TaskProgress, TaskState, current_run
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    Artifact,
+    MemoryStore,
+    Message,
+    Part,
+    Run,
+    StoreError,
+    Task,
+    TaskProgress,
+    TaskState,
+    current_run,
+)
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.runtime.facts import GROUP
 from protolink_grpc.storage.port import Append, RequestRecord
@@ -124,3 +137,20 @@ async def test_tasks_of_one_run_wait_for_room_apart() -> None:
         task = Task.create("report")
         assert (await agent.run_task(task)).state is TaskState.COMPLETED
         assert len(await progress_in(store, task.id)) >= 2 * GROUP
+
+
+class Appender(Agent):
+    async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        known = list(task.artifacts)  # a handler that has read an artifact has a copy, which does not grow
+        await run.artifact(Artifact("a", [Part("json", len(task.messages))]), append=bool(known))
+        return task.complete("done") if known else task.update_state(TaskState.INPUT_REQUIRED)
+
+
+async def test_an_artifact_that_grows_is_not_set_back_to_what_the_handler_received() -> None:
+    async with Appender(AgentCard("appender", "appends", "runtime://appender")) as agent:
+        task = await agent.run_task(Task.create("first"))
+        done = await agent.run_task(task.add_message(Message.user("second")))
+        assert done.state is TaskState.COMPLETED
+        assert [part.content for part in done.artifacts[0].parts] == [1, 2]

@@ -2,7 +2,7 @@
 
 import datetime
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
@@ -361,3 +361,45 @@ def test_a_file_that_is_missing_or_invalid_is_named(tmp_path: Path) -> None:
     path.write_text('syntax = "proto3";\npackage a.v1;\nmessage M { int65 x = 1; }\n')
     with pytest.raises(InvalidArgumentError, match=r'(?s)broken\.proto is not valid: .*"int65" is not defined'):
         compile_proto(path)
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------------
+
+
+async def count(n: int) -> AsyncIterator[int]:
+    """Count to n."""
+    yield n
+
+
+def test_a_generator_is_a_method_with_a_stream_of_its_items() -> None:
+    made = export(count)
+    assert "rpc Count(CountRequest) returns (stream CountResponse);" in made.text
+    assert "// One item of the stream.\n  int64 result = 1;" in made.text
+    assert [method.streams for method in made.plan.methods] == [True]
+
+
+def test_items_have_any_type_that_a_result_has() -> None:
+    def legs() -> Iterator[Leg | None]:
+        yield None
+
+    def ended() -> Iterator[None]:
+        yield None
+
+    text = export(legs, ended).text
+    assert "  Leg result = 1;" in text
+    assert "message EndedResponse {}" in text
+
+
+@pytest.mark.parametrize("streams_first", [True, False])
+def test_a_stream_instead_of_a_single_response_is_a_breaking_change(streams_first: bool, tmp_path: Path) -> None:
+    def unary(n: int) -> int:
+        """Count to n."""
+        return n
+
+    tools = [Tool.from_callable(count, name="count"), Tool.from_callable(unary, name="count")]
+    before, after = tools if streams_first else reversed(tools)
+    changes = export(after, committed=recompiled(export(before), tmp_path)).changes
+    assert [str(each) for each in changes if each.breaking] == [
+        f"{PACKAGE}.Calculator.Count {'was' if streams_first else 'would be'} a stream"
+    ]
+    assert not export(before, committed=recompiled(export(before), tmp_path)).changes

@@ -1,7 +1,8 @@
 """The current call: its metadata and its principal."""
 
 import base64
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -86,6 +87,16 @@ async def set_response_headers(context: "Context | None", headers: Mapping[str, 
         for name, value in headers.items():
             text = value if isinstance(value, str) else base64.b64encode(value).decode().rstrip("=")
             call.response_headers[name] = text
+
+
+def set_trailers(context: "Context | None", trailers: Iterable[tuple[str, str | bytes]]) -> None:
+    """Set the trailing metadata of the response; over HTTP they are headers, and those that HTTP cannot send are left out."""
+    if context is not None:
+        context.set_trailing_metadata(tuple(trailers))
+    elif (call := _call.get()) is not None:
+        for key, value in trailers:
+            with suppress(ValueError):
+                call.response_headers[key] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 _call: ContextVar[Call | None] = ContextVar("plgrpc_call", default=None)

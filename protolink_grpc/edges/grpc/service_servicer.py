@@ -3,7 +3,6 @@
 `task_call` has the metadata of a call, and `services/recording` how it is recorded.
 """
 
-from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
@@ -14,7 +13,14 @@ from google.protobuf.message import Message
 from google.rpc import status_pb2
 
 from protolink_grpc.edges.grpc.binding import Behavior
-from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, current_call, set_response_headers
+from protolink_grpc.edges.grpc.call import (
+    Context,
+    caller,
+    caller_scopes,
+    current_call,
+    set_response_headers,
+    set_trailers,
+)
 from protolink_grpc.edges.grpc.task_call import TaskCall, read_task_call
 from protolink_grpc.errors import ProtolinkError, RemoteError, UnimplementedError
 from protolink_grpc.models.ended_task import ended_error
@@ -153,22 +159,11 @@ def _invocation(task_id: str, context: "Context | None") -> Invocation:
 def _check_outcome(fold: TaskFold, trailers: Sequence[MetadataPair], context: "Context | None") -> None:
     """Set the trailing metadata, and raise the error of a task that did not complete."""
     if trailers:
-        _set_trailers(trailers, context)
+        set_trailers(context, trailers)
     if fold.failure is not None and recorded_status(fold.failure) is not None:
         raise _status_error(fold.failure, task_id=fold.task_id)
     if fold.state is not TaskState.COMPLETED:
         raise ended_error(fold)
-
-
-def _set_trailers(trailers: Sequence[MetadataPair], context: "Context | None") -> None:
-    """Set the trailing metadata of the response; over HTTP they are headers, and those that HTTP cannot send are left out."""
-    call = current_call()
-    if context is not None:
-        context.set_trailing_metadata(tuple(trailers))
-    elif call is not None:
-        for key, value in trailers:
-            with suppress(ValueError):
-                call.response_headers[key] = b64encode(value).decode() if isinstance(value, bytes) else value
 
 
 def _direct(method: ServiceMethod) -> Behavior:
@@ -207,7 +202,7 @@ def _direct_stream(method: ServiceMethod) -> Behavior:
 
 def _finish(context: CallContext, method: ServiceMethod) -> None:
     """Send the trailing metadata of a call over HTTP, and raise its status if that is not OK."""
-    _set_trailers(context.trailers, None)
+    set_trailers(None, context.trailers)
     if context.code() is not grpc.StatusCode.OK:
         raise _status_error(status_failure(context.status(method.descriptor.containing_service.full_name)))
 

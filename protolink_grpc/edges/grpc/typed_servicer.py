@@ -2,24 +2,30 @@
 
 A call passes the same gate as any tool call (validation, policy, approvals, budgets) and has the same log. `task_call` has its
 metadata.
+
+The method of a generator tool returns a stream of its items. A call with the request id of an earlier one returns all items of that
+call, from the first one. The usage of the task is in the trailing metadata.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
 
-from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, set_response_headers
+from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, set_response_headers, set_trailers
 from protolink_grpc.edges.grpc.task_call import read_task_call
 from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.payload import require_json
 from protolink_grpc.models.tool_result import require_result
-from protolink_grpc.runtime.actions.tools import require_output, run_tool
+from protolink_grpc.runtime.actions.tool_items import read_items
+from protolink_grpc.runtime.actions.tools import require_output, run_tool, tool_submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.typed.layout import RESULT
 from protolink_grpc.typed.service import TypedMethod, TypedService
+from protolink_grpc.wire.typed_calls import TASK_ID
 
 
 class TypedServicer:
@@ -28,9 +34,10 @@ class TypedServicer:
     def __init__(self, typed: TypedService, toolbox: Toolbox, service: TaskService) -> None:
         self._toolbox = toolbox
         self._service = service
-        self.waiting_methods = frozenset(f"/{typed.descriptor.full_name}/{name}" for name in typed.methods)
+        unary = (name for name, method in typed.methods.items() if not method.streams)
+        self.waiting_methods = frozenset(f"/{typed.descriptor.full_name}/{name}" for name in unary)
         for name, method in typed.methods.items():
-            setattr(self, name, self._behavior(method))
+            setattr(self, name, self._stream_behavior(method) if method.streams else self._behavior(method))
 
     def _behavior(self, method: TypedMethod) -> Callable[[Message, Context], Awaitable[Message]]:
         async def call(request: Message, context: Context) -> Message:
@@ -49,6 +56,32 @@ class TypedServicer:
             # Before errors, too, because failed work has an id and a usage.
             await set_response_headers(context, named.response_headers(fold))
             return _write(method, require_result(require_output(fold), fold.task_id), fold.task_id)
+
+        return call
+
+    def _stream_behavior(self, method: TypedMethod) -> Callable[[Message, Context], AsyncIterator[Message]]:
+        async def call(request: Message, context: Context) -> AsyncIterator[Message]:
+            named = read_task_call(context)
+            submission = tool_submission(
+                self._toolbox,
+                ToolCall(method.tool, method.read(request)),
+                session_id=named.session_id,
+                request_id=named.request_id,
+                task_id=named.task_id,
+                scopes=caller_scopes(),
+                context=named.context,
+            )
+            service, principal = self._service, caller()
+            turn = await service.submit(submission, principal, waits=True)
+            await set_response_headers(context, {TASK_ID: turn.task_id})
+            async with aclosing(read_items(service, turn, principal)) as batches:
+                async for items in batches:
+                    for item in items:
+                        yield _write(method, item, turn.task_id)
+            fold = await service.get_after(turn, principal)
+            # The usage is known after the items. Before errors, too, as in the headers of other calls.
+            set_trailers(context, named.usage(fold).items())
+            require_result(require_output(fold), fold.task_id)
 
         return call
 

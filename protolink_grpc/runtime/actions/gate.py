@@ -139,11 +139,13 @@ class ActionResult:
     Args:
         usage: Usage of delegated work.
         exception: The failure of an action that has a usage all the same; None if it succeeded.
+        in_log: The log has the result already, as the items of the action.
     """
 
     result: Any = None
     usage: BudgetUsage | None = None
     exception: ProtolinkError | None = None
+    in_log: bool = False
 
 
 @dataclass(slots=True)
@@ -442,7 +444,8 @@ class ActionExecution:
     def _build_end(self, outcome: str, done: ActionResult, error: ProtolinkError | None, started: float) -> ActionEnded:
         micros = int((time.monotonic() - started) * 1e6)
         value = None if error is None else ended_value(error_value(error), error, self.action.name)
-        return ActionEnded(*self._kind_and_name, done.result, value, micros, done.usage, outcome)
+        result = None if done.in_log else done.result
+        return ActionEnded(*self._kind_and_name, result, value, micros, done.usage, outcome)
 
     async def _end(self, ended: ActionEnded, summary: str, severity: Any = None) -> None:
         rank = severity or ("info" if ended.outcome == "completed" else "error")
@@ -462,6 +465,15 @@ async def charge_tool_call(action_context: ActionContext, budget: BudgetEnforcer
         BudgetExceededError: The budget allows no further tool call.
     """
     await _check_budget(action_context, budget.check_tool_call)
+
+
+async def check_runtime(action_context: ActionContext) -> None:
+    """Check the limits of the context's budget and record its decisions, while an action works.
+
+    Raises:
+        BudgetExceededError: A limit is exceeded.
+    """
+    await _check_budget(action_context, action_context.budget.check_runtime)
 
 
 async def _check_budget(action_context: ActionContext, check: Callable[[], tuple[BudgetDecision, ...]]) -> None:

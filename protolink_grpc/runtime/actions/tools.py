@@ -32,6 +32,7 @@ from protolink_grpc.runtime.actions.gate import (
     Outcome,
     PreparedAction,
 )
+from protolink_grpc.runtime.actions.tool_items import ItemLog, ToolItems
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
@@ -67,8 +68,12 @@ class ToolActions:
         *,
         position: str,
         call_id: str = "",
+        items: ItemLog | None = None,
     ) -> Outcome:
         """Call a tool through the gate.
+
+        Args:
+            items: Records the items of a generator tool while it works. None: the result has them.
 
         Raises:
             ToolRejectedError: The tool does not exist, or the arguments are invalid; nothing was recorded.
@@ -77,18 +82,29 @@ class ToolActions:
 
         async def prepare() -> PreparedAction:
             tool = self.toolbox.get(name)
-            return await self._prepare(tool, plain(dict(arguments)), action_context, call_id)
+            return await self._prepare(tool, plain(dict(arguments)), action_context, call_id, items)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
     async def _prepare(
-        self, tool: Tool, arguments: dict[str, Any], action_context: ActionContext, call_id: str
+        self,
+        tool: Tool,
+        arguments: dict[str, Any],
+        action_context: ActionContext,
+        call_id: str,
+        items: ItemLog | None,
     ) -> PreparedAction:
         action, checked = await _build_action(tool, tool.check(arguments), action_context.context, call_id)
 
         async def execute(action: RunAction) -> ActionResult:
             context = self._tool_context(action, action_context, call_id)
-            return ActionResult(await tool.run(checked.keywords, context=context, runner=self.toolbox.runner))
+            runner = self.toolbox.runner
+            if not tool.streams:
+                return ActionResult(await tool.run(checked.keywords, context=context, runner=runner))
+            taken = ToolItems(tool.name, action_context, action.action_id, items)
+            result = await tool.run(checked.keywords, context=context, runner=runner, on_item=taken.take)
+            taken.check_end()
+            return ActionResult(result, in_log=items is not None and items.count > 0)
 
         def edit(changed: dict[str, Any]) -> RunAction:
             nonlocal checked
@@ -214,6 +230,29 @@ async def run_tool(
         InvalidArgumentError: The arguments are not JSON; no task was created.
         ProtolinkError: As `TaskService.send`.
     """
+    submission = tool_submission(
+        toolbox,
+        call,
+        session_id=session_id,
+        request_id=request_id,
+        task_id=task_id,
+        scopes=scopes,
+        context=context,
+    )
+    return await service.send(submission, principal)
+
+
+def tool_submission(
+    toolbox: Toolbox,
+    call: ToolCall,
+    *,
+    session_id: str = "",
+    request_id: str = "",
+    task_id: str = "",
+    scopes: frozenset[str] = frozenset(),
+    context: RunContext | None = None,
+) -> Submission:
+    """Check a tool call and return the request for a new task that makes it. Parameters and errors are as of `run_tool`."""
     # If a validator of the application fails, the task is created and records the failure.
     with suppress(ToolFailedError):
         tool = toolbox.get(call.tool_name)
@@ -223,7 +262,7 @@ async def run_tool(
             raise error.within("call") from None
         tool.validate(arguments)
     part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
-    submission = Submission(
+    return Submission(
         messages=[Message(role="user", parts=[part])],
         target=TaskTarget.CREATE,
         metadata={TOOL_TASK: True},
@@ -233,7 +272,6 @@ async def run_tool(
         request_id=request_id,
         scopes=scopes,
     )
-    return await service.send(submission, principal)
 
 
 def require_output(fold: TaskFold) -> ToolOutput:
