@@ -27,6 +27,7 @@ from protolink_grpc.agent.lifecycle import AgentLifecycle
 from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.errors import (
     InvalidArgumentError,
     TaskNotFoundError,
@@ -71,7 +72,8 @@ class Agent(AgentLifecycle):
 
     Args:
         card: An AgentCard, a dict of its fields, or the agent's name. `name`, `description` and `url` can replace it.
-        transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default that of the card's URL.
+        transport: "grpc", "runtime", or ProtoLink's "http", "sse" and "websocket"; by default that of the card's URL. Or an object
+            of `protolink_grpc.transport`, whose URL the card then has or gets.
         registry: The registry for registration and for finding peers: a URL, a RegistryClient, or a Registry of this process.
         registry_url: The URL of the registry if `registry` is its transport, "grpc".
         llm, system_prompt: As in ModelConfig.
@@ -104,7 +106,7 @@ class Agent(AgentLifecycle):
     def __init__(  # noqa: PLR0917 -- the documented signature
         self,
         card: AgentCard | dict[str, Any] | str | None = None,
-        transport: str | None = None,
+        transport: str | Transport | None = None,
         registry: "str | Registry | RegistryClient | None" = None,
         registry_url: str | None = None,
         llm: LLM | str | None = None,
@@ -144,7 +146,11 @@ class Agent(AgentLifecycle):
             flow.check()
         self.flow = flow
         resolved = resolve_card(card, transport, name=name, description=description, url=url)
+        if isinstance(transport, Transport):
+            config = config.with_transport(transport)
         super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store)
+        if isinstance(transport, Transport):
+            transport.attach(self)
         self._advertise = config.tooling.skills == "auto"
         # Every agent supports streaming and history, because both are read from the log.
         capabilities = self.card.capabilities

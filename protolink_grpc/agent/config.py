@@ -11,6 +11,7 @@ from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
 from protolink_grpc.auth.rules import Admission
+from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.edges.grpc.app import ServerOptions
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
@@ -264,6 +265,11 @@ class AgentConfig:
                     raise InvalidArgumentError(f"is given twice: once more in {group}=", field=name)
                 changes.setdefault(group, {})[name] = value
         return replace(self, **{group: replace(getattr(self, group), **own) for group, own in changes.items()})
+
+    def with_transport(self, transport: Transport) -> "AgentConfig":
+        """Return these settings with those of a transport object. Raises InvalidArgumentError for a setting that is given twice."""
+        given = {"authenticator": transport.authenticator, "tls": transport.tls}
+        return self.with_flat({name: value for name, value in given.items() if value is not None})
 
 
 GROUPS: Final[Mapping[str, type[Any]]] = MappingProxyType(

@@ -5,9 +5,10 @@ import ipaddress
 from dataclasses import replace
 from typing import Any
 
+from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.card import AgentCard
-from protolink_grpc.net.address import RUNTIME_SCHEME, Address
+from protolink_grpc.models.card import TRANSPORT_ALIASES, AgentCard
+from protolink_grpc.net.address import RUNTIME_SCHEME, Address, comparable_url
 
 TRANSPORTS = ("grpc", "runtime", "http", "sse", "websocket")
 ANY_PORT = "grpc://127.0.0.1:0"
@@ -84,7 +85,7 @@ def public_url(public: Address, actual: Address) -> str:
 
 def resolve_card(
     card: AgentCard | dict[str, Any] | str | None,
-    transport: str | None,
+    transport: str | Transport | None,
     *,
     name: str | None = None,
     description: str | None = None,
@@ -95,6 +96,8 @@ def resolve_card(
     Raises:
         InvalidArgumentError: A required value is missing, or URL and transport contradict each other; names the field.
     """
+    if isinstance(transport, Transport):
+        card, url, transport = _at_transport(card, url, transport)
     if isinstance(card, str):
         if "://" in card:
             raise InvalidArgumentError("is a URL; pass a name here and the URL as url", field="card")
@@ -114,7 +117,21 @@ def resolve_card(
     return replace(own, transport=_transport(own.url, transport))
 
 
+def _at_transport(
+    card: AgentCard | dict[str, Any] | str | None, url: str | None, transport: Transport
+) -> tuple[AgentCard | dict[str, Any] | str | None, str, str]:
+    """Return the card, the URL and the name of the transport. Raises InvalidArgumentError if the card has another URL."""
+    given = url or (card.url if isinstance(card, AgentCard) else card.get("url") if isinstance(card, dict) else None)
+    if isinstance(given, str) and comparable_url(given) != comparable_url(transport.url):
+        raise InvalidArgumentError(
+            f"has the URL {transport.url}, and the card has {given}; for another address to listen on, use listen= or http=",
+            field="transport",
+        )
+    return card, given or transport.url, transport.transport_type
+
+
 def _transport(url: str, wanted: str | None) -> str:
+    wanted = None if wanted is None else TRANSPORT_ALIASES.get(wanted, wanted)
     if wanted is not None and wanted not in TRANSPORTS:
         raise InvalidArgumentError(f"{wanted!r} is not one of {', '.join(TRANSPORTS)}", field="transport")
     if url.startswith(RUNTIME_SCHEME):

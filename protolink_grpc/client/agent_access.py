@@ -9,12 +9,12 @@ from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S
 from protolink_grpc.client.channel import ChannelOptions
-from protolink_grpc.client.port import AgentPort, AgentSource
+from protolink_grpc.client.port import AgentPort, AgentSource, ClientTransport
 from protolink_grpc.client.sources import GRPC, SOURCES, WEB, SourceOptions, create_source
 from protolink_grpc.client.typed_stub import LoopChannel, StubChannel
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.arguments import checks_arguments
-from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.card import TRANSPORT_ALIASES, AgentCard
 from protolink_grpc.net.address import RUNTIME_SCHEME, Address
 from protolink_grpc.net.tls import TLSConfig
 
@@ -36,7 +36,7 @@ class AgentAccess:
 
     def __init__(
         self,
-        transport: str = "grpc",
+        transport: str | ClientTransport = "grpc",
         url: str | None = None,
         timeout: float | None = 300.0,
         *,
@@ -48,22 +48,43 @@ class AgentAccess:
         insecure_ok: bool = False,
         binding: A2ABinding | None = None,
     ) -> None:
-        if "://" in transport:
+        self._transport_object: ClientTransport | None = None
+        if not isinstance(transport, str):
+            if tls is not None or credentials is not None:
+                raise InvalidArgumentError(
+                    "has its own certificates and credentials: set them there", field="transport"
+                )
+            self._transport_object, url = transport, url or transport.url
+            tls, credentials, transport = transport.tls, transport.credentials, transport.transport_type
+        elif "://" in transport:
             if url is not None:
                 raise InvalidArgumentError("is a URL, so url must not be given, too", field="transport")
             transport, url = "grpc", transport
+        transport = TRANSPORT_ALIASES.get(transport, transport)
         if transport not in _SCHEMES:
             raise InvalidArgumentError(f"{transport!r} is not one of {', '.join(_SCHEMES)}", field="transport")
         if binding is not None and transport not in ("a2a", "grpc"):
             raise InvalidArgumentError(f"is for A2A agents only, and the transport is {transport}", field="binding")
         self.transport = transport
         self.url = url
-        self.timeout = timeout
+        self._timeout_s = timeout
         self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)
         self._insecure_ok = insecure_ok
         self._binding = binding
         self._source_options = SourceOptions(self._options, tuple(trusted_origins), insecure_ok, binding or "")
         self._sources: dict[str, AgentSource] = {}
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a unary call may take. That of a transport object, if the client has one."""
+        return self._timeout_s if self._transport_object is None else self._transport_object.timeout
+
+    @timeout.setter
+    def timeout(self, timeout: float | None) -> None:
+        if self._transport_object is None:
+            self._timeout_s = timeout
+        elif timeout is not None:
+            self._transport_object.timeout = timeout
 
     @property
     def is_anonymous(self) -> bool:

@@ -1,9 +1,10 @@
 """The interface between a client and one agent: the methods of AgentService with values of `models`."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.errors import RemoteError
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
@@ -17,6 +18,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.net.tls import TLSConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,26 @@ class AgentPort(Protocol):
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult: ...
+
+
+class ClientTransport(Protocol):
+    """A transport object of `protolink_grpc.transport`, as a client uses it. The classes are in a layer above the client."""
+
+    timeout: float
+    tls: TLSConfig | None
+
+    @property
+    def transport_type(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def credentials(self) -> Credentials: ...
+
+    def event_converter(self, get_task: Callable[[str], Awaitable[Task]]) -> Callable[[RunEvent], Awaitable[list[Any]]]:
+        """Return the function that converts the events of one stream to those that the users of the transport expect."""
+        ...
 
 
 class AgentSource(Protocol):

@@ -1,10 +1,10 @@
 """The calls of a client about tasks: sending, watching, reading, listing and canceling them."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from protolink_grpc.client.agent_access import AgentAccess
 from protolink_grpc.client.known_tasks import (
@@ -166,8 +166,11 @@ class TaskCalls(AgentAccess):
             deltas: Also yield the text that models are producing, as `llm.stream` events without a sequence, whose payload is a
                 TextDelta. The deltas of one call are consecutive pieces of its text. After an `llm.call.started` of the same
                 call, the text starts again. `llm.call.completed` has the complete text.
+
+        A client with a transport object yields ProtoLink's events instead: see `protolink_grpc.transport`.
         """
         given, task = task, _as_task(task, task_id)
+        convert = self._event_converter(agent_url)
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), KnownTask.of(task)
         news, aim = unsent_part(task, self._known.count(key, task)), self._choose_target(key, given, task_id, target)
@@ -190,10 +193,19 @@ class TaskCalls(AgentAccess):
                         seen = event.sequence or seen
                         if event.state in TERMINAL:
                             self._known.forget(key)
-                        yield event
+                        if convert is None:
+                            yield event
+                        else:
+                            for converted in await convert(event):
+                                yield converted
         except TaskNotFoundError:
             self._known.forget(key)
             raise
+
+    def _event_converter(self, agent_url: str | None) -> Callable[[RunEvent], Awaitable[list[Any]]] | None:
+        if self._transport_object is None:
+            return None
+        return self._transport_object.event_converter(lambda task_id: self.get_task(task_id, agent_url=agent_url))
 
     async def subscribe(
         self,

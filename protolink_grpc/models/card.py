@@ -4,8 +4,10 @@ The JSON form has ProtoLink's keys: camelCase for the card, snake_case for capab
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Self
+from types import MappingProxyType
+from typing import Any, Final, Literal, Self
 
 from protolink_grpc.models import reader
 from protolink_grpc.models.json_form import JsonForm, read_fields
@@ -34,6 +36,9 @@ SecuritySchemeType = Literal["apiKey", "http", "oauth2", "mutualTLS", "openIdCon
 HttpAuthScheme = Literal["bearer", "basic", "digest", "hmac", "negotiate", "ntlm", "aws4auth", "hawk", "edgegrid"]
 AgentRoleType = Literal["gateway", "interface", "observer", "orchestrator", "worker"]
 TransportType = Literal["grpc", "http", "sse", "websocket", "json-rpc", "sse-json-rpc", "runtime"]
+
+TRANSPORT_ALIASES: Final[Mapping[str, str]] = MappingProxyType({"json-rpc": "sse", "sse-json-rpc": "sse"})
+"""ProtoLink's other names of transports."""
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 

@@ -40,6 +40,8 @@ from protolink_grpc import (
     create_llm,
     models,
 )
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.llms import ModelRequest
 
 BLOCKS = {
@@ -52,10 +54,6 @@ BLOCKS = {
 """The number of blocks in each document."""
 
 LATER = {
-    "protolink-transport:124": "protolink_grpc.transport does not exist yet",
-    "protolink-transport:225": "protolink_grpc.agents does not exist yet",
-    "protolink-transport:250": "protolink_grpc.agents does not exist yet",
-    "protolink-transport:321": "protolink_grpc.agents does not exist yet",
     "protolink-whitepaper:164": "protolink_grpc.telemetry does not exist yet",
 }
 """Blocks about features that this version does not have. Each of them fails."""
@@ -170,6 +168,8 @@ async def test_a_program_runs_and_prints_what_its_comments_say(
         for line, comment in zip(printed.splitlines(), expected, strict=False):
             if comment is not None:
                 assert line == str(eval(comment, names))
+    await close_channels()
+    await close_http_channels()
 
 
 async def nothing_around(names: Names) -> AsyncGenerator[None, None]:

@@ -29,6 +29,9 @@ from protolink_grpc.models.summaries import summary_of
 Fields = dict[str, Any]
 AGENT_CALL, TOOL_CALL = "agent.call", "tool.call"
 
+SOURCE_KEY = "source_type"
+"""Key in the metadata of a converted event: the type of the stream event."""
+
 
 def event_from_task_event(event: object, context: RunContext | None, sequence: int | None) -> ev.RunEvent:
     """See `RunEvent.from_task_event`."""
@@ -84,7 +87,7 @@ def _convert(source: Fields, kind: str) -> ev.RunEvent:
         summary=summary_of(payload) or _summary(source, metadata),
         final=reader.flag(source, "final"),
         action_id=_action_id(metadata),
-        metadata=metadata | {"source_type": kind},
+        metadata=metadata | {SOURCE_KEY: kind},
     )
 
 

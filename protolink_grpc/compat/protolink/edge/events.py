@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from protolink_grpc.compat.protolink.edge.shapes import Fields, state_json
-from protolink_grpc.compat.protolink.stream_events import AGENT_CALL, LLM_STREAM
+from protolink_grpc.compat.protolink.stream_events import AGENT_CALL, LLM_STREAM, SOURCE_KEY
 from protolink_grpc.llms.direct import failed_call_event
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.json_value import plain, to_json
@@ -68,14 +68,20 @@ class StreamEvents:
     def _final(self, event: ev.RunEvent, parts: Sequence[Part]) -> list[Fields]:
         """Return the event for the final answer of a model: an output after its last answer."""
         outputs = [part.content for part in parts if part.type in ("text", "json", "infer_output")]
-        if not self._may_end or not outputs:
+        if not self._may_end or not outputs or SOURCE_KEY in event.metadata:
             return []
         self._may_end = False
         text = outputs[-1] if isinstance(outputs[-1], str) else to_json(outputs[-1])
         return [self._of_model(event, "llm_final", text, {})]
 
     def _follow(self, event: ev.RunEvent, payload: Any) -> list[Fields]:
-        """Track steps and calls. At the end of a call, return the text that no delta contained."""
+        """Track steps and calls. At the end of a call, return the text that no delta contained.
+
+        The stream of a ProtoLink agent is complete, so nothing is added to its events.
+        """
+        if SOURCE_KEY in event.metadata:
+            self._step = getattr(payload, "step", None) or None
+            return []
         step = getattr(payload, "step", None)
         if step is not None:
             self._step = step or None
