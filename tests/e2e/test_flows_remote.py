@@ -1,0 +1,146 @@
+"""Flows whose steps are agents behind real sockets: every scheme, names, branches, stops and budgets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from protolink_grpc import Agent, AgentClient, Message, Registry, RunBudget, SQLiteStore, Task, TaskState
+from protolink_grpc.client.http_channel import close_http_channels
+from protolink_grpc.flows import Parallel, Pipeline, ToolStep
+
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+async def _closed(channel: object) -> AsyncIterator[None]:
+    yield
+    await close_http_channels()
+
+
+class Clerk(Agent):
+    """Answers a text, asks for a name if the text is "who", and hangs if it is "hang"."""
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        super().__init__("clerk", url="grpc://127.0.0.1:0", http=0, registry=registry)
+        self.begun, self.canceled = asyncio.Event(), asyncio.Event()
+
+    async def handle_task(self, task: Task) -> Task:
+        text = task.messages[-1].text
+        if text == "who":
+            return task.require_input("your name?")
+        if text == "hang":
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.canceled.set()
+        return task.complete(f"hello {text}")
+
+
+@asynccontextmanager
+async def clerk() -> AsyncIterator[Clerk]:
+    async with Clerk() as agent:
+        yield agent
+
+
+def url_of(agent: Agent, scheme: str) -> str:
+    return agent.card.url if scheme == "grpc" else agent.http_url.replace("http", scheme, 1)
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
+async def test_a_step_may_be_an_agent_behind_any_scheme(scheme: str) -> None:
+    async with clerk() as agent:
+        flow = Pipeline([url_of(agent, scheme), url_of(agent, scheme)])
+        async with asyncio.timeout(PATIENCE_S):
+            done = await flow.execute(Task.create("ann"))
+        assert (done.state, done.reason) == (TaskState.COMPLETED, "")
+        assert [message.text for message in done.messages[1:]] == ["hello ann", "hello hello ann"]
+        await flow.aclose()
+
+
+@pytest.mark.parametrize("scheme", ["grpc", "http", "ws"])
+async def test_an_answer_continues_the_task_of_the_step_that_asked(scheme: str) -> None:
+    async with clerk() as agent:
+        flow = Pipeline([url_of(agent, scheme)])
+        async with asyncio.timeout(PATIENCE_S):
+            waiting = await flow.execute(Task.create("who"))
+            assert (waiting.state, waiting.messages[-1].text) == (TaskState.INPUT_REQUIRED, "your name?")
+            done = await flow.execute(waiting.add_message(Message.user("ann")))
+        assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "hello ann")
+        assert len(done.messages) == 4
+        if scheme == "grpc":
+            assert (await AgentClient(url=agent.card.url).list_tasks(include_total=True)).total_size == 1
+        await flow.aclose()
+
+
+async def test_a_step_may_be_a_name_in_the_registry_of_the_flow_or_of_the_agent() -> None:
+    async with Registry() as registry, Clerk(registry=registry):
+        inner = Pipeline(["clerk"])
+        flow = Pipeline([inner], registry=registry)
+        assert (await flow.execute(Task.create("ann"))).messages[-1].text == "hello ann"
+        async with Agent("front", flow=inner, registry=registry, url="grpc://127.0.0.1:0") as front:
+            done = await AgentClient().send_task(front.card.url, Task.create("bob"))
+        assert done.messages[-1].text == "hello bob"
+        await flow.aclose()
+    missing = await Pipeline(["nobody"]).execute(Task.create("ann"))
+    assert missing.state is TaskState.FAILED
+    assert "'nobody' is a name and this agent has no registry" in missing.reason
+
+
+async def test_cancel_of_a_flow_reaches_a_remote_branch() -> None:
+    async with clerk() as agent:
+        flow = Parallel([agent.card.url, agent.http_url])
+        front = Agent("front", url="runtime://front", flow=flow)
+        task = Task.create("hang")
+        running = asyncio.ensure_future(front.run_task(task))
+        async with asyncio.timeout(PATIENCE_S):
+            await agent.begun.wait()
+            await front.cancel_task(task.id)
+            assert (await running).state is TaskState.CANCELED
+            await agent.canceled.wait()
+        await front.aclose()
+
+
+async def test_a_failing_branch_cancels_a_remote_sibling() -> None:
+    async with clerk() as agent:
+
+        async def fail(task: Task) -> None:
+            await agent.begun.wait()
+            task.fail("no time")
+
+        flow = Parallel([agent.card.url, fail])
+        async with asyncio.timeout(PATIENCE_S):
+            done = await flow.execute(Task.create("hang"))
+            await agent.canceled.wait()
+        assert (done.state, done.reason) == (TaskState.FAILED, "no time")
+        await flow.aclose()
+
+
+async def test_remote_branches_share_one_budget_and_report_their_usage() -> None:
+    agent, calls = Agent("counter", url="grpc://127.0.0.1:0"), list[int]()
+
+    @agent.tool
+    def count(number: int) -> int:
+        calls.append(number)
+        return number
+
+    async with agent:
+        branches = [ToolStep(agent.card.url, "count", {"number": number}) for number in range(4)]
+        flow = Parallel(branches, on_error="collect")
+        done = await flow.execute(Task.create("go", budget=RunBudget(max_tool_calls=3)))
+        assert (done.state, len(calls)) == (TaskState.COMPLETED, 3)
+        assert done.usage is not None
+        assert done.usage.tool_calls == 3
+        await flow.aclose()
+
+
+async def test_a_flow_with_a_durable_store_is_executed_once_for_a_task(tmp_path: object) -> None:
+    async with clerk() as agent:
+        for _ in range(2):
+            flow = Pipeline([agent.card.url], store=SQLiteStore(f"{tmp_path}/flow.db"))
+            task = Task("report", messages=[Message.user("ann")])
+            assert (await flow.execute(task)).messages[-1].text == "hello ann"
+            await flow.aclose()
+        assert (await AgentClient(url=agent.card.url).list_tasks(include_total=True)).total_size == 1
