@@ -182,15 +182,18 @@ class RequestReader:
     Its methods raise InvalidArgumentError for bytes that are no such message, and MessageTooLargeError beyond the bounds.
     """
 
-    __slots__ = ("_bounds", "_descriptor", "_kind")
+    __slots__ = ("_bounds", "_descriptor", "_kind", "_small")
 
     def __init__(self, descriptor: Descriptor, bounds: RequestBounds) -> None:
         self._descriptor = descriptor
         self._kind = GetMessageClass(descriptor)
         self._bounds = bounds
+        self._small = min(SMALL_BYTES, bounds.max_bytes)
 
     def is_light(self, data: bytes) -> bool:
         """Return whether `parse` takes a few milliseconds at most. Otherwise call `parse_counted` in a thread."""
+        if len(data) <= self._small:
+            return True
         self._bounds.check_size(len(data))
         return len(data) <= SMALL_BYTES or self._count(data, LIGHT_COMPLEXITY) <= LIGHT_COMPLEXITY
 

@@ -1,7 +1,10 @@
 """A user's own service, called over real sockets by generated stubs: each call is a task, unless the method is not durable."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import grpc.aio
@@ -11,6 +14,7 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from orders_world import SERVICE, OrdersServicer, pb, pb_grpc, shop, target
 
+import protolink_grpc
 from protolink_grpc import (
     AccessRules,
     Agent,
@@ -25,6 +29,10 @@ from protolink_grpc import (
     TaskState,
     rpc,
 )
+
+PACKAGE = Path(protolink_grpc.__file__).parent
+MOST_FUNCTIONS = 7
+"""How many functions of the package a direct call passes on a port without authentication: parsing, passing on, serializing."""
 
 
 @pytest.fixture
@@ -89,6 +97,14 @@ async def test_a_repeated_request_id_returns_the_first_response_and_its_trailers
     assert await first.trailing_metadata() == await again.trailing_metadata()
     assert dict(await first.trailing_metadata()) == {"x-cost": "7", "x-seal-bin": b"\x00\xff"}
     assert servicer.calls == ["place tea"]
+
+
+async def test_a_request_id_of_another_request_is_refused(agent: Agent, stub: Any) -> None:
+    assert (await stub.Place(pb.PlaceRequest(item="tea"), metadata=named("r1"))).order == "tea for anonymous"
+    follow = stub.Follow(pb.FollowRequest(steps=3), metadata=named("r1"))
+    for call in (stub.Total(iter([]), metadata=named("r1")), follow.read()):
+        error = await refusal(call)
+        assert (error.code(), reason(error).metadata["field"]) == (grpc.StatusCode.INVALID_ARGUMENT, "x-request-id")
 
 
 async def test_equal_calls_at_the_same_time_are_executed_once(servicer: OrdersServicer, stub: Any) -> None:
@@ -198,6 +214,23 @@ async def test_a_direct_method_has_no_task(agent: Agent, servicer: OrdersService
     error = await refusal(stub.Price(pb.PriceRequest(item="broken")))
     assert error.code() is grpc.StatusCode.INTERNAL
     assert "secret" not in str(error.details())
+
+
+async def test_a_direct_call_passes_few_functions_of_the_package(agent: Agent, stub: Any) -> None:
+    await stub.Price(pb.PriceRequest(item="tea"))
+    passed: list[str] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            passed.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        await stub.Price(pb.PriceRequest(item="tea"))
+    finally:
+        sys.setprofile(before)
+    assert len(passed) <= MOST_FUNCTIONS, passed
 
 
 async def test_the_http_port_takes_plain_json(agent: Agent) -> None:

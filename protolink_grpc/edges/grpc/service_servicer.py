@@ -22,7 +22,7 @@ from protolink_grpc.edges.grpc.call import (
     set_trailers,
 )
 from protolink_grpc.edges.grpc.task_call import TaskCall, read_task_call
-from protolink_grpc.errors import ProtolinkError, RemoteError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, RemoteError, UnimplementedError
 from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.failure import Failure
@@ -48,7 +48,7 @@ from protolink_grpc.services.recording import (
 from protolink_grpc.wire.bounds import RequestBounds
 from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.status import to_status
-from protolink_grpc.wire.typed_calls import TASK_ID
+from protolink_grpc.wire.typed_calls import REQUEST_ID, TASK_ID
 
 
 class ServiceServicer:
@@ -82,6 +82,7 @@ class ServiceServicer:
         async def call(request: Any, context: "Context | None") -> bytes:
             named = read_task_call(context)
             fold = await self._service.send(await self._submission(method, request, named, context), caller())
+            _check_method(fold, method)
             await set_response_headers(context, named.response_headers(fold))
             _check_outcome(fold, recorded_trailers(fold.metadata), context)
             artifact = fold.artifact(response_id(fold.task_id, 0))
@@ -97,6 +98,8 @@ class ServiceServicer:
             service, principal = self._service, caller()
             submission = await self._submission(method, request, named, context)
             turn = await service.submit(submission, principal, waits=True)
+            if named.request_id:
+                _check_method(await service.get(turn.task_id, principal), method)
             await set_response_headers(context, {TASK_ID: turn.task_id})
             watch = service.watch(turn.task_id, principal, after=turn.after_sequence, stop_at=StopAt.INTERRUPTED)
             index = 0
@@ -154,6 +157,12 @@ MESSAGE_BYTES = 64
 def _invocation(task_id: str, context: "Context | None") -> Invocation:
     call = current_call()
     return Invocation(task_id, context, call.metadata if context is None and call is not None else {})
+
+
+def _check_method(fold: TaskFold, method: ServiceMethod) -> None:
+    """Raise InvalidArgumentError if the request id of the call belongs to another task than a call of the method."""
+    if fold.metadata.get(SERVICE_CALL) != method.name:
+        raise InvalidArgumentError("was used for another request", field=REQUEST_ID)
 
 
 def _check_outcome(fold: TaskFold, trailers: Sequence[MetadataPair], context: "Context | None") -> None:
