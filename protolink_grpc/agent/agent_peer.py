@@ -5,13 +5,15 @@ A call within a run is recorded in its log, counts against its budget and is can
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import grpc
 import grpc.aio
 
 from protolink_grpc.agent.peer_stubs import PeerChannel
 from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.relay import Give, relayed
+from protolink_grpc.client.sync import SyncFacade
 from protolink_grpc.client.task_calls import answer_of
 from protolink_grpc.errors import TaskExecutionError
 from protolink_grpc.models.card import AgentCard
@@ -107,8 +109,7 @@ class AgentPeer:
 
     def call_tool_sync(self, tool_name: str, /, **arguments: Any) -> Any:
         """As `call_tool`, for code that does not await. In the thread of a tool, the call is an action of the tool's run."""
-        run, work = current_run(), self.call_tool(tool_name, **arguments)
-        return background.run(work) if run is None else run.wait_for(work)
+        return _wait(self.call_tool(tool_name, **arguments))
 
     def stub(self, kind: Callable[[grpc.aio.Channel], S]) -> S:
         """Return a generated stub, such as `CalculatorStub`, whose calls go to this peer.
@@ -119,3 +120,14 @@ class AgentPeer:
         """
         channel: Any = PeerChannel(self.target, self._peers, self._actions)
         return kind(channel)
+
+    def stub_sync(self, kind: Callable[[grpc.Channel], S]) -> S:
+        """As `stub`, for code that does not await. In the thread of a tool, the calls are actions of the tool's run."""
+        channel: Any = PeerChannel(self.target, self._peers, self._actions)
+        return cast(S, SyncFacade(kind(channel), _wait))
+
+
+def _wait(work: Coroutine[Any, Any, Any]) -> Any:
+    """Wait for a coroutine: on the loop of the run whose tool has this thread, or else on the background loop."""
+    run = current_run()
+    return background.run(work) if run is None else run.wait_for(work)

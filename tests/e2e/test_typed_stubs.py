@@ -68,6 +68,7 @@ blocking = client.sync.stub(orders_pb2_grpc.OrdersStub)
 reveal_type(blocking.Place(pb.Order.Line()))
 for each in blocking.Watch(Empty()):
     reveal_type(each)
+reveal_type(Agent().peer("orders").stub_sync(orders_pb2_grpc.OrdersStub).Place(pb.Order.Line()))
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -93,6 +94,7 @@ FOUND = [
     'note: Revealed type is "plgrpc.v1.agent_service_pb2.GetAgentCardResponse"',
     'error: Argument 1 to "__call__" of "UnaryUnaryMultiCallable" has incompatible type "Order"; expected "Line"  [arg-type]',
     'error: "OrdersAsyncStub" has no attribute "Missing"  [attr-defined]',
+    'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
 ]
