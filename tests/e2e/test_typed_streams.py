@@ -417,6 +417,25 @@ async def test_grpc_web_streams_items(agent: Counter) -> None:
     assert await CounterStub(channel).items("Count", n=3) == [0, 1, 2]
 
 
+async def test_a_client_of_a2a_sees_an_artifact_to_which_items_are_appended(agent: Counter) -> None:
+    call = {"type": "tool_call", "content": {"tool_name": "words", "args": {"n": 2, "size": 3}, "call_id": "c"}}
+    part = {"data": call, "mediaType": "application/vnd.plgrpc.part+json"}
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [part]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    async with httpx.AsyncClient() as client:
+        answer = await client.post(f"{agent.http_url}/", json=body, headers={"A2A-Version": "1.0"})
+    events = [json.loads(line[6:])["result"] for line in answer.text.splitlines() if line.startswith("data: ")]
+    updates = [event["artifactUpdate"] for event in events if "artifactUpdate" in event]
+    first, second, output = [update["artifact"] for update in updates]
+    assert [update.get("append", False) for update in updates] == [False, True, False]
+    assert [each["parts"] for each in (first, second)] == [[{"text": "  0"}], [{"text": "  1"}]]
+    assert first["artifactId"] == second["artifactId"]
+    assert first["metadata"]["plgrpc"]["kind"] == "tool_items"
+    reference = {"$payload": {"uri": f"artifact:{first['artifactId']}", "preview": "2 items"}}
+    assert output["parts"][0]["data"]["content"]["result"] == reference
+    assert await AgentClient(url=agent.http_url).call_tool(None, "words", {"n": 2, "size": 3}) == ["  0", "  1"]
+
+
 # -- stubs of clients --------------------------------------------------------------------------------------------------------
 
 
