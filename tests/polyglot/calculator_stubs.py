@@ -16,6 +16,7 @@ PROTO = ROOT / "protolink_grpc/testing/calculator.proto"
 FOLDERS = {
     "go": ROOT / "clients/go/examples/calculatorv1",
     "ts": ROOT / "clients/ts/example/gen",
+    "java": ROOT / "clients/java/programs/src/main/java",
     "betterproto": ROOT / "tests/polyglot/calculator_dataclasses",
 }
 """Where the stubs of each language are."""

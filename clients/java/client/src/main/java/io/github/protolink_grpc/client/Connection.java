@@ -58,13 +58,25 @@ record Connection(
     return begin(boundsStreams ? bounded() : CallOptions.DEFAULT, taskId);
   }
 
-  private Operation begin(CallOptions options, String taskId) {
+  /** A call with these options that begins now. */
+  Operation begin(CallOptions options, String taskId) {
     return transport.add(new Operation(transport, options, patience, taskId));
   }
 
   private CallOptions bounded() {
-    return CallOptions.DEFAULT.withDeadline(
-        Deadline.after(deadline.toNanos(), TimeUnit.NANOSECONDS));
+    return bounded(CallOptions.DEFAULT, true);
+  }
+
+  /** These options with the deadline, unless they have one, or are of a stream that has none. */
+  CallOptions bounded(CallOptions options, boolean isUnary) {
+    return options.getDeadline() != null || !isUnary && !boundsStreams
+        ? options
+        : options.withDeadline(Deadline.after(deadline.toNanos(), TimeUnit.NANOSECONDS));
+  }
+
+  /** The channel of generated stubs. */
+  Channel stubChannel() {
+    return ClientInterceptors.intercept(channel, new StubCalls(this));
   }
 
   /**

@@ -510,11 +510,19 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /**
-   * For generated stubs: methods that this class does not have. Headers go along; retries and
-   * deadlines do not.
+   * For generated stubs: those of the agent's typed services, and the contract's own for methods
+   * that this class does not have. Calls have this client's headers, credentials and deadline; a
+   * stub may have a deadline of its own. {@link ProtolinkException#from} reads their errors, with
+   * the task's id.
+   *
+   * <p>A call with one answer is retried after an interruption, as those of this class are. All
+   * attempts have one header {@code x-request-id}, so that an agent runs the call once; a caller
+   * may set it, to repeat the call from another process. The header {@code x-task-id} of the answer
+   * is the id of the task that the call was. Streams are not retried. Neither are calls of plgrpc's
+   * own services, whose request ids are fields of their requests.
    */
   public Channel channel() {
-    return connection.channel();
+    return connection.stubChannel();
   }
 
   /** Ends the calls and streams under way, and the connection. Runs go on. */

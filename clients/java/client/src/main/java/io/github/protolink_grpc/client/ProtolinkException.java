@@ -5,6 +5,7 @@ import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
+import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
@@ -25,6 +26,9 @@ public final class ProtolinkException extends RuntimeException {
 
   private static final long serialVersionUID = 1;
   private static final String DOMAIN = "protolink-grpc.github.io";
+
+  /** The header in which an answer names its task, and a caller may choose one. */
+  static final Metadata.Key<String> TASK_ID = CallerCredentials.key("x-task-id");
 
   private final com.google.rpc.Status status;
   private final String taskId;
@@ -94,7 +98,16 @@ public final class ProtolinkException extends RuntimeException {
     if (grpc.getCause() != null) {
       status.setMessage(ofThisSide(grpc));
     }
-    return new ProtolinkException(status.setCode(grpc.getCode().value()).build(), "", thrown);
+    com.google.rpc.Status read = status.setCode(grpc.getCode().value()).build();
+    return new ProtolinkException(read, taskOf(read, thrown), thrown);
+  }
+
+  /** The task that the server names, or that a stub's caller has chosen. */
+  private static String taskOf(com.google.rpc.Status status, Throwable thrown) {
+    String named = info(status).getMetadataOrDefault("task_id", "");
+    Metadata trailers = Status.trailersFromThrowable(thrown);
+    String chosen = trailers == null ? null : trailers.get(TASK_ID);
+    return named.isEmpty() && chosen != null ? chosen : named;
   }
 
   /** The gRPC code. */
@@ -127,14 +140,14 @@ public final class ProtolinkException extends RuntimeException {
    * The fields of the request that are wrong. Empty unless the code is {@code INVALID_ARGUMENT}.
    */
   public List<Violation> violations() {
-    return detail(BadRequest.getDefaultInstance()).getFieldViolationsList().stream()
+    return detail(status, BadRequest.getDefaultInstance()).getFieldViolationsList().stream()
         .map(each -> new Violation(each.getField(), each.getDescription()))
         .toList();
   }
 
   /** How long to wait before the same request makes sense again, where the server says so. */
   public Optional<Duration> retryDelay() {
-    RetryInfo info = detail(RetryInfo.getDefaultInstance());
+    RetryInfo info = detail(status, RetryInfo.getDefaultInstance());
     return info.hasRetryDelay()
         ? Optional.of(
             Duration.ofSeconds(info.getRetryDelay().getSeconds(), info.getRetryDelay().getNanos()))
@@ -151,12 +164,16 @@ public final class ProtolinkException extends RuntimeException {
   }
 
   private ErrorInfo info() {
-    ErrorInfo info = detail(ErrorInfo.getDefaultInstance());
+    return info(status);
+  }
+
+  private static ErrorInfo info(com.google.rpc.Status status) {
+    ErrorInfo info = detail(status, ErrorInfo.getDefaultInstance());
     return info.getDomain().equals(DOMAIN) ? info : ErrorInfo.getDefaultInstance();
   }
 
   /** The detail of that type, or {@code absent} where there is none that can be read. */
-  private <M extends Message> M detail(M absent) {
+  private static <M extends Message> M detail(com.google.rpc.Status status, M absent) {
     @SuppressWarnings("unchecked") // the class of an M
     Class<M> type = (Class<M>) absent.getClass();
     for (com.google.protobuf.Any each : status.getDetailsList()) {

@@ -114,11 +114,11 @@ public final class RegistryClient implements AutoCloseable {
   }
 
   /**
-   * For generated stubs: methods that this class does not have. Headers go along; retries and
-   * deadlines do not.
+   * For generated stubs: methods that this class does not have. Headers and the deadline go along;
+   * retries do not.
    */
   public Channel channel() {
-    return connection.channel();
+    return connection.stubChannel();
   }
 
   /** Ends the calls and streams under way, and the connection. */

@@ -27,6 +27,7 @@ class ReadmeTest {
   /** What the snippets, which are not whole files, take for granted. */
   private static final String AROUND =
       """
+      import acme.calculator.v1.*;
       import io.github.protolink_grpc.client.*;
       import io.github.protolink_grpc.v1.*;
       import io.grpc.*;
@@ -59,7 +60,10 @@ class ReadmeTest {
     DiagnosticCollector<JavaFileObject> said = new DiagnosticCollector<>();
     JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
     List<String> options =
-        List.of("-d", classes.toString(), "-cp", System.getProperty("java.class.path"));
+        List.of(
+            "-d", classes.toString(),
+            "-cp", System.getProperty("java.class.path"),
+            "-sourcepath", "../programs/src/main/java"); // the stubs of the calculator
     compiler.getTask(null, null, said, options, null, sources).call();
     List<String> errors =
         said.getDiagnostics().stream()

@@ -121,11 +121,7 @@ final class Main {
     cases.put("budget", this::budget);
     cases.put("registry", this::registry);
     cases.put("tool", this::tool);
-    cases.put(
-        "typed-call",
-        () -> {
-          throw new Skip("channels for generated stubs are not supported yet");
-        });
+    cases.put("typed-call", new TypedCase());
     cases.put("references", this::references);
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);

@@ -1,0 +1,262 @@
+package io.github.protolink_grpc.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.util.concurrent.ListenableFuture;
+import com.google.rpc.ErrorInfo;
+import io.github.protolink_grpc.v1.AgentServiceGrpc;
+import io.github.protolink_grpc.v1.SendTaskRequest;
+import io.github.protolink_grpc.v1.SubscribeTaskRequest;
+import io.github.protolink_grpc.v1.Task;
+import io.grpc.CallOptions;
+import io.grpc.Channel;
+import io.grpc.ClientInterceptors;
+import io.grpc.Context;
+import io.grpc.Metadata;
+import io.grpc.MethodDescriptor;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import io.grpc.ServerInterceptors;
+import io.grpc.ServerServiceDefinition;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.ProtoUtils;
+import io.grpc.stub.ClientCalls;
+import io.grpc.stub.MetadataUtils;
+import io.grpc.stub.ServerCalls;
+import io.grpc.stub.StreamObserver;
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/** Calls of a service that is not plgrpc's own, as generated stubs make them. */
+class StubCallTest {
+
+  private static final Duration LONG = Duration.ofSeconds(20);
+  private static final Task REQUEST = Task.newBuilder().setId("echoed").build();
+  private static final MethodDescriptor<Task, Task> ECHO =
+      MethodDescriptor.<Task, Task>newBuilder()
+          .setType(MethodDescriptor.MethodType.UNARY)
+          .setFullMethodName("acme.echo.v1.Echo/Echo")
+          .setRequestMarshaller(ProtoUtils.marshaller(Task.getDefaultInstance()))
+          .setResponseMarshaller(ProtoUtils.marshaller(Task.getDefaultInstance()))
+          .build();
+
+  private final Deque<StatusRuntimeException> failures = new ArrayDeque<>();
+  private final List<Metadata> headers = new CopyOnWriteArrayList<>();
+  private final CountDownLatch called = new CountDownLatch(1);
+  private boolean answers = true;
+
+  private Served echo() {
+    ServerServiceDefinition echo =
+        ServerServiceDefinition.builder("acme.echo.v1.Echo")
+            .addMethod(ECHO, ServerCalls.asyncUnaryCall(this::answer))
+            .build();
+    return Served.of(() -> ServerInterceptors.intercept(echo, new Listening()));
+  }
+
+  private void answer(Task request, StreamObserver<Task> observer) {
+    called.countDown();
+    if (!failures.isEmpty()) {
+      observer.onError(failures.remove());
+    } else if (answers) {
+      observer.onNext(request);
+      observer.onCompleted();
+    }
+  }
+
+  /** Remembers the headers of calls. */
+  private final class Listening implements ServerInterceptor {
+    @Override
+    public <Q, A> ServerCall.Listener<Q> interceptCall(
+        ServerCall<Q, A> call, Metadata received, ServerCallHandler<Q, A> next) {
+      headers.add(received);
+      return next.startCall(call, received);
+    }
+  }
+
+  private List<String> sent(String name) {
+    return headers.stream().map(each -> each.get(CallerCredentials.key(name))).toList();
+  }
+
+  private static Task call(Channel channel) {
+    return ClientCalls.blockingUnaryCall(channel, ECHO, CallOptions.DEFAULT, REQUEST);
+  }
+
+  private static Channel with(Channel channel, String name, String value) {
+    Metadata header = new Metadata();
+    header.put(CallerCredentials.key(name), value);
+    return ClientInterceptors.intercept(channel, MetadataUtils.newAttachHeadersInterceptor(header));
+  }
+
+  @Test
+  void aCallIsRetriedUnderOneRequestId() {
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    failures.add(Status.UNKNOWN.asRuntimeException());
+    try (Served server = echo();
+        ProtolinkClient client =
+            ProtolinkClient.builder(server.url()).apiKey("k").header("x-tenant", "acme").build()) {
+      assertEquals(REQUEST, call(client.channel()));
+    }
+    assertEquals(3, headers.size());
+    assertEquals(1, Set.copyOf(sent("x-request-id")).size());
+    assertEquals(List.of("k", "k", "k"), sent("x-api-key"));
+    assertEquals(List.of("acme", "acme", "acme"), sent("x-tenant"));
+  }
+
+  @Test
+  void aFutureIsRetriedToo() throws Exception {
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      ListenableFuture<Task> future =
+          ClientCalls.futureUnaryCall(
+              client.channel().newCall(ECHO, CallOptions.DEFAULT), REQUEST);
+      assertEquals(REQUEST, future.get(LONG.toSeconds(), TimeUnit.SECONDS));
+    }
+    assertEquals(2, headers.size());
+  }
+
+  @Test
+  void eachCallHasARequestIdOfItsOwnUnlessItsCallerHasChosenOne() {
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      call(client.channel());
+      call(client.channel());
+      call(with(client.channel(), "x-request-id", "mine"));
+    }
+    assertNotEquals(sent("x-request-id").get(0), sent("x-request-id").get(1));
+    assertEquals("mine", sent("x-request-id").get(2));
+  }
+
+  @Test
+  void anAnswerOfTheAgentIsNotRetriedAndNamesItsTask() {
+    ErrorInfo info =
+        ErrorInfo.newBuilder()
+            .setReason(Reason.TOOL_REJECTED)
+            .setDomain("protolink-grpc.github.io")
+            .putMetadata("task_id", "t-1")
+            .build();
+    failures.add(
+        (StatusRuntimeException)
+            PatienceTest.error(Status.Code.INVALID_ARGUMENT, info).getCause());
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      StatusRuntimeException thrown =
+          assertThrows(StatusRuntimeException.class, () -> call(client.channel()));
+      ProtolinkException error = ProtolinkException.from(thrown);
+      assertEquals(Reason.TOOL_REJECTED, error.reason());
+      assertEquals("t-1", error.taskId());
+    }
+    assertEquals(1, headers.size());
+  }
+
+  @Test
+  void withoutPatienceACutIsTheErrorOfTheStub() {
+    failures.add(Status.UNAVAILABLE.withDescription("cut").asRuntimeException());
+    try (Served server = echo();
+        ProtolinkClient client =
+            ProtolinkClient.builder(server.url()).patience(Duration.ZERO).build()) {
+      StatusRuntimeException thrown =
+          assertThrows(StatusRuntimeException.class, () -> call(client.channel()));
+      assertEquals("cut", thrown.getStatus().getDescription());
+    }
+    assertEquals(1, headers.size());
+  }
+
+  @Test
+  void theDeadlineOfTheClientBoundsACallWhoseErrorNamesTheChosenTask() {
+    answers = false;
+    try (Served server = echo();
+        ProtolinkClient client =
+            ProtolinkClient.builder(server.url()).deadline(Duration.ofMillis(200)).build()) {
+      StatusRuntimeException thrown =
+          assertThrows(
+              StatusRuntimeException.class,
+              () -> call(with(client.channel(), "x-task-id", "t-2")));
+      ProtolinkException error = ProtolinkException.from(thrown);
+      assertEquals(Status.Code.DEADLINE_EXCEEDED, error.code());
+      assertEquals("t-2", error.taskId());
+    }
+  }
+
+  @Test
+  void theDeadlineOfTheContextBoundsACallInAPause() {
+    ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
+    Context.CancellableContext context =
+        Context.current()
+            .withDeadlineAfter(
+                300,
+                TimeUnit.MILLISECONDS,
+                timer);
+    for (int i = 0; i < 100; i++) {
+      failures.add(Status.UNAVAILABLE.asRuntimeException());
+    }
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      assertTimeoutPreemptively(
+          LONG,
+          () ->
+              context.run(
+                  () ->
+                      assertThrows(StatusRuntimeException.class, () -> call(client.channel()))));
+    } finally {
+      context.cancel(null);
+      timer.shutdownNow();
+    }
+  }
+
+  @Test
+  void cancelingAFutureAndClosingTheClientEndACall() throws Exception {
+    answers = false;
+    try (Served server = echo()) {
+      ProtolinkClient client = ProtolinkClient.connect(server.url());
+      ListenableFuture<Task> canceled =
+          ClientCalls.futureUnaryCall(
+              client.channel().newCall(ECHO, CallOptions.DEFAULT), REQUEST);
+      assertTrue(called.await(LONG.toSeconds(), TimeUnit.SECONDS));
+      canceled.cancel(true);
+      assertThrows(CancellationException.class, canceled::get);
+      ListenableFuture<Task> open =
+          ClientCalls.futureUnaryCall(
+              client.channel().newCall(ECHO, CallOptions.DEFAULT), REQUEST);
+      client.close();
+      ExecutionException ended =
+          assertThrows(
+              ExecutionException.class, () -> open.get(LONG.toSeconds(), TimeUnit.SECONDS));
+      assertEquals(Status.Code.CANCELLED, Status.fromThrowable(ended.getCause()).getCode());
+    }
+  }
+
+  @Test
+  void callsOfTheContractsOwnServicesAndStreamsAreMadeOnce() {
+    ScriptedAgent agent =
+        new ScriptedAgent().then(Status.UNAVAILABLE).then(Status.UNAVAILABLE).then(Status.OK);
+    try (Served server = Served.of(agent);
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      AgentServiceGrpc.AgentServiceBlockingStub stub =
+          AgentServiceGrpc.newBlockingStub(client.channel());
+      assertThrows(
+          StatusRuntimeException.class, () -> stub.sendTask(SendTaskRequest.getDefaultInstance()));
+      assertThrows(
+          StatusRuntimeException.class,
+          () -> stub.subscribeTask(SubscribeTaskRequest.getDefaultInstance()).hasNext());
+    }
+    assertEquals(2, agent.requests.size());
+  }
+}
