@@ -117,7 +117,7 @@ class DefaultHandler:
         """Call a tool as an action and publish its output as an artifact. Return its failure; None for success."""
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
-        items = ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold)
+        items = ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold, run.note_size)
         try:
             arguments = _arguments(call)
             outcome = await self._actions.call_tool(

@@ -328,7 +328,7 @@ class Run(Emitter):
         slots, ticket = self._host.slots, self.ticket
         self._resting += 1
         # The task has grown since it was weighed, and it stays in memory while the run rests.
-        slots.set_size(ticket, self.live.size)
+        self.note_size()
         slots.rest(ticket)
         try:
             yield
@@ -353,7 +353,7 @@ class Run(Emitter):
             self._decide(record)
             if record is None:
                 if turn is not None:
-                    self._host.slots.set_size(self.ticket, self.live.size)
+                    self.note_size()
                     await turn
                     await self.live.record([self._begin()], run_id=self.run_id, claim=not self._opening)
                 await self._work()
@@ -641,6 +641,14 @@ class Run(Emitter):
         fold = self.live.fold
         unchanged = task.flow_state.get(FLOW_PROMPT) == fold.flow_state.get(FLOW_PROMPT)
         return not unchanged or FLOW_PROMPT not in fold.flow_from_caller
+
+    def note_size(self, unrecorded: int = 0) -> None:
+        """Count the current size of the task against the limits of the service, which refuses new tasks beyond them.
+
+        Args:
+            unrecorded: Bytes of what has just been emitted.
+        """
+        self._host.slots.set_size(self.ticket, self.live.size + unrecorded)
 
     # -- actions ---------------------------------------------------------------------------------------------------------
 

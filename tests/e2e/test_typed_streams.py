@@ -23,6 +23,7 @@ from protolink_grpc import (
     AgentClient,
     BudgetExceededError,
     CapabilityPolicy,
+    Limits,
     MemoryStore,
     Message,
     Part,
@@ -35,7 +36,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_web import GrpcWebChannel
-from protolink_grpc.errors import DeadlineExceededError
+from protolink_grpc.errors import DeadlineExceededError, ResourceExhaustedError
 from protolink_grpc.models.events import ActionEnded, TaskArtifactUpdated
 from protolink_grpc.net.address import WebAddress
 from protolink_grpc.runtime.actions import tool_items
@@ -109,10 +110,10 @@ class Counter(Agent):
             await self.go_on.acquire()
             yield number
 
-    async def hang(self) -> AsyncIterator[int]:
-        """Yield a number and wait until canceled."""
+    async def hang(self, size: int = 1) -> AsyncIterator[str]:
+        """Yield a text and wait until canceled."""
         try:
-            yield 1
+            yield "1" * size
             await asyncio.Event().wait()
         finally:
             self.closed.set()
@@ -321,7 +322,7 @@ async def test_a_reader_that_hangs_up_or_whose_deadline_passes_does_not_stop_the
 @pytest.mark.parametrize("method", ["Hang", "Spin"])
 async def test_canceling_the_task_closes_the_generator(agent: Counter, stub: CounterStub, method: str) -> None:
     call = aiter(stub.start(method, headers={"x-task-id": "t1"}))
-    assert (await anext(call)).result == 1
+    assert (await anext(call)).result in (1, "1")
     await AgentClient(url=agent.card.url).cancel_task(None, "t1")
     _, error, info = await failure(call)
     assert (error.code(), info.reason) == (grpc.StatusCode.ABORTED, "TASK_FAILED")
@@ -362,6 +363,17 @@ async def test_the_size_of_all_items_is_bounded(agent: Counter, monkeypatch: pyt
     assert items == list(range(1, len(items) + 1))
     assert len(items) == (1 << 20) // (tool_items.ITEM_BYTES + 8)
     assert await closed(agent)
+
+
+async def test_a_task_that_streams_counts_with_its_size_against_the_limit_of_all_tasks() -> None:
+    async with Counter(limits=Limits(max_task_bytes=1 << 20, principal_share=1.0)) as agent:
+        stub = client_stub(agent)
+        async with aclosing(stub.start("Hang", size=2 << 20, headers={"x-task-id": "t1"})) as call:
+            assert len((await anext(call)).result) == 2 << 20
+            with pytest.raises(ResourceExhaustedError):
+                await AgentClient(url=agent.card.url, outage_s=0).call_tool(None, "count", {"n": 1})
+        await AgentClient(url=agent.card.url).cancel_task(None, "t1")
+        assert await stub.items("Count", n=1) == [0]
 
 
 # -- other protocols ---------------------------------------------------------------------------------------------------------
@@ -433,7 +445,7 @@ async def test_a_client_of_a2a_sees_an_artifact_to_which_items_are_appended(agen
     assert first["metadata"]["plgrpc"]["kind"] == "tool_items"
     reference = {"$payload": {"uri": f"artifact:{first['artifactId']}", "preview": "2 items"}}
     assert output["parts"][0]["data"]["content"]["result"] == reference
-    assert await AgentClient(url=agent.http_url).call_tool(None, "words", {"n": 2, "size": 3}) == ["  0", "  1"]
+    assert await AgentClient(url=agent.card.url).call_tool(None, "words", {"n": 2, "size": 3}) == ["  0", "  1"]
 
 
 # -- stubs of clients --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ A call that a crash interrupted may be repeated. Readers already have the items 
 must yield the same ones, and continues after them.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -35,21 +35,24 @@ class ItemLog:
     Args:
         artifact_id: Id of the artifact that has the items. It is the same in every run of the turn.
         fold: The log, which may have items of an interrupted call.
+        note_size: Called with the bytes of each item that is recorded.
     """
 
-    def __init__(self, artifact_id: str, fold: TaskFold) -> None:
+    def __init__(self, artifact_id: str, fold: TaskFold, note_size: Callable[[int], None] = lambda _: None) -> None:
         known = fold.artifact(artifact_id)
         self.artifact_id = artifact_id
+        self._note_size = note_size
         self.recorded = [] if known is None else items_of(known)
         self.count = len(self.recorded)
 
-    async def add(self, index: int, item: Any, action_context: ActionContext, action_id: str) -> bool:
-        """Record an item, unless the log has it. Return False if the log has another item at this index."""
+    async def add(self, index: int, item: Any, size: int, action_context: ActionContext, action_id: str) -> bool:
+        """Record an item of `size` bytes, unless the log has it. Return False if the log has another item at this index."""
         if index < len(self.recorded):
             return _is_same(self.recorded[index], item)
         artifact = Artifact(id=self.artifact_id, parts=[item_part(copied(item))], kind=ITEMS_KIND, action_id=action_id)
         await action_context.emit(TaskArtifactUpdated(artifact, append=index > 0))
         self.count = index + 1
+        self._note_size(size)
         return True
 
 
@@ -76,10 +79,12 @@ class ToolItems:
             ToolFailedError: The items are too large, or a repetition yields other items than the log has.
         """
         await check_runtime(self._action_context)
-        self._bytes += content_size(item) + ITEM_BYTES
+        size = content_size(item) + ITEM_BYTES
+        self._bytes += size
         if self._bytes > MAX_BYTES:
             raise self._error(f"yielded more than {MAX_BYTES >> 20} MiB")
-        if self._log is not None and not await self._log.add(self._count, item, self._action_context, self._action_id):
+        log, action_context = self._log, self._action_context
+        if log is not None and not await log.add(self._count, item, size, action_context, self._action_id):
             raise self._error(
                 f"was repeated after an interruption, and item {self._count} differs from the recorded one"
             )
