@@ -16,10 +16,14 @@ SERVICE = "acme.orders.v1.Orders"
 
 
 class OrdersServicer(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated at run time
-    """Takes orders. `calls` has what it was called with, and `go` lets `Follow` go on after its first step."""
+    """Takes orders. `calls` has what it was called with, and `go` lets `Follow` go on after its first step.
+
+    `contexts` has what the context of an order that waited said at the end.
+    """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.contexts: list[Any] = []
         self.go = asyncio.Event()
         self.go.set()
 
@@ -38,6 +42,8 @@ class OrdersServicer(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated
                 return pb.PriceResponse()
             case "late":
                 await self.go.wait()
+                metadata = {key: value for key, value in context.invocation_metadata() if key.startswith("x-")}
+                self.contexts.append((metadata, context.peer() != "", context.time_remaining()))
         context.set_trailing_metadata((("x-cost", "7"), ("x-seal-bin", b"\x00\xff")))
         run = current_run()
         assert run is not None

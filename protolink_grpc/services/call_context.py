@@ -1,10 +1,11 @@
 """The context that a user's method receives instead of gRPC's: the part that is the same on every port, and after a crash."""
 
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import grpc
 import grpc.aio
@@ -16,17 +17,30 @@ from protolink_grpc.services.recording import MetadataPair, build_status
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """The call that a method answers, while it is open.
+    """The call that a method answers: values, because a run may outlive its call, and gRPC's context must not be used after that.
 
     Args:
         task_id: The task of the call; empty for a method that is not durable.
-        context: gRPC's context; None over HTTP.
-        headers: The headers of the HTTP request, if there is no context.
+        metadata: The metadata of the request; over HTTP its headers.
+        peer: The address of the caller; empty over HTTP.
+        deadline_s: The deadline of the call on the monotonic clock, in seconds; None without one.
     """
 
     task_id: str
-    context: "grpc.aio.ServicerContext[Any, Any] | None"
-    headers: Mapping[str, str]
+    metadata: tuple[MetadataPair, ...]
+    peer: str = ""
+    deadline_s: float | None = None
+
+    @classmethod
+    def of(cls, task_id: str, context: "grpc.aio.ServicerContext[Any, Any]") -> Self:
+        """Return the invocation of an open call over gRPC."""
+        left = context.time_remaining()
+        return cls(
+            task_id,
+            tuple(context.invocation_metadata() or ()),
+            context.peer(),
+            None if left is None else time.monotonic() + left,
+        )
 
 
 _invocation: ContextVar[Invocation | None] = contextvars.ContextVar("plgrpc_invocation", default=None)
@@ -125,19 +139,16 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
             raise UnsupportedOperationError(
                 "this run has no call with metadata: it continues one after a crash, or is a call of a tool"
             )
-        if invocation.context is None:
-            return grpc.aio.Metadata(*invocation.headers.items())
-        return grpc.aio.Metadata(*(invocation.context.invocation_metadata() or ()))
+        return grpc.aio.Metadata(*invocation.metadata)
 
     def peer(self) -> str:
         """Return the address of the caller; empty over HTTP and after a crash."""
-        context = self._invocation.context if self._invocation is not None else None
-        return "" if context is None else str(context.peer())
+        return "" if self._invocation is None else self._invocation.peer
 
     def time_remaining(self) -> float | None:  # type: ignore[override]  # None without a deadline, as in grpcio itself
         """Return the seconds until the deadline of the call, which limits the wait and not the run; None without a deadline."""
-        context = self._invocation.context if self._invocation is not None else None
-        return None if context is None else context.time_remaining()
+        deadline_s = None if self._invocation is None else self._invocation.deadline_s
+        return None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
 
     def cancelled(self) -> bool:
         """Whether the task is canceled. A caller that disconnects does not cancel it."""

@@ -27,9 +27,6 @@ SERVICE_CALL: Final = "plgrpc.service_call"
 TRAILERS: Final = "plgrpc.trailing_metadata"
 """Metadata key with the trailing metadata of the response: pairs of key and value; binary values are base64."""
 
-RESPONSE: Final = "response"
-"""Kind of the artifacts with responses."""
-
 STATUS_TYPE: Final = status_pb2.Status.DESCRIPTOR.full_name
 
 MetadataPair = tuple[str, str | bytes]
@@ -62,7 +59,7 @@ def response_id(task_id: str, index: int) -> str:
 
 def response_artifact(task_id: str, index: int, message: Message, method: str) -> Artifact:
     """Return a response as an artifact of its task."""
-    return Artifact(id=response_id(task_id, index), parts=[message_part(message)], kind=RESPONSE, name=method)
+    return Artifact(id=response_id(task_id, index), parts=[message_part(message)], name=method)
 
 
 def status_failure(status: status_pb2.Status) -> Failure:

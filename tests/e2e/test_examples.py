@@ -115,6 +115,16 @@ bob exceeds the rate limit: RESOURCE_EXHAUSTED
 /.well-known/agent-card.json 200
 /tasks 401
 """,
+    "order_service.py": """\
+an order of tea costs 4.00
+waiting for an approval: charge {'item': 'caviar', 'cents': 9900}
+-- restart --
+order 1: caviar for 99.00
+the same request again: order 1: caviar for 99.00
+charged once: [9900]
+steps: ['packed', 'sent', 'delivered']
+a model may call: ['charge', 'place']
+""",
     "typed_mesh.py": """\
 total: 42
 /acme.calculator.v1.Calculator/Add {'a': '0', 'b': '20'}

@@ -1,6 +1,8 @@
 """A user's own service, called over real sockets by generated stubs: each call is a task, unless the method is not durable."""
 
 import asyncio
+import gc
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,6 +31,7 @@ from protolink_grpc import (
     TaskState,
     rpc,
 )
+from protolink_grpc.net.grpc_web import frame
 
 PACKAGE = Path(protolink_grpc.__file__).parent
 MOST_FUNCTIONS = 7
@@ -75,7 +78,7 @@ async def test_a_call_is_a_task_whose_request_and_response_are_typed_parts(agent
     assert (await call).order == "tea for anonymous"
     task_id = dict(await call.initial_metadata())["x-task-id"]
     task = await AgentClient(url=agent.card.url).get_task(task_id)
-    request, response = task.messages[0].parts[0].content, task.artifacts[0].parts[0].content
+    request, response = task.messages[0].parts[0].content, task.get_output()
     assert task.state is TaskState.COMPLETED
     assert (request.value.type_name, response.value.type_name) == (
         "acme.orders.v1.PlaceRequest",
@@ -158,6 +161,17 @@ async def test_a_call_continues_without_its_caller_and_can_be_canceled(
     await client.cancel_task(None, "t1")
     error = await again
     assert (error.code(), reason(error).metadata["task_id"]) == (grpc.StatusCode.ABORTED, "t1")
+
+
+async def test_the_context_outlives_its_call(agent: Agent, servicer: OrdersServicer, stub: Any) -> None:
+    servicer.go.clear()
+    call = stub.Place(pb.PlaceRequest(item="late"), metadata=named("r1", task_id="t1"), timeout=0.5)
+    assert (await refusal(call)).code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    del call
+    gc.collect()  # gRPC's own context is freed with its call
+    servicer.go.set()
+    await AgentClient(url=agent.card.url).wait_task("t1")
+    assert servicer.contexts == [({"x-request-id": "r1", "x-task-id": "t1"}, True, 0.0)]
 
 
 async def test_a_stream_that_was_cut_is_answered_again_from_the_log(servicer: OrdersServicer, stub: Any) -> None:
@@ -246,6 +260,28 @@ async def test_the_http_port_takes_plain_json(agent: Agent) -> None:
         assert (await http.post("Price", json={"item": "tea"})).json() == {"cents": "300"}
         missing = await http.post("Price", json={"item": "unknown"})
         assert (missing.status_code, missing.json()["message"]) == (404, "there is no such item")
+
+
+async def test_the_http_port_streams(agent: Agent) -> None:
+    async with httpx.AsyncClient(base_url=f"{agent.http_url}/{SERVICE}/") as http:
+        for method, request, steps in (("Follow", b'{"steps": 2}', [1, 2]), ("Prices", b'{"item": "a"}', [None])):
+            kind = {"content-type": "application/connect+json", "x-request-id": method}
+            answer = await http.post(method, content=frame(request), headers=kind)
+            *messages, (flags, end) = envelopes(answer.content)
+            assert [each.get("step") for _, each in messages] == steps
+            assert (flags, "error" in end) == (2, False)
+        failed = await http.post("Prices", content=frame(b"{}"), headers={"content-type": "application/connect+json"})
+        assert envelopes(failed.content)[-1][1]["error"]["code"] == "not_found"
+
+
+def envelopes(body: bytes) -> list[tuple[int, Any]]:
+    """The flags and the JSON of each envelope of a Connect stream."""
+    found = []
+    while body:
+        size = int.from_bytes(body[1:5], "big")
+        found.append((body[0], json.loads(body[5 : 5 + size])))
+        body = body[5 + size :]
+    return found
 
 
 async def test_access_rules_name_the_methods() -> None:

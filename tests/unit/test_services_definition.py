@@ -125,7 +125,7 @@ async def test_a_whole_status_is_kept() -> None:
 
 
 def test_metadata_belong_to_an_open_call() -> None:
-    over_http = context(Invocation("t1", None, {"x-tenant": "acme"}))
+    over_http = context(Invocation("t1", (("x-tenant", "acme"),)))
     assert dict(over_http.invocation_metadata()) == {"x-tenant": "acme"}
     assert (over_http.peer(), over_http.time_remaining()) == ("", None)
     with pytest.raises(UnsupportedOperationError, match="after a crash"):

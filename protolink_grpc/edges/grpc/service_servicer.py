@@ -155,8 +155,10 @@ MESSAGE_BYTES = 64
 
 
 def _invocation(task_id: str, context: "Context | None") -> Invocation:
+    if context is not None:
+        return Invocation.of(task_id, context)
     call = current_call()
-    return Invocation(task_id, context, call.metadata if context is None and call is not None else {})
+    return Invocation(task_id, tuple(call.metadata.items()) if call is not None else ())
 
 
 def _check_method(fold: TaskFold, method: ServiceMethod) -> None:
