@@ -26,6 +26,7 @@ from protolink_grpc.agent.identity import check_handlers, resolve_card
 from protolink_grpc.agent.lifecycle import AgentLifecycle
 from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.registry import Registry
+from protolink_grpc.client.port import conversation_compaction
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.errors import (
@@ -40,13 +41,14 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest
+from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import ContextCompacted, RunEvent
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task, stored_metadata
+from protolink_grpc.net.address import RUNTIME_SCHEME
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.runtime.actions.tools import TOOL_TASK
 from protolink_grpc.runtime.default_handler import DefaultHandler
@@ -149,8 +151,9 @@ class Agent(AgentLifecycle):
         if isinstance(transport, Transport):
             config = config.with_transport(transport)
         super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store)
-        if isinstance(transport, Transport):
-            transport.attach(self)
+        self._transport = transport if isinstance(transport, Transport) else None
+        if self._transport is not None:
+            self._transport.attach(self)
         self._advertise = config.tooling.skills == "auto"
         # Every agent supports streaming and history, because both are read from the log.
         capabilities = self.card.capabilities
@@ -371,7 +374,8 @@ class Agent(AgentLifecycle):
 
     async def run_task(self, task: Task | Message | str) -> Task:
         """Run a task on this agent and return it when it ends or waits for input. The agent does not have to be started."""
-        return await (await self.local_agent()).run(Task.of(task))
+        given = Task.of(task)
+        return self._note_answer(given, await (await self.local_agent()).run(given))
 
     async def run_task_streaming(
         self, task: Task | Message | str, deltas: bool = False
@@ -481,11 +485,42 @@ class Agent(AgentLifecycle):
             await run.emit(ContextCompacted(done.before_tokens, done.after_tokens, done.strategy, done.summary))
         return result
 
+    async def compact_history(
+        self,
+        request: HistoryCompactionRequest | Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        strategy: CompactionStrategy | None = None,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        preserve_recent: int | None = None,
+        summary_max_tokens: int | None = None,
+    ) -> HistoryCompactionResult:
+        """As `compact_state`, with the result in the form for histories."""
+        done = await self.compact_state(
+            HistoryCompactionRequest.from_dict(request) if isinstance(request, Mapping) else request,
+            session_id=session_id,
+            strategy=strategy,
+            max_messages=max_messages,
+            max_tokens=max_tokens,
+            preserve_recent=preserve_recent,
+            summary_max_tokens=summary_max_tokens,
+        )
+        return conversation_compaction(done)
+
     # -- Other agents ----------------------------------------------------------------------------------------------------
 
     async def call_agent(self, agent_url: str, task: Task | Message | str) -> Task:
         """Send a task to a peer, given by URL or by its name in the registry, and return it when it ends or waits."""
-        return await call_peer(self._components.actions, self._peers, agent_url, Task.of(task))
+        given = Task.of(task)
+        answer = await call_peer(self._components.actions, self._peers, agent_url, given)
+        return self._note_answer(given, answer) if agent_url.startswith(RUNTIME_SCHEME) else answer
+
+    def _note_answer(self, task: Task, answer: Task) -> Task:
+        # Within a run the task may be the handler's own, whose changes belong to the run.
+        if self._transport is not None and current_run() is None:
+            self._transport.note_answer(task, answer)
+        return answer
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
         """Send one message to a peer and return its answer."""

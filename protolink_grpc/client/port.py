@@ -203,6 +203,10 @@ class ClientTransport(Protocol):
         """Return the function that converts the events of one stream to those that the users of the transport expect."""
         ...
 
+    def note_answer(self, task: Task, answer: Task) -> None:
+        """Called with each task that a user has sent, and the agent's current task."""
+        ...
+
 
 class AgentSource(Protocol):
     """Opens agents at one kind of URL for one client. `client.sources` lists the implementations."""

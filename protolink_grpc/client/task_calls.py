@@ -63,8 +63,8 @@ class TaskCalls(AgentAccess):
         """Start or continue a task and wait until it ends or waits for input.
 
         Args:
-            task: A new task, or a returned task with another message added. It is not modified. A message or a text starts a new
-                task, unless `task_id` is given.
+            task: A new task, or a returned task with another message added. It is not modified, unless the client has a
+                RuntimeTransport. A message or a text starts a new task, unless `task_id` is given.
             request_id: Idempotency key. A request with the same key returns the first request's task, whatever its content. None
                 creates one for each call.
             task_id: The existing task to continue with a message or a text.
@@ -120,6 +120,8 @@ class TaskCalls(AgentAccess):
             self._known.forget(key)
             raise
         answer = join_response(task, had, sent) or await agent.get(sent.task.id, self.timeout)
+        if self._transport_object is not None:
+            self._transport_object.note_answer(task, answer)
         return self._remember_answer(agent_url, answer)
 
     def _choose_target(
@@ -170,7 +172,7 @@ class TaskCalls(AgentAccess):
         A client with a transport object yields ProtoLink's events instead: see `protolink_grpc.transport`.
         """
         given, task = task, _as_task(task, task_id)
-        convert = self._event_converter(agent_url)
+        convert = self._event_converter(agent_url, task)
         agent, request = self._agent(agent_url), request_id or new_request_id()
         key, sent = self._key(agent_url, task.id), KnownTask.of(task)
         news, aim = unsent_part(task, self._known.count(key, task)), self._choose_target(key, given, task_id, target)
@@ -202,10 +204,18 @@ class TaskCalls(AgentAccess):
             self._known.forget(key)
             raise
 
-    def _event_converter(self, agent_url: str | None) -> Callable[[RunEvent], Awaitable[list[Any]]] | None:
-        if self._transport_object is None:
+    def _event_converter(self, agent_url: str | None, task: Task) -> Callable[[RunEvent], Awaitable[list[Any]]] | None:
+        """Return the converter of a transport object for the stream of a task, or None without such an object."""
+        transport = self._transport_object
+        if transport is None:
             return None
-        return self._transport_object.event_converter(lambda task_id: self.get_task(task_id, agent_url=agent_url))
+
+        async def get_task(task_id: str) -> Task:
+            answer = await self.get_task(task_id, agent_url=agent_url)
+            transport.note_answer(task, answer)
+            return answer
+
+        return transport.event_converter(get_task)
 
     async def subscribe(
         self,

@@ -119,6 +119,16 @@ async def test_a_conversation_is_compacted_as_state_and_as_history(agent: Listen
     assert not again.changed
 
 
+async def test_an_agent_compacts_the_history_of_its_own_sessions(agent: Listener) -> None:
+    for text in ("one", "two", "three"):
+        await agent.run_task(Task.create(text, session_id="s"))
+    done = await agent.compact_history(HistoryCompactionRequest("recent", max_messages=4, session_id="s"))
+    assert (done.strategy, done.before_messages, done.after_messages) == ("recent", 6, 4)
+    done = await agent.compact_history({"session_id": "s", "strategy": "tokens"}, max_tokens=3)
+    assert (done.strategy, done.before_messages, done.after_messages) == ("tokens", 4, 1)
+    assert not (await agent.compact_history(session_id="s")).changed
+
+
 class Compacting(Listener):
     """Summarizes its conversation when it is told to."""
 

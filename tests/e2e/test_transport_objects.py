@@ -102,6 +102,64 @@ async def test_subscribe_yields_the_events_as_json(kind: type[Transport]) -> Non
     assert Task.from_dict(events[-1]["metadata"]["task"]).get_output() == "done"
 
 
+class Asking(Agent):
+    """Asks for more input once."""
+
+    async def handle_task(self, task: Task) -> Task:
+        if len(task.messages) == 1:
+            return task.require_input("Which one?")
+        return task.complete(f"You chose {task.messages[-1].text}")
+
+
+async def test_a_task_that_was_sent_over_a_runtime_transport_is_brought_up_to_date() -> None:
+    async with Asking("asking", RuntimeTransport("runtime://asking")) as agent:
+        client, task = AgentClient(RuntimeTransport(agent.card.url)), Task.create("Choose")
+        answer = await client.send_task(None, task)
+        assert task == answer
+        assert (task.state.value, task.messages[-1].text) == ("input-required", "Which one?")
+        answer.messages[0].parts[0].content = "changed"
+        assert task.messages[0].text == "Choose"
+        task.add_message(Message.user("the second"))
+        async for _ in client.send_task_streaming(None, task):
+            pass
+        assert (task.state.value, task.get_output()) == ("completed", "You chose the second")
+
+        direct = Task.create("Choose")
+        await agent.run_task(direct)
+        assert direct.state.value == "input-required"
+
+
+async def test_a_task_of_an_agent_with_a_runtime_transport_is_brought_up_to_date() -> None:
+    caller = Agent("caller", RuntimeTransport("runtime://caller"))
+    async with caller, Asking("asking", RuntimeTransport("runtime://asking")):
+        task = Task.create("Choose")
+        await caller.call_agent("runtime://asking", task)
+    assert task.messages[-1].text == "Which one?"
+
+
+class Forwarding(Agent):
+    """Sends its own task to another agent, and answers itself."""
+
+    async def handle_task(self, task: Task) -> Task:
+        answer = await self.call_agent("runtime://asking", task)
+        assert task.state.value == "working"
+        return task.complete(f"The answer was: {answer.messages[-1].text}")
+
+
+async def test_the_task_of_a_handler_is_changed_only_by_the_handler() -> None:
+    forwarding = Forwarding("forwarding", RuntimeTransport("runtime://forwarding"))
+    async with forwarding, Asking("asking", RuntimeTransport("runtime://asking")):
+        done = await forwarding.run_task("Choose")
+    assert done.get_output() == "The answer was: Which one?"
+
+
+async def test_a_task_that_was_sent_over_another_transport_is_not_modified() -> None:
+    async with Asking("asking", GRPCTransport("grpc://127.0.0.1:0")) as agent:
+        task = Task.create("Choose")
+        await AgentClient(GRPCTransport(agent.card.url)).send_task(None, task)
+    assert (task.state.value, len(task.messages)) == ("submitted", 1)
+
+
 async def test_a_client_without_an_object_yields_run_events() -> None:
     async with agent_at(RuntimeTransport("runtime://carried")) as agent:
         client = AgentClient("runtime")

@@ -14,7 +14,9 @@ from protolink_grpc.compat.protolink.task_events import TaskEvent, TaskEvents
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.task import Task
+from protolink_grpc.models.fold import copy_artifact, copy_message
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.net.tls import TLSConfig
 
 DEFAULT_TIMEOUT_S = 360.0
@@ -119,6 +121,9 @@ class Transport:
         """Return the function that converts the events of one stream of a client: see TaskEvents."""
         return TaskEvents(get_task).of
 
+    def note_answer(self, task: Task, answer: Task) -> None:
+        """Called with each task that a user has sent, and the agent's current task."""
+
     async def subscribe(self, agent_url: str, task: Task) -> AsyncGenerator[dict[str, Any], None]:
         """Send a task to an agent and yield the events of its turn as JSON objects."""
         stream: Any = AgentClient(self).send_task_streaming(agent_url, task)
@@ -169,10 +174,14 @@ class WebSocketTransport(Transport):
 
 
 class RuntimeTransport(Transport):
-    """Agents in the same process."""
+    """Agents in the same process. The tasks that are sent over it are brought up to date when their turn ends."""
 
     transport_type = "runtime"
     schemes = ("runtime",)
+
+    def note_answer(self, task: Task, answer: Task) -> None:
+        if task.id == answer.id:
+            _bring_up_to_date(task, answer)
 
 
 class GRPCTransport(Transport):
@@ -180,6 +189,16 @@ class GRPCTransport(Transport):
 
     transport_type = "grpc"
     schemes = ("grpc", "grpcs")
+
+
+def _bring_up_to_date(task: Task, latest: Task) -> None:
+    """Give a task the state and the content of its latest version. The two share no message, artifact and metadata."""
+    task.state, task.created_at = latest.state, latest.created_at
+    task.messages = [copy_message(message) for message in latest.messages]
+    task.artifacts = [copy_artifact(artifact) for artifact in latest.artifacts]
+    task.metadata, task.flow_state = plain(stored_metadata(latest)), plain(latest.flow_state)
+    task.context, task.session_id, task.state_history = latest.context, latest.session_id, list(latest.state_history)
+    task.failure, task.cancel_reason, task.usage = latest.failure, latest.cancel_reason, latest.usage
 
 
 class _TransportCredentials:
