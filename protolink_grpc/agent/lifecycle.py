@@ -47,7 +47,7 @@ from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.run import Run, RunActions
 from protolink_grpc.runtime.service import Limits, TaskService
-from protolink_grpc.services.definition import FIELD, ServiceMethod
+from protolink_grpc.services.definition import ServiceMethod
 from protolink_grpc.services.execution import ServiceCalls
 from protolink_grpc.services.method_tools import MethodTool
 from protolink_grpc.services.recording import SERVICE_CALL
@@ -267,7 +267,7 @@ class AgentLifecycle:
             raise InvalidArgumentError(
                 f"{method.descriptor.full_name} would be a second tool named '{method.tool}'; choose another name with "
                 "@rpc(tool=...)",
-                field=FIELD,
+                field="services",
             )
         made = MethodTool(method, self._on_service)
         self._components.actions.task_tools[made.tool] = made.execute

@@ -184,6 +184,7 @@ class Run(Emitter):
     _is_entered = False
     _rested_at_stop = False
     _resting = 0
+    _without_slot = 0
     _given: HandlerTask | None = None
     _context: RunContext | None = None
     _budget: BudgetEnforcer | None = None
@@ -324,17 +325,27 @@ class Run(Emitter):
 
     @asynccontextmanager
     async def _rest(self) -> AsyncIterator[None]:
-        """Release the slot while this run waits for a person, and queue for a slot again afterwards."""
+        """Rest while this run waits for a person."""
+        async with self.without_slot():
+            self._resting += 1
+            try:
+                yield
+            finally:
+                self._resting -= 1
+
+    @asynccontextmanager
+    async def without_slot(self) -> AsyncIterator[None]:
+        """Release the slot while this run waits for a person or for another run of the agent, and queue for a slot afterwards."""
         slots, ticket = self._host.slots, self.ticket
-        self._resting += 1
-        # The task has grown since it was weighed, and it stays in memory while the run rests.
+        self._without_slot += 1
+        # The task has grown since it was weighed, and it stays in memory while the run waits.
         self.note_size()
         slots.rest(ticket)
         try:
             yield
         finally:
-            self._resting -= 1
-            if not self._resting and not (self.token.is_cancelled or self.is_abandoned or self.is_taken):
+            self._without_slot -= 1
+            if not self._without_slot and not (self.token.is_cancelled or self.is_abandoned or self.is_taken):
                 slots.resume(ticket)
                 if ticket.turn is not None:
                     # Shielded: a handler may rest in several tasks, and each waits for the same turn.

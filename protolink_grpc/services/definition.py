@@ -155,7 +155,8 @@ def _generated_bases(kind: type) -> Iterator[tuple[type, Callable[[object, Any],
     """Yield the generated classes among the bases of a servicer, and the generated function that registers each."""
     for base in kind.__mro__:
         register = getattr(sys.modules.get(base.__module__), f"add_{base.__name__}_to_server", None)
-        if callable(register):
+        # A module of the user may have a class of the same name, and import the function.
+        if callable(register) and register.__module__ == base.__module__:
             yield base, register
 
 

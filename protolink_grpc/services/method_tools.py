@@ -8,6 +8,7 @@ crash finds the same task: the method is not called a second time for the same a
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any, Final
 
 from google.protobuf.json_format import MessageToDict
@@ -25,6 +26,7 @@ from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.runtime.actions.delegation import reserve_share
 from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult
 from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.services.definition import ServiceMethod
 from protolink_grpc.services.json_schema import message_schema
@@ -116,9 +118,12 @@ class MethodTool:
         )
 
     async def _send(self, submission: Submission, action_context: ActionContext) -> TaskFold:
-        principal = action_context.principal
+        principal, run = action_context.principal, current_run()
+        own = run is not None and run.task_id == action_context.task_id
         try:
-            return await self._on_service(lambda service: service.send(submission, principal))
+            # The run of the method takes the slot of the calling run, which would wait for a second one otherwise.
+            async with run.without_slot() if run is not None and own else nullcontext():
+                return await self._on_service(lambda service: service.send(submission, principal))
         except asyncio.CancelledError:
             token = action_context.token
             if token.is_cancelled:

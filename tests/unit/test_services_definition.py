@@ -7,13 +7,14 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import orders_world
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 from hypothesis import given
 from hypothesis import strategies as st
-from orders_world import OrdersServicer, pb
+from orders_world import OrdersServicer, pb, pb_grpc
 
 from protolink_grpc import InvalidArgumentError, UnimplementedError, rpc
 from protolink_grpc.errors import UnsupportedOperationError
@@ -48,6 +49,13 @@ def test_a_servicer_has_the_methods_of_its_descriptor() -> None:
     assert not service.methods["Place"].is_idempotent
 
 
+def test_a_class_with_the_name_of_its_generated_base_is_no_second_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert OrdersServicer.__name__ == pb_grpc.OrdersServicer.__name__
+    imported = pb_grpc.add_OrdersServicer_to_server
+    monkeypatch.setattr(orders_world, imported.__name__, imported, raising=False)
+    assert len(services_of(OrdersServicer())) == 1
+
+
 @pytest.fixture
 def generated() -> Iterator[ModuleType]:
     """A module as older versions of protoc generate it, whose service may have any name."""
@@ -67,6 +75,7 @@ def servicer_of(module: ModuleType, name: str) -> object:
         handlers = {"Place": grpc.unary_unary_rpc_method_handler(servicer.Place)}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
 
+    add_OddServicer_to_server.__module__ = module.__name__
     module.add_OddServicer_to_server = add_OddServicer_to_server  # type: ignore[attr-defined]  # as in generated code
     return type("Odd", (OddServicer,), {"__module__": __name__})()
 
