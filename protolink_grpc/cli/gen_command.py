@@ -254,6 +254,7 @@ _LOG_LINE = re.compile(r"WARNING: All log messages before|[IWE]\d{4} ")
 """Lines of protoc's own log, which do not help the user."""
 _PROTOC_HINTS = {
     "does not reside": "with -I, the protos themselves must be in one of its folders, too",
+    "Go import path": 'the proto needs: option go_package = "example.com/shop/calculatorv1"; proto export takes it as --option',
     "File not found": "-I adds a folder to search for imports; plgrpc/v1 needs no -I",
 }
 """Hints, by a part of protoc's message."""

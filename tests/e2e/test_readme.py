@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
+from stub_plugins import plugin_path
 
 import protolink_grpc
 from protolink_grpc import AgentCard, AgentClient, HttpOptions, Task
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 SHELL = [text for language, text in BLOCKS if language == "bash"]
+GO = [text for language, text in BLOCKS if language == "go"]
 
 
 def free_port() -> int:
@@ -90,15 +92,15 @@ def clerk(tmp_path: Path) -> Clerk:
     return Clerk.in_directory(tmp_path)
 
 
-def shell(text: str, cwd: Path | None = None) -> str:
+def shell(text: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
     """What the commands of a block print."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{plugin_path()}"
     done = subprocess.run(
         ["bash", "-c", f"set -e\n{text}"],
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=timeout_s,
         env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, (text, done.stdout, done.stderr)
@@ -154,7 +156,7 @@ def test_the_shell_callers_work(ports: Ports) -> None:
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
 @pytest.mark.timeout(600)  # a first build compiles gRPC
 def test_the_caller_in_go_shows_the_events(ports: Ports, tmp_path: Path) -> None:
-    (program,) = (text for language, text in BLOCKS if language == "go")
+    (program,) = (text for text in GO if "ask.go" in text)
     script = tmp_path / "ask.go"
     script.write_text(ports.own(program))
     done = subprocess.run(["go", "run", script], cwd=ROOT / "clients/go", capture_output=True, text=True, check=False)
@@ -162,6 +164,25 @@ def test_the_caller_in_go_shows_the_events(ports: Ports, tmp_path: Path) -> None
     lines = done.stdout.splitlines()
     assert lines[0] == "1 task.submitted"
     assert lines[-1] == f"{len(lines)} task.status"
+
+
+@pytest.mark.skipif(shutil.which("protoc-gen-go", path=plugin_path()) is None, reason="protoc-gen-go is not installed")
+@pytest.mark.timeout(600)  # as above
+def test_a_typed_call_in_go_prints_the_sum(ports: Ports, tmp_path: Path) -> None:
+    (tmp_path / "calculator.py").write_text(snippet("calculator.py"))
+    (block,) = (text for text in SHELL if "proto export" in text)
+    export = block.splitlines()[0]
+    (arguments,) = re.findall(r"The same in Go, with `(.*)`:", (ROOT / "README.md").read_text())
+    calculator = "proto/acme/calculator/v1/calculator.proto"
+    shell(f"{export}\nmkdir calculatorv1\nplgrpc gen --proto {calculator} {arguments}", tmp_path)
+    (program,) = (text for text in GO if "sum.go" in text)
+    (tmp_path / "sum.go").write_text(ports.own(program))
+    client = (ROOT / "clients/go/go.mod").read_text().replace("../../gen/go", str(ROOT / "gen/go"))
+    module = "github.com/protolink-grpc/protolink-grpc/clients/go"
+    own = f"module example.com/shop\nrequire {module} v0.0.0\nreplace {module} => {ROOT / 'clients/go'}\n"
+    (tmp_path / "go.mod").write_text(own + client.partition("\n")[2])
+    shutil.copy(ROOT / "clients/go/go.sum", tmp_path)
+    assert shell("go run -mod=mod .", tmp_path, 500) == "3\n"
 
 
 def test_plain_http_gets_the_card_and_the_sum(ports: Ports) -> None:

@@ -1,7 +1,7 @@
 """The stubs of protolink_grpc/testing/calculator.proto in the clients' folders: made by `plgrpc gen`, as users make theirs.
 
 Run it after a change of the tools: export the proto (`plgrpc proto export ... -o protolink_grpc/testing/calculator.proto`), then
-`python tests/polyglot/calculator_stubs.py` writes the stubs of every language whose plugins are on the PATH or where `make gen`
+`PYTHONPATH=tests python tests/polyglot/calculator_stubs.py` writes the stubs of every language whose plugins are on the PATH or where `make gen`
 has put them.
 """
 
@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+from stub_plugins import plugin_path
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = ROOT / "protolink_grpc/testing/calculator.proto"
@@ -41,19 +43,12 @@ def generate(language: str, out: Path) -> None:
         str(out),
     ]
     done = subprocess.run(
-        command, env={**os.environ, "PATH": _search_path()}, capture_output=True, text=True, check=False
+        command, env={**os.environ, "PATH": plugin_path()}, capture_output=True, text=True, check=False
     )
     if "is not on the PATH" in done.stderr:
         raise MissingToolError(done.stderr.strip())
     if done.returncode:
         raise RuntimeError(done.stderr)
-
-
-def _search_path() -> str:
-    """The PATH with the plugins that `make gen` has installed."""
-    places = ("*/protoc*", "*/bin/protoc*", "*/node_modules/.bin/protoc*")
-    found = [program.parent for place in places for program in (ROOT / ".tools").glob(place) if program.is_file()]
-    return os.pathsep.join((*map(str, dict.fromkeys((*found, ROOT / ".venv-gen/bin"))), os.environ["PATH"]))
 
 
 def main(*languages: str) -> int:
