@@ -100,4 +100,4 @@ dist: $(VENV)/.ready ## Build the two wheels: the package, and the stubs in othe
 	cd gen && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
 
 clean: ## Remove generated files
-	rm -rf $(VENV) $(GEN_VENV) .tools .pytest_cache .mypy_cache .ruff_cache .demo build dist
+	rm -rf $(VENV) $(GEN_VENV) .tools bench/.tmp .pytest_cache .mypy_cache .ruff_cache .demo build dist

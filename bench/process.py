@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,13 +32,15 @@ def pin_load() -> None:
         os.sched_setaffinity(0, {LOAD_CORE})
 
 
+WORK = ROOT / "bench" / ".tmp"
+"""Files of the benchmark, on the disk of the project. On a file system in memory, an fsync would cost nothing."""
+
+
 @asynccontextmanager
 async def scratch() -> AsyncIterator[Path]:
-    """Create a temporary directory on the disk of the project. On a file system in memory, an fsync would cost nothing."""
-    parent = ROOT / "bench" / ".tmp"
-    parent.mkdir(exist_ok=True)
-    (parent / ".gitignore").write_text("*\n")
-    with tempfile.TemporaryDirectory(dir=parent) as directory:
+    """Create a temporary directory in `WORK`."""
+    WORK.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=WORK) as directory:
         yield Path(directory)
 
 
@@ -100,10 +102,11 @@ class Server:
             await self.process.wait()
 
 
-async def _start(kind: str, arguments: list[str], environment: Mapping[str, str]) -> Server:
+async def start(kind: str, command: Sequence[str], environment: Mapping[str, str]) -> Server:
+    """Start a server on the servers' core, and wait until it is ready. It takes the commands of `bench.commands`."""
     pinned = [] if SERVER_CORE is None else ["--core", str(SERVER_CORE)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bench.servers", kind, *pinned, *arguments),
+        *(*command, *pinned),
         cwd=ROOT,
         env={**os.environ, **environment},
         stdin=asyncio.subprocess.PIPE,
@@ -129,7 +132,8 @@ async def servers(
         started = []
         for kind in kinds:
             arguments = ["--file", str(directory / f"{kind}.db"), "--max-tasks", str(max_tasks)]
-            server = await _start(kind, arguments, environment or {})
+            command = [sys.executable, "-m", "bench.servers", kind, *arguments]
+            server = await start(kind, command, environment or {})
             stack.push_async_callback(server.stop)
             started.append(server)
         yield started

@@ -1,28 +1,22 @@
 """The measured processes: `python -m bench.servers KIND --core N`. Each runs one system and takes commands on stdin.
 
-A process writes one JSON line when it is ready, and one for each command. It ends when its stdin is closed, so that it cannot
-outlive the benchmark. If BENCH_PROFILE is set to a directory, the command `profile` starts the profiler of the event loop's thread,
-and the end of the process writes its result to `KIND.pstats` in that directory.
+A process ends when its stdin is closed, so that it cannot outlive the benchmark. If BENCH_PROFILE is set to a directory, the
+command `profile` starts the profiler of the event loop's thread. The end of the process writes its result to `KIND.pstats` in that
+directory.
 """
 
 import argparse
-import asyncio
 import cProfile
-import gc
-import json
 import os
-import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import grpc.aio
-import psutil
 
 from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, adder, floor_handler
+from bench.commands import USAGE, Commands, answer_commands
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.storage.port import TaskStore
@@ -128,22 +122,6 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
 }
 
 
-def cpu_seconds() -> dict[str, float]:
-    """Return the CPU time so far: of the process, and of each Python thread by its name."""
-    spent = {"process": time.process_time()}
-    for thread in threading.enumerate():
-        if thread.ident is not None:
-            clock = time.pthread_getcpuclockid(thread.ident)
-            spent[thread.name] = spent.get(thread.name, 0.0) + time.clock_gettime(clock)
-    return spent
-
-
-def resident_bytes() -> dict[str, float]:
-    """Return the memory of the process after a garbage collection."""
-    gc.collect()
-    return {"rss": float(psutil.Process().memory_info().rss)}
-
-
 # CPU time of the thread: with the wall clock, a function that is preempted on a busy machine would look expensive.
 PROFILE = cProfile.Profile(time.thread_time_ns, 1e-9)
 
@@ -159,30 +137,12 @@ def chain() -> dict[str, float]:
     return {"begun": ChainAgent.begun, "interrupted_at": ChainAgent.interrupted_at}
 
 
-COMMANDS: dict[str, Callable[[], dict[str, float]]] = {
-    "cpu": cpu_seconds,
-    "rss": resident_bytes,
-    "profile": begin_profile,
-    "chain": chain,
-}
-
-
-def _print_line(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), flush=True)
-
-
-async def _answer_commands() -> None:
-    """Answer commands until stdin is closed."""
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    while line := await reader.readline():
-        _print_line(COMMANDS[line.decode().strip()]())
+COMMANDS: Commands = {**USAGE, "profile": begin_profile, "chain": chain}
 
 
 async def _serve(options: Options) -> None:
     async with KINDS[options.kind](options) as urls:
-        _print_line({"urls": urls})
-        await _answer_commands()
+        await answer_commands(urls, COMMANDS)
 
 
 def main() -> None:

@@ -1,4 +1,8 @@
-"""Typed services: one call of a tool through its typed method, and through SendTask, in turns with the bare floor."""
+"""Typed services: one call of a tool through its typed method, and through SendTask, in turns with the bare floor.
+
+PydanticRPC serves the same method in the same rounds. It validates the request with pydantic, as a tool does, but neither records,
+guards nor repeats a call.
+"""
 
 from contextlib import AsyncExitStack
 from functools import partial
@@ -8,11 +12,14 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import part_pb2, payload_pb2, task_input_pb2, task_pb2
 
 from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.peers import peer
 from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
 
 IN_FLIGHT = 16
+
+PEER = "pydantic-rpc"
 
 ADD_REQUEST = b"\x08\x01\x10\x02"
 """`AddRequest(a=1, b=2)`."""
@@ -32,7 +39,7 @@ def tool_task() -> bytes:
 async def typed(plan: Plan) -> list[Row]:
     """One call of a tool of two integers, memory store."""
     print_progress(f"typed: a tool, {IN_FLIGHT} in flight")
-    async with servers("floor", "tool-memory") as (floor, tool), AsyncExitStack() as stack:
+    async with servers("floor", "tool-memory") as (floor, tool), peer(PEER) as other, AsyncExitStack() as stack:
         channel = await stack.enter_async_context(channel_to(tool))
         method: Any = channel.unary_unary("/bench.v1.Adder/Add")
         if await method(ADD_REQUEST) != ADD_RESPONSE:
@@ -43,6 +50,11 @@ async def typed(plan: Plan) -> list[Row]:
             "typed.call": (tool, method, ADD_REQUEST),
             "typed.send": (tool, unary(channel, "SendTask"), tool_task()),
         }
+        if other is not None:
+            peers_method: Any = (await stack.enter_async_context(channel_to(other))).unary_unary("/adder.v1.Adder/Add")
+            if await peers_method(ADD_REQUEST) != ADD_RESPONSE:
+                raise RuntimeError(f"the method of {PEER} does not add")
+            lanes[f"typed.{PEER}"] = (other, peers_method, ADD_REQUEST)
         for _, call, request in lanes.values():
             await closed_loop(call, request, IN_FLIGHT, min(0.3, plan.seconds))
         samples: dict[str, list[Sample]] = {case: [] for case in lanes}

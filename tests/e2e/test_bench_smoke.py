@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.peers import environment_of
+
 ROOT = Path(__file__).resolve().parents[2]
 
 FIELDS = {
@@ -75,3 +77,10 @@ def test_an_unknown_group_is_refused_with_the_names_that_exist(tmp_path):
     assert done.returncode != 0
     assert "send, stream, idle" in done.stderr
     assert not (tmp_path / "rows.json").exists()
+
+
+async def test_a_system_that_cannot_be_installed_is_left_out_with_a_sentence(tmp_path, capfd):
+    assert await environment_of("other", ("--no-index", "no-such-package"), tmp_path) is None
+    assert (
+        "other is left out, because it cannot be installed: ERROR: No matching distribution" in capfd.readouterr().err
+    )
