@@ -117,7 +117,7 @@ class DefaultHandler:
         """Call a tool as an action and publish its output as an artifact. Return its failure; None for success."""
         action_id, result, shown = None, None, None
         error: ProtolinkError | None = None
-        items = ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold, run.note_size)
+        items = self._item_log(call.tool_name, run, position)
         try:
             arguments = _arguments(call)
             outcome = await self._actions.call_tool(
@@ -129,7 +129,7 @@ class DefaultHandler:
             action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
         stored = output
-        if items.count and error is None:
+        if items is not None and items.count and error is None:
             stored = Part.tool_output(call.call_id, reference_to_items(items.artifact_id, items.count))
         await self._publish(task, run, position, output, action_id, stored=stored)
         if error is None:
@@ -137,6 +137,12 @@ class DefaultHandler:
         failure = run.describe_failure(error)
         hint = error.suggestion if isinstance(error, ToolRejectedError) else None
         return replace(failure, message=f"{failure.message}. {hint}") if hint else failure
+
+    def _item_log(self, tool_name: str, run: Run, position: str) -> ItemLog | None:
+        """Return the log of the items of a generator tool; None for any other tool."""
+        if tool_name not in self._toolbox or not self._toolbox.get(tool_name).streams:
+            return None
+        return ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold, run.note_size)
 
     async def _infer(self, task: Task, run: Run, position: str, query: str, output_schema: Any) -> None:
         """Call the model. Publish its answer as an artifact, and add the turn to the conversation of the session."""
