@@ -114,7 +114,7 @@ def resolve_card(
     source = dict(card)
     source |= {key: value for key, value in (("name", name), ("description", description), ("url", url)) if value}
     own = AgentCard.from_dict(source)
-    return replace(own, transport=_transport(own.url, transport))
+    return replace(own, transport=resolve_transport(own.url, transport))
 
 
 def _at_transport(
@@ -130,19 +130,24 @@ def _at_transport(
     return card, given or transport.url, transport.transport_type
 
 
-def _transport(url: str, wanted: str | None) -> str:
+def resolve_transport(url: str, wanted: str | None, *, field: str = "card.url") -> str:
+    """Return the transport of a URL, which may be given, too.
+
+    Raises:
+        InvalidArgumentError: URL and transport contradict each other; names `field` or `transport`.
+    """
     wanted = None if wanted is None else TRANSPORT_ALIASES.get(wanted, wanted)
     if wanted is not None and wanted not in TRANSPORTS:
         raise InvalidArgumentError(f"{wanted!r} is not one of {', '.join(TRANSPORTS)}", field="transport")
     if url.startswith(RUNTIME_SCHEME):
         found = "runtime"
         if not url.removeprefix(RUNTIME_SCHEME).strip("/"):
-            raise InvalidArgumentError("must name the agent, like runtime://echo", field="card.url")
+            raise InvalidArgumentError("needs a name, like runtime://echo", field=field)
     elif (supported := WEB.get(url.partition("://")[0])) is not None:
         found = wanted if wanted in supported else supported[0]
     else:
-        Address.parse(url, field="card.url")
+        Address.parse(url, field=field)
         found = "grpc"
     if wanted is not None and wanted != found:
-        raise InvalidArgumentError(f"{url!r} is not a URL of transport {wanted!r}", field="card.url")
+        raise InvalidArgumentError(f"{url!r} is not a URL of transport {wanted!r}", field=field)
     return found

@@ -1,29 +1,36 @@
-"""Registry: the registry as a server that a user starts, beside agents or on its own, over gRPC, HTTP or both."""
+"""Registry: the registry as a server that a user starts, beside agents or on its own: over gRPC, HTTP or both, or in process."""
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
+from google.protobuf.descriptor import ServiceDescriptor
 from plgrpc.v1 import registry_service_pb2
 from starlette.types import ASGIApp
 
 from protolink_grpc.agent.config import ServingConfig
 from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings
+from protolink_grpc.agent.identity import ANY_PORT, TRANSPORTS, resolve_transport
 from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
+from protolink_grpc.agent.local_registry import announce_registry, withdraw_registry
 from protolink_grpc.agent.ports import WebPort
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.rate import RateLimit
 from protolink_grpc.auth.rules import Admission
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.edges.grpc.app import GrpcServer, ServerOptions
+from protolink_grpc.edges.grpc.binding import procedures
 from protolink_grpc.edges.grpc.registry_servicer import RegistryServicer
 from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
-from protolink_grpc.net.address import Address
+from protolink_grpc.models.card import TRANSPORT_ALIASES
+from protolink_grpc.net.address import RUNTIME_SCHEME, Address, WebAddress
 from protolink_grpc.net.background_loop import background as shared_loop
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
@@ -45,8 +52,10 @@ class Registry:
     """A server of agent cards under leases, over gRPC, and with an HTTP port also over gRPC-Web, Connect and ProtoLink's protocol.
 
     Args:
-        transport: "grpc".
-        url: Address to listen on. Port 0 selects a free one, and `url` then contains it.
+        transport: A name as in `Agent`, by default that of the URL, or an object of `protolink_grpc.transport`.
+        url: Address to listen on; by default a free port of this machine, over gRPC. Port 0 selects a free one, and `url` then
+            contains it. A registry with an `http://` or `ws://` URL has only an HTTP port, and one with a `runtime://` URL has no
+            port and is for agents in this process.
         http: Address of an additional HTTP port: `host:port`, or HttpOptions.
         authenticator, access, rate_limit: As in Agent, for every port.
         path: SQLite file for registrations and owners of names. None keeps them in memory, and agents register again after a
@@ -61,13 +70,14 @@ class Registry:
         protolink_lease_s: How long an agent that registered over ProtoLink's routes stays listed without heartbeats, which
             ProtoLink does not send by default. From 1 s to a year; the default is a day.
         server: Options of the gRPC server.
-        tls: Certificates for `grpcs://`.
+        tls: Certificates for `grpcs://` and `https://`.
+        verbosity: Accepted as in ProtoLink, and ignored.
     """
 
     def __init__(
         self,
-        transport: str = "grpc",
-        url: str = "grpc://127.0.0.1:0",
+        transport: str | Transport | None = None,
+        url: str | None = None,
         *,
         path: str | os.PathLike[str] | None = None,
         http: HttpOptions | str | int | None = None,
@@ -81,13 +91,21 @@ class Registry:
         admin_scope: str | None = None,
         max_agents_per_principal: int = DEFAULT_MAX_AGENTS,
         protolink_lease_s: float = SILENT_LEASE_S,
+        verbosity: Any = None,
     ) -> None:
-        if transport != "grpc":
-            raise InvalidArgumentError(
-                f"{transport!r} is not a transport of a registry; use grpc, and http= for an HTTP port beside it",
-                field="transport",
-            )
-        self._address = Address.parse(url)
+        if isinstance(transport, Transport):
+            if url is not None or authenticator is not None or tls is not None:
+                raise InvalidArgumentError("has its own url, authenticator and certificates", field="transport")
+            url, authenticator, tls = transport.url, transport.authenticator, transport.tls
+        name = transport.transport_type if isinstance(transport, Transport) else transport
+        if url is None:
+            if name not in (None, "grpc"):
+                raise InvalidArgumentError(f"is required with transport {name!r}", field="url")
+            url = ANY_PORT
+        name = resolve_transport(url, name, field="url")
+        # WebSocket is a route of the HTTP port.
+        self._url = re.sub("^ws", "http", url) if name == "websocket" else url
+        self._address = Address.parse(url) if name == "grpc" else None
         serving = ServingConfig(
             http=http,
             a2a=False,
@@ -97,7 +115,7 @@ class Registry:
             server=server,
             tls=tls,
         )
-        self._settings = edge_settings(serving, url)
+        self._settings = edge_settings(serving, self._url)
         self._path = path
         self._owner_of, self._admin_scope = owner_of, admin_scope
         self._name_hold_s, self._max_agents = name_hold_s, max_agents_per_principal
@@ -110,15 +128,19 @@ class Registry:
         self._service: RegistryService | None = None
         self._server: GrpcServer | None = None
         self._http: WebPort | None = None
+        self._is_announced = False
         self._hosted: HostedApp | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopped: asyncio.Event | None = None
-        self._url = self._address.url
+        if self._address is not None:
+            self._url = self._address.url
         self._client = RegistryClient(self._url, tls=tls, outage_s=REGISTRY_OUTAGE_S)
+        if isinstance(transport, Transport):
+            transport.attach(self)
 
     @property
     def url(self) -> str:
-        """The URL of the gRPC port."""
+        """The URL of the gRPC port; without one that of the HTTP port, or the `runtime://` URL."""
         return self._url
 
     @property
@@ -177,7 +199,7 @@ class Registry:
             await self.aclose(0)
             raise
         self._loop = asyncio.get_running_loop()
-        urls = filter(None, (self._url, self.http_url))
+        urls = dict.fromkeys(filter(None, (self._url, self.http_url)))
         log_listening(log, "registry", urls, foreground=self._stopped is not None)
 
     def _new_directory(self) -> AgentDirectory:
@@ -209,6 +231,9 @@ class Registry:
             )
             self._http = port
             await port.open()
+        if self._address is None:
+            self._open_without_grpc(*services)
+            return
         server = GrpcServer(self._address, services, options=self._settings.grpc_options)
         address = await server.start()
         self._server = server
@@ -217,11 +242,23 @@ class Registry:
         self._client.address = address
         await server.serve()
 
+    def _open_without_grpc(self, service: tuple[ServiceDescriptor, object]) -> None:
+        if self._url.startswith(RUNTIME_SCHEME):
+            bounds = self._settings.grpc.request_bounds
+            announce_registry(self._url, procedures(*service, interceptors=(), bounds=bounds))
+            self._is_announced = True
+        elif self.http_url:
+            self._url = self.http_url
+            self._client.address = WebAddress.parse(self._url)
+
     async def aclose(self, grace_s: float = 1.0) -> None:
         """Stop on the running event loop: end the watches, close the ports and the file."""
         was_running = self.is_running
         if was_running:
             log.info("registry is stopping")
+        if self._is_announced:
+            withdraw_registry(self._url)
+            self._is_announced = False
         if self._server is not None:
             await self._server.drain()
         if self._http is not None:
@@ -281,7 +318,7 @@ def registry_client(
         return registry
     if isinstance(registry, Registry):
         return registry.client
-    url = registry_url if registry in (None, "grpc") else registry
+    url = registry_url if registry is None or registry in TRANSPORTS or registry in TRANSPORT_ALIASES else registry
     if url is None:
         if registry is not None:
             raise InvalidArgumentError("name the registry's url", field="registry_url")

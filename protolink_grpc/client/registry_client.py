@@ -37,7 +37,15 @@ from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.net.address import Address, Endpoint, WebAddress, canonical_url, comparable_url
+from protolink_grpc.net.address import (
+    RUNTIME_SCHEME,
+    Address,
+    Endpoint,
+    LocalAddress,
+    WebAddress,
+    canonical_url,
+    comparable_url,
+)
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.wire.cards import card_to_pb
@@ -75,7 +83,8 @@ class RegistryClient:
     """A client of one registry.
 
     Args:
-        url: `grpc(s)://host:port`, or the `http(s)://` URL of a registry of this package or of ProtoLink 0.8.3.
+        url: `grpc(s)://host:port`, the `http(s)://` URL of a registry of this package or of ProtoLink 0.8.3, or the `runtime://`
+            URL of a registry in this process.
         timeout: Seconds that a call may take, including retries.
         metadata: Sent with every call.
         credentials: Sent with every call, only to this registry.
@@ -99,7 +108,8 @@ class RegistryClient:
         check_headers(self._options.metadata, self.address.url, insecure_ok=insecure_ok)
         # Lease ids by canonical URL, for `unregister` and `heartbeat`. They are secrets.
         self._leases: dict[str, str] = {}
-        self._web_stub: Any = None
+        # The stub over another channel than gRPC's, and its address: a registry at port 0 gets its port when it starts.
+        self._other_stub: tuple[Endpoint, Any] | None = None
         self._protolink: Any = None
         self._is_protolink = False
         self._kind_expires_s = 0.0
@@ -117,17 +127,23 @@ class RegistryClient:
     def _stub(self) -> Any:
         if isinstance(self.address, Address):
             return stub_to(registry_service_pb2_grpc.RegistryServiceStub, self.address, self._options)
-        if self._web_stub is None:
-            from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_protolink_registry`
-
+        if self._other_stub is None or self._other_stub[0] != self.address:
             # The generated types distinguish the async stub from the sync one by the channel, and accept only gRPC's own.
-            channel = cast(Any, GrpcWebChannel(self.address, self._options))
-            self._web_stub = registry_service_pb2_grpc.RegistryServiceStub(channel)
-        return self._web_stub
+            channel = cast(Any, self._new_channel(self.address))
+            self._other_stub = self.address, registry_service_pb2_grpc.RegistryServiceStub(channel)
+        return self._other_stub[1]
+
+    def _new_channel(self, address: WebAddress | LocalAddress) -> Any:
+        if isinstance(address, LocalAddress):
+            # Imported by name, because registries are in a layer above the client.
+            return load("protolink_grpc.agent.local_registry:LocalRegistryChannel")(address.url)
+        from protolink_grpc.client.grpc_web import GrpcWebChannel  # here: see `_protolink_registry`
+
+        return GrpcWebChannel(address, self._options)
 
     async def _protolink_registry(self) -> Any:
         """Return the `ProtolinkRegistry` at the URL, or None if it is a registry of this package. Raises UnavailableError."""
-        if isinstance(self.address, Address):
+        if not isinstance(self.address, WebAddress):
             return None
         if time.monotonic() >= self._kind_expires_s:
             try:
@@ -340,6 +356,8 @@ def _parse_endpoint(url: str) -> Endpoint:
     """Parse the URL of a registry. Raises InvalidArgumentError for another scheme."""
     if url.startswith(("http://", "https://")):
         return WebAddress.parse(url, field="registry")
+    if url.startswith(RUNTIME_SCHEME):
+        return LocalAddress.parse(url, field="registry")
     return Address.parse(url, field="registry")
 
 

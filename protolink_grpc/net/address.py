@@ -165,8 +165,31 @@ class WebAddress:
         return cls(split.scheme, _parse_host(url, split.hostname, field), port, path)
 
 
-Endpoint = Address | WebAddress
-"""The address of this package's services, over gRPC or over gRPC-Web."""
+@dataclass(frozen=True, slots=True)
+class LocalAddress:
+    """A name in this process, which needs no connection: `runtime://name`."""
+
+    name: str
+
+    @property
+    def secure(self) -> bool:
+        return True
+
+    @property
+    def url(self) -> str:
+        return f"{RUNTIME_SCHEME}{self.name}"
+
+    @classmethod
+    def parse(cls, url: str, *, field: str = "url") -> "LocalAddress":
+        """Parse a URL. Raises InvalidArgumentError for another scheme, or without a name; names `field`."""
+        name = url.removeprefix(RUNTIME_SCHEME).strip("/")
+        if not url.startswith(RUNTIME_SCHEME) or not name:
+            raise InvalidArgumentError("must be a name in this process, like runtime://name", field=field)
+        return cls(name)
+
+
+Endpoint = Address | WebAddress | LocalAddress
+"""The address of this package's services: over gRPC, over gRPC-Web, or in this process."""
 
 
 @lru_cache(maxsize=4_096)  # called for every call, with the few URLs of a fleet
