@@ -19,6 +19,7 @@ FOLDERS = {
     "go": ROOT / "clients/go/examples/calculatorv1",
     "ts": ROOT / "clients/ts/example/gen",
     "java": ROOT / "clients/java/programs/src/main/java",
+    "rust": ROOT / "clients/rust/examples/gen",
     "betterproto": ROOT / "tests/polyglot/calculator_dataclasses",
 }
 """Where the stubs of each language are."""

@@ -147,7 +147,7 @@ LANGUAGES = (
             ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
             ("cargo", "test", "-q", "--workspace"),
         ),
-        skips=("typed-call",),
+        example=lambda _: [str(ROOT / "clients/rust/target/debug/examples/calculator")],
     ),
     Language(
         "betterproto",

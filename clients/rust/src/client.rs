@@ -17,7 +17,7 @@ use crate::v1::{
     RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
     TaskView, Tool, WaitFor,
 };
-use crate::{Builder, Error, Feed, Submission, Transport, Update};
+use crate::{Builder, Channel, Error, Feed, Submission, Transport, Update};
 
 pub(crate) type Agent = AgentServiceClient<Transport>;
 pub(crate) type Control = ControlServiceClient<Transport>;
@@ -61,6 +61,22 @@ impl Client {
     pub fn with_metadata(&self, name: impl AsRef<str>, value: impl AsRef<str>) -> Result<Self, Error> {
         let connection = self.connection.with_header(name.as_ref(), value.as_ref())?;
         Ok(Self { connection })
+    }
+
+    /// What generated clients of the agent's typed services speak over: `CalculatorClient::new(client.channel())`.
+    ///
+    /// Calls have this client's credentials, headers and timeout; `Request::set_timeout` sets another one. A call is
+    /// retried after an interruption, as those of this client are, until the first message of its answer has arrived,
+    /// and that is what the timeout bounds. All attempts have one header `x-request-id`, so that an agent runs the call
+    /// once; the caller may set it, to repeat a call from another process. The header `x-task-id` of an answer is the id
+    /// of the task that the call was.
+    ///
+    /// [`Error::from`] reads the status of a failed call, with its reason, violations and task.
+    ///
+    /// A stream that has begun is not repeated. Neither are calls with several requests, nor those of plgrpc's own
+    /// services, whose request ids are fields of their requests.
+    pub fn channel(&self) -> Channel {
+        Channel::new(self.connection.clone())
     }
 
     /// The generated client of the agent, credentials included, for what this one has no verb for. Nothing is repeated

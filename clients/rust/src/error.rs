@@ -9,6 +9,7 @@ use tonic::{Code, ConnectError, Status, TimeoutExpired};
 use tonic_types::StatusExt;
 
 use crate::reason;
+use crate::stubs::TASK_ID;
 
 /// Where the reasons of plgrpc's errors are defined.
 const DOMAIN: &str = "protolink-grpc.github.io";
@@ -99,7 +100,9 @@ impl Error {
     /// of a call that failed on the way can be looked up, and canceled.
     pub fn task_id(&self) -> Option<&str> {
         let named = Some(self.0.task_id.as_str()).filter(|id| !id.is_empty());
-        named.or_else(|| self.metadata().get("task_id").map(String::as_str))
+        named
+            .or_else(|| self.metadata().get("task_id").map(String::as_str))
+            .or_else(|| self.status().metadata().get(TASK_ID)?.to_str().ok())
     }
 
     /// The same error, of a call about that task.

@@ -51,6 +51,10 @@ impl Headers {
         self.token = Some(source);
     }
 
+    pub(crate) fn have(&self, name: &str) -> bool {
+        self.fixed.iter().any(|(key, _)| key.as_str() == name)
+    }
+
     pub(crate) fn have_credentials(&self) -> bool {
         self.token.is_some() || self.fixed.iter().any(|(key, _)| CREDENTIALS.contains(&key.as_str()))
     }

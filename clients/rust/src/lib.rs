@@ -34,6 +34,7 @@ mod patience;
 pub mod reason;
 mod references;
 mod registry;
+mod stubs;
 mod submission;
 
 pub use builder::Builder;
@@ -47,6 +48,7 @@ pub use parts::text_of;
 pub use plgrpc_protocol::v1;
 pub use references::References;
 pub use registry::{RegistryClient, url};
+pub use stubs::Channel;
 pub use submission::{Submission, output};
 pub use tonic::{self, Code, Status, transport};
 

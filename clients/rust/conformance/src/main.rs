@@ -4,6 +4,7 @@
 
 mod cases;
 mod faults;
+mod typed;
 mod vectors;
 
 use std::env;
@@ -27,6 +28,7 @@ struct World {
     api_key: String,
     bearer: String,
     registry: RegistryClient,
+    calculator: String,
     vectors: String,
 }
 
@@ -40,6 +42,7 @@ impl World {
             api_key: given("API_KEY"),
             bearer: given("BEARER"),
             registry: RegistryClient::connect(given("REGISTRY"))?,
+            calculator: given("CALCULATOR"),
             vectors: given("VECTORS"),
         })
     }
@@ -97,7 +100,7 @@ async fn main() -> ExitCode {
     passed &= outcome("budget", cases::budget(world)).await;
     passed &= outcome("registry", cases::registry(world)).await;
     passed &= outcome("tool", cases::tool(world)).await;
-    println!("SKIP typed-call: channels for generated clients are not supported yet");
+    passed &= outcome("typed-call", typed::call(&world.calculator)).await;
     passed &= outcome("references", cases::references(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;

@@ -1,0 +1,212 @@
+//! Calls of a generated client over [`Client::channel`], and how they survive cuts.
+
+#[allow(dead_code)] // what other tests ask of it
+mod scripted;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use plgrpc_client::tonic::metadata::MetadataMap;
+use plgrpc_client::v1::agent_service_client::AgentServiceClient;
+use plgrpc_client::v1::{SendTaskRequest, StreamTaskRequest, StreamTaskResponse};
+use plgrpc_client::{Builder, Client, Code, Error, reason};
+use scripted::{Asked, Script, serve};
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status, transport::Server};
+use tonic_types::{ErrorDetails, StatusExt};
+
+use calculator::calculator_client::CalculatorClient;
+use calculator::calculator_server::{Calculator, CalculatorServer};
+use calculator::*;
+
+mod calculator {
+    include!("../examples/gen/acme/calculator/v1/acme.calculator.v1.rs");
+}
+
+/// A calculator whose first calls fail, and what it was called with.
+#[derive(Clone, Default)]
+struct Sums {
+    failures: Arc<Mutex<Vec<Status>>>,
+    metadata: Arc<Mutex<Vec<MetadataMap>>>,
+    /// Whether `add` does not answer.
+    stalls: bool,
+}
+
+#[tonic::async_trait]
+impl Calculator for Sums {
+    async fn add(&self, request: Request<AddRequest>) -> Result<Response<AddResponse>, Status> {
+        self.metadata.lock().unwrap().push(request.metadata().clone());
+        if self.stalls {
+            std::future::pending::<()>().await;
+        }
+        if let Some(failure) = self.failures.lock().unwrap().pop() {
+            return Err(failure);
+        }
+        let AddRequest { a, b } = request.into_inner();
+        let mut response = Response::new(AddResponse {
+            result: a + b.unwrap_or(2),
+        });
+        response.metadata_mut().insert("x-task-id", "t-1".parse().unwrap());
+        Ok(response)
+    }
+
+    async fn accumulate(&self, _: Request<AccumulateRequest>) -> Result<Response<AccumulateResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn divide(&self, _: Request<DivideRequest>) -> Result<Response<DivideResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+}
+
+impl Sums {
+    fn failing(failures: impl IntoIterator<Item = Status>) -> Self {
+        let sums = Self::default();
+        sums.failures.lock().unwrap().extend(failures);
+        sums
+    }
+
+    async fn serve(&self) -> Builder<Client> {
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("grpc://{}", socket.local_addr().unwrap());
+        let server = Server::builder().add_service(CalculatorServer::new(self.clone()));
+        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
+        Client::builder(url)
+    }
+
+    /// The values of a header, call by call.
+    fn sent(&self, name: &str) -> Vec<String> {
+        let metadata = self.metadata.lock().unwrap();
+        let value = |each: &MetadataMap| each.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+        metadata.iter().map(value).collect()
+    }
+}
+
+fn cut() -> Status {
+    Status::unavailable("cut")
+}
+
+fn sum() -> AddRequest {
+    AddRequest { a: 20, b: Some(22) }
+}
+
+#[tokio::test]
+async fn a_call_is_retried_under_one_request_id() {
+    let sums = Sums::failing([cut(), Status::unknown("cut")]);
+    let client = sums.serve().await.api_key("k").connect().unwrap();
+    let answer = CalculatorClient::new(client.channel()).add(sum()).await.unwrap();
+    assert_eq!(answer.metadata().get("x-task-id").unwrap(), "t-1");
+    assert_eq!(answer.into_inner().result, 42);
+    let ids = sums.sent("x-request-id");
+    assert!(ids.len() == 3 && !ids[0].is_empty(), "{ids:?}");
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(sums.sent("x-api-key"), ["k", "k", "k"]);
+}
+
+#[tokio::test]
+async fn each_call_has_a_request_id_of_its_own_unless_its_caller_has_chosen_one() {
+    let sums = Sums::default();
+    let client = sums.serve().await.connect().unwrap();
+    let mut calculator = CalculatorClient::new(client.channel());
+    calculator.add(sum()).await.unwrap();
+    calculator.add(sum()).await.unwrap();
+    let mut request = Request::new(sum());
+    request.metadata_mut().insert("x-request-id", "mine".parse().unwrap());
+    calculator.add(request).await.unwrap();
+    let named = client.with_metadata("x-request-id", "also mine").unwrap();
+    CalculatorClient::new(named.channel()).add(sum()).await.unwrap();
+    let ids = sums.sent("x-request-id");
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[2..], ["mine", "also mine"]);
+}
+
+#[tokio::test]
+async fn an_answer_of_the_agent_is_not_retried_and_names_its_task() {
+    let mut details = ErrorDetails::new();
+    let metadata = HashMap::from([("task_id".to_owned(), "t-1".to_owned())]);
+    details.set_error_info(reason::TOOL_REJECTED, "protolink-grpc.github.io", metadata);
+    details.add_bad_request_violation("a", "too large");
+    let sums = Sums::failing([Status::with_error_details(Code::InvalidArgument, "no", details)]);
+    let client = sums.serve().await.connect().unwrap();
+    let status = CalculatorClient::new(client.channel()).add(sum()).await.unwrap_err();
+    let error = Error::from(status);
+    assert_eq!(
+        (error.code(), error.reason()),
+        (Code::InvalidArgument, reason::TOOL_REJECTED)
+    );
+    assert_eq!((error.task_id(), &*error.violations()[0].field), (Some("t-1"), "a"));
+    assert_eq!(sums.sent("x-request-id").len(), 1);
+}
+
+#[tokio::test]
+async fn without_patience_a_cut_is_the_status_of_the_call() {
+    let sums = Sums::failing([cut()]);
+    let client = sums.serve().await.patience(Duration::ZERO).connect().unwrap();
+    let status = CalculatorClient::new(client.channel()).add(sum()).await.unwrap_err();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "cut"));
+    assert_eq!(sums.sent("x-request-id").len(), 1);
+}
+
+#[tokio::test]
+async fn the_timeout_of_the_client_or_of_the_call_bounds_all_attempts_and_its_error_names_the_chosen_task() {
+    let stalling = Sums {
+        stalls: true,
+        ..Sums::default()
+    };
+    let builder = stalling.serve().await.timeout(Duration::from_millis(100));
+    let client = builder.connect().unwrap();
+    let mut request = Request::new(sum());
+    request.metadata_mut().insert("x-task-id", "t-2".parse().unwrap());
+    let status = CalculatorClient::new(client.channel()).add(request).await.unwrap_err();
+    let error = Error::from(status);
+    assert_eq!((error.code(), error.task_id()), (Code::DeadlineExceeded, Some("t-2")));
+
+    let failing = Sums::failing(std::iter::repeat_n(cut(), 100));
+    let client = failing.serve().await.connect().unwrap();
+    let mut request = Request::new(sum());
+    request.set_timeout(Duration::from_millis(500));
+    let began = Instant::now();
+    CalculatorClient::new(client.channel()).add(request).await.unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(failing.sent("grpc-timeout").iter().all(|left| left.ends_with('m')));
+}
+
+#[tokio::test]
+async fn a_stream_that_has_begun_is_not_repeated() {
+    let begun = || -> scripted::Batches<StreamTaskResponse> {
+        Box::pin(tokio_stream::iter([Ok(StreamTaskResponse::default()), Err(cut())]))
+    };
+    let mut place = serve(Script {
+        streamed: [begun()].into(),
+        ..Script::default()
+    })
+    .await;
+    let client = Client::connect(&*place.url).unwrap();
+    let mut agent = AgentServiceClient::new(client.channel());
+    let mut stream = agent
+        .stream_task(StreamTaskRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    assert_eq!(stream.message().await.unwrap_err().message(), "cut");
+    assert!(matches!(place.next().await, Asked::Stream(_)));
+    assert!(place.asked.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn the_contracts_own_services_are_called_once() {
+    let mut place = serve(Script {
+        sent: [Err(cut())].into(),
+        ..Script::default()
+    })
+    .await;
+    let client = Client::connect(&*place.url).unwrap();
+    let mut agent = AgentServiceClient::new(client.channel());
+    let status = agent.send_task(SendTaskRequest::default()).await.unwrap_err();
+    assert_eq!(status.message(), "cut");
+    assert!(matches!(place.next().await, Asked::Send(_)));
+    assert!(place.asked.try_recv().is_err());
+}
