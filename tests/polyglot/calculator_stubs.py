@@ -1,8 +1,8 @@
 """The stubs of protolink_grpc/testing/calculator.proto in the clients' folders: made by `plgrpc gen`, as users make theirs.
 
-Run it after a change of the tools: export the proto (`plgrpc proto export ... -o protolink_grpc/testing/calculator.proto`), then
-`PYTHONPATH=tests python tests/polyglot/calculator_stubs.py` writes the stubs of every language whose plugins are on the PATH or where `make gen`
-has put them.
+After a change of the tools, export the proto (`plgrpc proto export ... -o protolink_grpc/testing/calculator.proto`), and run
+`PYTHONPATH=tests python tests/polyglot/calculator_stubs.py`. It writes the stubs of every language whose plugins are on the PATH or
+where `make gen` has put them.
 """
 
 import os
