@@ -135,6 +135,7 @@ _HOMES = {
         "ScriptedLLM",
         "create_llm",
     ),
+    "protolink_grpc.mcp.client.adapter": ("MCPToolAdapter",),
     "protolink_grpc.models": (
         "AgentCapabilities",
         "AgentCard",
@@ -343,6 +344,7 @@ __all__ = [
     "Limits",
     "LlmCallCompleted",
     "LlmCallStarted",
+    "MCPToolAdapter",
     "MemoryConfig",
     "MemoryStore",
     "Message",

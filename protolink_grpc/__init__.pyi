@@ -126,6 +126,7 @@ from protolink_grpc.llms import (
     ScriptedLLM,
     create_llm,
 )
+from protolink_grpc.mcp.client.adapter import MCPToolAdapter
 from protolink_grpc.models import (
     AgentCapabilities,
     AgentCard,
@@ -332,6 +333,7 @@ __all__ = [
     "Limits",
     "LlmCallCompleted",
     "LlmCallStarted",
+    "MCPToolAdapter",
     "MemoryConfig",
     "MemoryStore",
     "Message",

@@ -25,6 +25,7 @@ from protolink_grpc.agent.config import (
 from protolink_grpc.agent.identity import check_handlers, resolve_card
 from protolink_grpc.agent.lifecycle import AgentLifecycle
 from protolink_grpc.agent.local_agent import PRINCIPAL
+from protolink_grpc.agent.mcp_tools import AttachedServers
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.port import conversation_compaction
 from protolink_grpc.client.registry_client import RegistryClient
@@ -37,6 +38,8 @@ from protolink_grpc.flows.execution import run_flow
 from protolink_grpc.flows.flow import Flow
 from protolink_grpc.flows.scope import current_host
 from protolink_grpc.llms.base import LLM
+from protolink_grpc.mcp.client.adapter import MCPToolAdapter
+from protolink_grpc.mcp.client.server import McpTransport
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.card import AgentCard
@@ -155,6 +158,7 @@ class Agent(AgentLifecycle):
         if self._transport is not None:
             self._transport.attach(self)
         self._advertise = config.tooling.skills == "auto"
+        self._mcp = self._components.mcp = AttachedServers(self._toolbox, self.add_tool, self._remove_tool)
         # Every agent supports streaming and history, because both are read from the log.
         capabilities = self.card.capabilities
         capabilities.streaming = capabilities.state_transition_history = True
@@ -350,6 +354,51 @@ class Agent(AgentLifecycle):
             for method in service.methods.values():
                 if method.tool:
                     self.add_tool(self._add_method_tool(method))
+
+    def _remove_tool(self, name: str) -> None:
+        self._toolbox.remove(name)
+        if self._advertise:
+            self.card.skills = [skill for skill in self.card.skills if skill.id != name]
+
+    async def add_mcp(
+        self,
+        adapter: MCPToolAdapter | None = None,
+        *,
+        transport: McpTransport | None = None,
+        command: str | None = None,
+        args: Sequence[str] | None = None,
+        url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        include: Iterable[str] | None = None,
+        prefix: str = "",
+    ) -> list[Tool]:
+        """Add the tools of an MCP server, and return them.
+
+        The adapter, or the connection that the other arguments describe, has one session. It is closed with the agent, and opened
+        again when the agent starts again. When the server changes its tools, so do those of the agent. Calls pass the policy like
+        those of other tools.
+
+        Args:
+            transport: As in MCPToolAdapter; by default `stdio` with a command and `sse` with a URL.
+            include: The server's names of the tools to add; None means all.
+            prefix: Put before the names of the tools, for servers that use the same names.
+
+        Raises:
+            InvalidArgumentError: An argument contradicts another one, the server has no such tool to include, or a name is taken.
+            UnavailableError: The server could not be started or reached, or is not an MCP server.
+            UnimplementedError: The `mcp` extra is not installed.
+        """
+        given = {"transport": transport, "command": command, "args": args, "url": url, "headers": headers}
+        if adapter is not None and (also := [name for name, value in given.items() if value is not None]):
+            raise InvalidArgumentError("is given to the adapter", field=also[0])
+        if adapter is None:
+            chosen: McpTransport = transport or ("sse" if url is not None else "stdio")
+            adapter = MCPToolAdapter(chosen, command=command, args=args, url=url, headers=headers)
+        try:
+            return await self._mcp.attach(adapter, include, prefix)
+        except BaseException:
+            await adapter.aclose()
+            raise
 
     @property
     def tools(self) -> dict[str, Tool]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from protolink_grpc.agent.config import AgentConfig, MemoryConfig
 from protolink_grpc.agent.local_agent import PRINCIPAL
+from protolink_grpc.agent.mcp_tools import AttachedServers
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.factory import create_llm
@@ -15,6 +16,7 @@ from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
+from protolink_grpc.runtime.actions.input_requests import INPUT_REQUEST, check_answer
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
 from protolink_grpc.runtime.run import Controls, Run, current_run
@@ -33,6 +35,7 @@ class AgentComponents:
 
     Attributes:
         state: The state across tasks, or None.
+        mcp: The MCP servers of the agent, which `Agent` sets.
     """
 
     def __init__(self, name: str, config: AgentConfig, runner: ToolRunner) -> None:
@@ -59,6 +62,7 @@ class AgentComponents:
             conversations=self._conversations,
         )
         self.executor = DefaultHandler(self.actions, self.model)
+        self.mcp: AttachedServers | None = None
         self._budgets: OrderedDict[tuple[str, str], BudgetEnforcer] = OrderedDict()
 
     def _conversations(self, principal: str) -> ConversationMemory | None:
@@ -105,11 +109,15 @@ class AgentComponents:
         return budget
 
     async def open(self) -> None:
-        """Open the state. Raises StoreError."""
+        """Open the state and the sessions with MCP servers. Raises StoreError."""
         if self.state is not None:
             await self.state.open()
+        if self.mcp is not None:
+            await self.mcp.open()
 
     async def aclose(self) -> None:
+        if self.mcp is not None:
+            await self.mcp.aclose()
         if self.state is not None:
             await self.state.close()
         if isinstance(self.llm, LLM):
@@ -132,11 +140,14 @@ class AgentComponents:
         await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
-        """Check edited arguments of a waiting tool call.
+        """Check edited arguments of a waiting tool call, or the answer to a question of a tool.
 
         Raises:
             InvalidArgumentError: They are invalid.
         """
+        if action.kind == INPUT_REQUEST:
+            check_answer(action, arguments)
+            return
         tool = str(action.metadata.get("tool", action.name))
         if tool in self.toolbox:
             try:

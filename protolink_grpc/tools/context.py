@@ -22,6 +22,42 @@ async def no_progress(percent: float | None, message: str = "") -> None:
     """Ignore progress, outside of a task."""
 
 
+@dataclass(frozen=True, slots=True)
+class InputAnswer:
+    """The answer of a person to a question of a tool.
+
+    Args:
+        accepted: Whether the person gave an answer.
+        values: The answer; it satisfies the schema of the question.
+        reason: Why there is no answer.
+    """
+
+    accepted: bool
+    values: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+class AskPerson(Protocol):
+    """Asks a person for input, as an approval request that is answered by editing its arguments."""
+
+    async def __call__(self, message: str, schema: dict[str, Any] | None = None, *, url: str = "") -> InputAnswer:
+        """Wait for the answer. Without an approver, or after a denial, `accepted` is false.
+
+        Args:
+            schema: JSON Schema of the answer, an object; None means that only a consent is needed.
+            url: Page that the person is asked to open.
+
+        Raises:
+            InvalidArgumentError: The schema is invalid; names `schema`.
+        """
+        ...
+
+
+async def ask_nobody(message: str, schema: dict[str, Any] | None = None, *, url: str = "") -> InputAnswer:
+    """Give no answer, outside of an agent."""
+    return InputAnswer(False, {}, "input can be requested only while an agent runs the tool")
+
+
 class Cancellation(Protocol):
     """Whether the run of a tool was canceled. It can be used from any thread."""
 
@@ -93,6 +129,7 @@ class ToolContext:
         cancellation: For checks between the steps of a long call, especially before a commit.
         memory: Values of the session, if the agent has state.
         progress: Awaited on the event loop; a sync tool runs in a thread and cannot await it.
+        ask: Asks a person for input; awaited like `progress`. The timeout of the tool includes the wait.
     """
 
     task_id: str = ""
@@ -106,3 +143,4 @@ class ToolContext:
     cancellation: Cancellation = NEVER_CANCELED
     memory: Memory = NO_MEMORY
     progress: Progress = no_progress
+    ask: AskPerson = ask_nobody

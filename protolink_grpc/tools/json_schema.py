@@ -1,4 +1,4 @@
-"""Checks JSON values against a JSON Schema (Draft 2020-12). References are never fetched.
+"""Checks JSON values against a JSON Schema (Draft 2020-12, for tools of other systems also Draft 7). References are never fetched.
 
 Patterns run in a regular expression engine of linear time. `schema_cost` limits the cost of external schemas. Imported only when a
 schema is checked, because loading the validator is slow.
@@ -19,6 +19,7 @@ MAX_PATTERN_BYTES = 256 * 1024
 """Maximum size of one compiled pattern. It determines the time of a match: about 5 us for each character of the text."""
 
 _OPTIONS = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
+_DRAFT_7 = "http://json-schema.org/draft-07/schema"
 _NOT_LINEAR = re.compile(r"\(\?<?[=!]|\\[1-9]|\\k<")
 
 
@@ -27,17 +28,20 @@ class JsonSchema:
 
     Args:
         bounded: Whether the size of the schema and the cost of checks are limited, for schemas from callers and peers.
+        allow_draft_7: Whether a schema whose `$schema` names Draft 7 is checked by its rules.
 
     Raises:
         ValueError: The schema is invalid or too large, or refers to another document. The message is a clause that begins with a
             verb and names the place.
     """
 
-    def __init__(self, schema: dict[str, Any], *, bounded: bool = False) -> None:
+    def __init__(self, schema: dict[str, Any], *, bounded: bool = False, allow_draft_7: bool = False) -> None:
         self._cost = SchemaCost(schema) if bounded else None
+        is_draft_7 = allow_draft_7 and str(schema.get("$schema", "")).rstrip("#") == _DRAFT_7
+        validator = jsonschema_rs.Draft7Validator if is_draft_7 else jsonschema_rs.Draft202012Validator
         try:
             # The retriever is called for references to anything except the schema itself and the meta-schemas.
-            self._validator = jsonschema_rs.Draft202012Validator(
+            self._validator: jsonschema_rs.Draft7Validator | jsonschema_rs.Draft202012Validator = validator(
                 schema, validate_formats=True, pattern_options=_OPTIONS, retriever=_refuse_retrieval, mask=""
             )
         except jsonschema_rs.ValidationError as error:

@@ -187,7 +187,9 @@ class SchemaCost:
             here.append(self._resolve_reference(schema["$ref"]))
         members = [each for _, each in by_pattern]
         members += [schema[key] for key in ("additionalProperties", "propertyNames") if key in schema]
-        items = [*_list_at(schema, "prefixItems"), *(schema[key] for key in ("items", "contains") if key in schema)]
+        # Draft 7 has a list of schemas in `items`, and `additionalItems` for the rest.
+        items = [*_list_at(schema, "prefixItems"), *_list_at(schema, "items")]
+        items += [schema[key] for key in ("items", "contains", "additionalItems") if key in schema]
         node.here = [self._node(each) for each in here]
         node.named = [(name, self._node(each)) for name, each in _items_at(schema, "properties")]
         node.members = [self._node(each) for each in members]

@@ -8,11 +8,11 @@ import copy
 import functools
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, runtime_checkable
 
-from protolink_grpc.errors import ToolFailedError, ToolRejectedError, ToolTimeoutError, error_text
+from protolink_grpc.errors import ToolError, ToolFailedError, ToolRejectedError, ToolTimeoutError, error_text
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models import json_value
 from protolink_grpc.models.arguments import checks_arguments
@@ -26,6 +26,7 @@ from protolink_grpc.tools.docstring import read_docstring
 from protolink_grpc.tools.generators import OnItem, drain, drain_on_thread
 from protolink_grpc.tools.runner import ToolRunner, check_timeout
 from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments, item_schema
+from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.signature import is_any, is_generator_function
 
 log = get_logger(__name__)
@@ -59,7 +60,9 @@ class BaseTool(Protocol):
 
 
 class _Failures:
-    """Converts exceptions of a tool's code to ToolFailedError. Rejections and cancellation pass unchanged.
+    """Converts exceptions of a tool's code to ToolFailedError.
+
+    Rejections, cancellation, and errors that already name this tool pass unchanged.
 
     This is a class with one object per tool, because a generator would take as long as checking the arguments.
     """
@@ -73,6 +76,8 @@ class _Failures:
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ToolError) and error.metadata.get("tool") == self._tool:
+            return
         # Includes SystemExit, because a tool must not end the server.
         if isinstance(error, Exception | SystemExit) and not isinstance(error, ToolRejectedError):
             name = type(error).__name__
@@ -94,7 +99,7 @@ def log_tool_failure(error: ToolFailedError, task_id: str = "", incident: str = 
 
 @dataclass(slots=True, eq=False)
 class Tool:
-    """A function with its schema and properties, created by `from_callable`. It can be called concurrently.
+    """A function with its schema and properties, created by `from_callable` or `from_schema`. It can be called concurrently.
 
     Args:
         fn: The function. Async functions run on the event loop, sync ones on a `ToolRunner`. A generator function, sync or async,
@@ -118,7 +123,7 @@ class Tool:
     name: str
     description: str
     fn: Callable[..., Any]
-    arguments: ArgumentModel
+    arguments: ArgumentModel | SchemaArguments
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     tags: list[str]
@@ -196,6 +201,52 @@ class Tool:
             idempotent=idempotent or read_only,
             title=title,
             destructive=destructive,
+        )
+
+    @classmethod
+    def from_schema(
+        cls,
+        call: Callable[[dict[str, Any], ToolContext], Awaitable[Any]],
+        *,
+        name: str,
+        input_schema: Mapping[str, Any],
+        output_schema: Mapping[str, Any] | None = None,
+        description: str = "",
+        tags: Iterable[str] = (),
+        capabilities: Iterable[str] = (),
+        timeout_s: float | None = None,
+        read_only: bool = False,
+        idempotent: bool = False,
+        title: str = "",
+        destructive: bool = False,
+    ) -> Self:
+        """Create a tool of another system, whose arguments are checked against its own JSON Schema and not converted.
+
+        Args:
+            call: Called as `call(arguments=..., context=...)`.
+
+        Raises:
+            ValueError: The name, the timeout or `input_schema` is invalid.
+        """
+        if not NAME.fullmatch(name):
+            raise ValueError(f"tool name {name[:128]!r} must match {NAME.pattern}")
+        arguments = SchemaArguments(name, input_schema, output_schema or {})
+        return cls(
+            name=name,
+            description=description,
+            fn=call,
+            arguments=arguments,
+            input_schema=arguments.input_schema,
+            output_schema=arguments.result.output_schema,
+            tags=list(tags),
+            examples=[],
+            capabilities=frozenset(capabilities),
+            action_builder=None,
+            timeout_s=check_timeout(timeout_s),
+            read_only=read_only,
+            idempotent=idempotent or read_only,
+            title=title,
+            destructive=destructive and not read_only,
         )
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

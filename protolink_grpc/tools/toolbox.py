@@ -47,6 +47,10 @@ class Toolbox:
         self._tools[added.name] = added
         return added
 
+    def remove(self, name: str) -> None:
+        """Remove the tool with that name, if there is one. Calls that are running continue."""
+        self._tools.pop(name, None)
+
     def get(self, name: str) -> Tool:
         """Return the tool with that name.
 

@@ -97,6 +97,7 @@ NAMES: dict[str, list[str]] = {
         "Limits",
         "LlmCallCompleted",
         "LlmCallStarted",
+        "MCPToolAdapter",
         "MemoryConfig",
         "MemoryStore",
         "Message",

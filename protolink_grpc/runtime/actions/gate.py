@@ -122,6 +122,7 @@ class PreparedAction:
         is_same: Returns whether a recorded payload belongs to this action. None compares the payloads.
         idempotent: Executing the action twice has the effect of executing it once.
         read_only: The action changes nothing, so its start need not be committed before it runs.
+        is_counted: Whether it counts as a tool call or a delegation in the budget.
     """
 
     action: RunAction
@@ -130,6 +131,7 @@ class PreparedAction:
     is_same: Callable[[dict[str, Any]], bool] | None = None
     idempotent: bool = False
     read_only: bool = False
+    is_counted: bool = True
 
 
 @dataclass(slots=True)
@@ -248,7 +250,8 @@ class ActionExecution:
             BudgetExceededError: The budget does not allow the action.
         """
         if self.record is None:
-            await self._charge()
+            if self.prepared.is_counted:
+                await self._charge()
             await self._emit(ActionRequested(self.action, position), summary=self._label)
 
     async def _charge(self) -> None:

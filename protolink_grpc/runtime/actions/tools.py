@@ -32,6 +32,7 @@ from protolink_grpc.runtime.actions.gate import (
     Outcome,
     PreparedAction,
 )
+from protolink_grpc.runtime.actions.input_requests import InputRequests
 from protolink_grpc.runtime.actions.tool_items import ItemLog, ToolItems
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
@@ -82,7 +83,8 @@ class ToolActions:
 
         async def prepare() -> PreparedAction:
             tool = self.toolbox.get(name)
-            return await self._prepare(tool, plain(dict(arguments)), action_context, call_id, items)
+            given = plain(dict(arguments))
+            return await self._prepare(tool, given, action_context, call_id, position=position, items=items)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
@@ -92,12 +94,14 @@ class ToolActions:
         arguments: dict[str, Any],
         action_context: ActionContext,
         call_id: str,
+        *,
+        position: str,
         items: ItemLog | None,
     ) -> PreparedAction:
         action, checked = await _build_action(tool, tool.check(arguments), action_context.context, call_id)
 
         async def execute(action: RunAction) -> ActionResult:
-            context = self._tool_context(action, action_context, call_id)
+            context = self._tool_context(action, action_context, call_id, tool.name, position)
             runner = self.toolbox.runner
             if not tool.streams:
                 return ActionResult(await tool.run(checked.keywords, context=context, runner=runner))
@@ -130,7 +134,11 @@ class ToolActions:
             return PreparedAction(action, own, edit, is_same, idempotent=True, read_only=tool.read_only)
         return PreparedAction(action, execute, edit, is_same, idempotent=tool.idempotent, read_only=tool.read_only)
 
-    def _tool_context(self, action: RunAction, action_context: ActionContext, call_id: str) -> ToolContext:
+    def _tool_context(
+        self, action: RunAction, action_context: ActionContext, call_id: str, tool: str, position: str
+    ) -> ToolContext:
+        questions = InputRequests(action_context, tool, position=position, expires_s=self.gate.expires_s)
+
         async def progress(percent: float | None, message: str = "") -> None:
             report = TaskProgress(percent, message)
             report.check()
@@ -152,6 +160,7 @@ class ToolActions:
             if self._memory is not None and session
             else NO_MEMORY,
             progress=progress,
+            ask=questions.ask,
         )
 
 

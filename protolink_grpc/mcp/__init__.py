@@ -1,0 +1,1 @@
+"""MCP: tools, resources and prompts of MCP servers for agents."""
