@@ -204,6 +204,7 @@ class Tool:
         )
 
     @classmethod
+    @checks_arguments
     def from_schema(
         cls,
         call: Callable[[dict[str, Any], ToolContext], Awaitable[Any]],

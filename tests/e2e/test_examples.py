@@ -55,6 +55,11 @@ completed 4
     "llm_agent.py": """\
 Leave the umbrella at home.
 """,
+    "mcp_tools.py": """\
+21 degrees in Athens
+ToolRejectedError: Tool 'temperature' arguments were invalid: city: Input should satisfy type "string"
+ActionDeniedError: tool.call 'erase' was denied: mcp.destructive: denied by rule 'mcp.destructive'
+""",
     "golden_run.py": """\
 run 1: golden
 run 2: golden
