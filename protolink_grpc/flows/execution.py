@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from protolink_grpc.flows.flow import Flow
 from protolink_grpc.flows.record import FlowRecord
-from protolink_grpc.flows.results import Ending, StepResult, copy_task
+from protolink_grpc.flows.results import Ending, StepResult, copy_task, working_task
 from protolink_grpc.flows.scope import FlowHost, FlowRun, Scope
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
@@ -20,8 +20,8 @@ async def run_flow(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     """
     is_first = run.attempt == 1
     record = FlowRecord() if is_first else await FlowRecord.read(run.live.store, run.live.fold)
-    base = record.task or copy_task(task)
-    work = copy_task(base)
+    base = record.task or working_task(copy_task(task))
+    work = working_task(base)
     scope = Scope(FlowRun(run, host, record), host.connection(flow.client, flow.registry, None), node=flow.name)
     if is_first:
         await scope.report("workflow.started", flow=flow.describe().to_dict())
@@ -46,11 +46,11 @@ async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     record = FlowRecord() if run.attempt == 1 else await FlowRecord.read(run.live.store, run.live.fold)
     scope = Scope(FlowRun(run, host, record), host.connection(None, None, None), publishes=False)
     scope = scope.at(f"{flow.name}~{number}")
-    base = copy_task(task)
+    base = working_task(copy_task(task))
     inputs = record.inputs.get(scope.path)
     if inputs is not None:
         _keep(base, inputs)
-    work = copy_task(base)
+    work = working_task(base)
     items = [*(each.id for each in base.messages), *(each.id for each in base.artifacts)]
     await scope.report("workflow.started", flow=flow.describe().to_dict(), input=items)
     ending = await flow.run(work, scope)

@@ -10,7 +10,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.flows.description import FlowDescription
 from protolink_grpc.flows.flow import Flow, Ports, join
 from protolink_grpc.flows.prompts import branches_prompt
-from protolink_grpc.flows.results import COMPLETED, Ending, StepResult, copy_task
+from protolink_grpc.flows.results import COMPLETED, Ending, StepResult, working_task
 from protolink_grpc.flows.scope import Cut, Scope
 from protolink_grpc.flows.steps import FlowTarget, as_flow
 from protolink_grpc.models.arguments import checks_arguments
@@ -68,7 +68,7 @@ class Parallel(Flow):
         cut = Cut()
         share = _share_of(scope, len(self.branches))
         scopes = [scope.at(name, publishes=False, share=share, cuts=(*scope.cuts, cut)) for name in self._names()]
-        copies = [copy_task(work) for _ in scopes]
+        copies = [working_task(work) for _ in scopes]
         endings = await self._run_branches(copies, scopes, cut)
         for copy, ending in zip(copies, endings, strict=True):
             if ending is not None:

@@ -7,7 +7,7 @@ of the runtime, the record covers all turns of the task.
 from collections.abc import Iterable
 from typing import Any
 
-from protolink_grpc.flows.results import StepResult, copy_task
+from protolink_grpc.flows.results import StepResult, working_task
 from protolink_grpc.models.events import (
     ActionEnded,
     ActionRequested,
@@ -73,7 +73,7 @@ class FlowRecord:
         for event in events:
             match event.payload:
                 case TaskSubmitted() as submitted:
-                    self.task = copy_task(submitted.whole_task())
+                    self.task = working_task(submitted.whole_task())
                 case TaskStatusChanged(new_state=state):
                     self._state = state
                 case TaskMessagesAdded(messages=messages) if self._state in INTERRUPTED:

@@ -1,7 +1,7 @@
 """The result of a step as a value, how it changes the task of the flow, and how a flow or a part of it ends."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
@@ -48,6 +48,13 @@ class Ending:
 COMPLETED = Ending()
 
 
+class Items(NamedTuple):
+    """The lists of a task, which a function may replace."""
+
+    messages: list[Message]
+    artifacts: list[Artifact]
+
+
 @dataclass(slots=True)
 class StepResult:
     """What a step added to the task of the flow, and the state in which it left its own task.
@@ -72,16 +79,19 @@ class StepResult:
     usage: BudgetUsage | None = None
 
     @classmethod
-    def of(cls, before: Task, after: Task, *, leave_out: str = "") -> Self:
+    def of(cls, before: Task, after: Task, *, given: Items | None = None, leave_out: str = "") -> Self:
         """Return the difference between two tasks.
 
         Args:
+            given: The lists of a copy of `before` that a function received; items that it has not read are not compared.
             leave_out: Id of a message that is no part of the result.
         """
         known = {message.id for message in before.messages} | {leave_out}
         artifacts = {artifact.id: artifact for artifact in before.artifacts}
-        new = [each for each in after.messages if each.id not in known]
-        changed = [each for each in after.artifacts if artifacts.get(each.id) != each]
+        new = [copy_message(each) for each in _added_to(after.messages, given) if each.id not in known]
+        changed = [
+            copy_artifact(each) for each in _changed_in(after.artifacts, given) if artifacts.get(each.id) != each
+        ]
         state = after.state if after.state in TERMINAL or after.state in INTERRUPTED else TaskState.COMPLETED
         return cls(
             state,
@@ -104,13 +114,16 @@ class StepResult:
         return Ending(self.state, self.failure, self.cancel_reason, path, waiting)
 
     def apply(self, task: Task) -> None:
-        """Add the result to a task: messages by id, artifacts by id. Applying it again changes nothing."""
+        """Add the result to a task: messages by id, artifacts by id. Applying it again changes nothing.
+
+        The task shares the items with the result, so it must be a working task of a flow, whose items are never changed.
+        """
         known = {message.id for message in task.messages}
-        new = [copy_message(each) for each in self.messages if each.id not in known]
+        new = [each for each in self.messages if each.id not in known]
         for add_artifacts in (not self.ends_with_artifact, self.ends_with_artifact):
             if add_artifacts:
                 for artifact in self.artifacts:
-                    put_artifact(task, copy_artifact(artifact))
+                    put_artifact(task, artifact)
             else:
                 for message in new:
                     task.add_message(message)
@@ -160,20 +173,44 @@ def put_artifact(task: Task, artifact: Artifact) -> None:
     task.add_artifact(artifact)
 
 
-def copy_task(task: Task) -> Task:
-    """Return a working task with the content of `task`, which shares nothing with it; messages are copied when they are read."""
-    copy = Task(
+def working_task(task: Task) -> Task:
+    """Return a task with the content of `task` for the execution of a flow, which shares the items and never changes them."""
+    return _task_with(task, list(task.messages), list(task.artifacts))
+
+
+def copy_task(work: Task) -> Task:
+    """Return a copy of a working task for a function, which may change it. An item is copied when it is read."""
+    return _task_with(work, CopyOnRead(work.messages, copy_message), CopyOnRead(work.artifacts, copy_artifact))
+
+
+def _task_with(task: Task, messages: list[Message], artifacts: list[Artifact]) -> Task:
+    own, flow_state, session = own_metadata(stored_metadata(task)), task.flow_state, task.session_id
+    made = Task(
         task.id,
         TaskState.WORKING,
-        CopyOnRead(task.messages, copy_message),
-        CopyOnRead(task.artifacts, copy_artifact),
-        plain(own_metadata(stored_metadata(task))),
-        plain(task.flow_state),
+        messages,
+        artifacts,
+        plain(own) if own else {},
+        plain(flow_state) if flow_state else {},
         task.created_at,
-        session_id=task.session_id,
+        session_id=session,
     )
-    copy.take_order(task)
-    return copy
+    made.take_order(task)
+    return made
+
+
+def _added_to(messages: list[Message], given: Items | None) -> list[Message]:
+    """Return the messages that may be new."""
+    if given is not None and isinstance(messages, CopyOnRead) and messages.extends(given.messages):
+        return [messages[index] for index in range(messages.first_added, len(messages))]
+    return list(messages)
+
+
+def _changed_in(artifacts: list[Artifact], given: Items | None) -> list[Artifact]:
+    """Return the artifacts that may be new or changed."""
+    if given is not None and isinstance(artifacts, CopyOnRead) and artifacts.extends(given.artifacts):
+        return [artifacts[index] for index in artifacts.changed()]
+    return list(artifacts)
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolFailedError, error_text
 from protolink_grpc.flows.flow import Flow, LocalTarget
 from protolink_grpc.flows.prompts import prompt_for
-from protolink_grpc.flows.results import Ending, StepResult, copy_task
+from protolink_grpc.flows.results import Ending, Items, StepResult, copy_task
 from protolink_grpc.flows.scope import Scope, StepCall
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
@@ -52,6 +52,7 @@ class Step(Flow):
 
     async def _call(self, work: Task) -> StepResult:
         task = copy_task(work)
+        given = Items(task.messages, task.artifacts)
         try:
             if inspect.iscoroutinefunction(self.handler):
                 done: Any = await self.handler(task)
@@ -70,7 +71,7 @@ class Step(Flow):
             raise ToolFailedError(
                 f"step '{self.name}' must return a Task or None, not {type(done).__name__}", tool=self.name
             )
-        return StepResult.of(work, done)
+        return StepResult.of(work, done, given=given)
 
     async def label(self, scope: Scope) -> str:
         about = inspect.getdoc(self.handler) if inspect.isfunction(self.handler) else None
