@@ -3,9 +3,10 @@
 import asyncio
 from typing import Any
 
+import grpc.aio
 import httpx
 import pytest
-from orders_world import SERVICE, OrdersServicer, pb, pb_grpc, shop
+from orders_world import SERVICE, OrdersServicer, pb, pb_grpc, shop, target
 
 from protolink_grpc import (
     AccessRules,
@@ -15,6 +16,7 @@ from protolink_grpc import (
     CapabilityPolicy,
     InvalidArgumentError,
     Limits,
+    RunContext,
     ScriptedLLM,
     Task,
     TaskState,
@@ -23,6 +25,7 @@ from protolink_grpc import (
     current_run,
     rpc,
 )
+from protolink_grpc.wire.typed_calls import RUN_OPTIONS, TASK_ID, USED, options_to_bytes
 
 NESTED = {"children": {"a": {"texts": ["x"], "color": "COLOR_RED"}}, "when": "2026-01-01T00:00:00Z", "wrapped": "7"}
 
@@ -213,6 +216,48 @@ async def test_a_method_calls_tools_and_agents_as_actions_of_its_run() -> None:
         assert (await stub.Place(pb.PlaceRequest(item="tea"), metadata=headers)).order == "carried a box of tea"
         kinds = [event.type async for event in client.subscribe("t1")]
         assert kinds.count("action.completed") == 2
+
+
+async def test_another_agent_calls_the_methods_by_a_stub_as_actions_of_its_run() -> None:
+    servicer = OrdersServicer()
+    front = Agent("front", url="grpc://127.0.0.1:0")
+    async with shop(servicer, limits=Limits(max_concurrency=1)) as agent:
+
+        @front.tool
+        async def buy(item: str) -> list[str]:
+            """Buy an item, and follow it."""
+            stub: Any = front.peer(agent.card.url).stub(pb_grpc.OrdersStub)
+            placed = await stub.Place(pb.PlaceRequest(item=item))
+            return [placed.order, *[each.text async for each in stub.Follow(pb.FollowRequest(steps=2))]]
+
+        async with front:
+            client = AgentClient(url=front.card.url)
+            task = await client.send_task(None, Task.create_tool_call("buy", {"item": "tea"}))
+            assert task.get_output() == ["tea for anonymous", "step 1", "step 2"]
+            actions = {e.action_id async for e in client.subscribe(task.id) if e.type == "action.completed"}
+            theirs = {each.id for each in (await AgentClient(url=agent.card.url).list_tasks()).tasks}
+            assert len(actions) == 3
+            assert theirs < actions
+            failed = await client.send_task(None, Task.create_tool_call("buy", {"item": "unknown"}))
+            assert "there is no such item" in failed.reason
+
+
+async def test_permissions_and_budget_of_the_caller_apply_to_the_run() -> None:
+    agent = shop(Front(), policy=CapabilityPolicy({}))
+
+    @agent.tool(capabilities=["orders.write"])
+    def pack(item: str) -> str:
+        """Pack an item."""
+        return item
+
+    context = RunContext(permissions={"orders.write": "deny"})
+    headers = ((RUN_OPTIONS, options_to_bytes(context)),)
+    async with agent, grpc.aio.insecure_channel(target(agent)) as channel:
+        call = pb_grpc.OrdersStub(channel).Place(pb.PlaceRequest(item="tea"), metadata=headers)
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await call
+        assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert {TASK_ID, USED} <= dict(await call.initial_metadata()).keys()
 
 
 async def test_parallel_calls_do_not_disturb_each_other() -> None:
