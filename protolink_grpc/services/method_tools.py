@@ -21,16 +21,14 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.actions.delegation import reserve_share
+from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, reserve_share
 from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.services.definition import ServiceMethod
 from protolink_grpc.services.json_schema import message_schema
-from protolink_grpc.services.recording import SERVICE_CALL, encoded_message, request_message, response_id
+from protolink_grpc.services.recording import call_submission, recorded_response
 from protolink_grpc.tools.rejection import invalid_arguments_error, make_problem
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.wire.proto_json import message_from_json
@@ -86,13 +84,24 @@ class MethodTool:
         share = await reserve_share(action_context)
         used = BudgetUsage()
         try:
-            submission = self._submission(action_context.context, action.action_id, request)
-            submission.context = _child_context(action_context.context).copy(budget=share.budget)
+            context = action_context.context
+            submission = call_submission(
+                self._method.name,
+                [request],
+                task_id=action.action_id,
+                request_id=action.action_id,
+                session_id=context.session_id or "",
+                scopes=frozenset(context.scopes),
+                context=_child_context(context).copy(budget=share.budget),
+            )
+            used = share.whole
             fold = await self._send(submission, action_context)
             is_lost = fold.failure is not None and fold.failure.reason == RUN_LOST
             used = share.whole if is_lost else fold.usage or BudgetUsage()
             return self._result(fold, used)
         except ProtolinkError as error:
+            if not isinstance(error, MAY_HAVE_BEGUN):
+                used = BudgetUsage()
             return ActionResult(None, used, error)
         finally:
             share.settle(used)
@@ -105,17 +114,6 @@ class MethodTool:
             problem = make_problem(error.field, error.detail, "proto_json")
             raise invalid_arguments_error(self._method.tool, [problem]) from None
         return request
-
-    def _submission(self, context: RunContext, action_id: str, request: Message) -> Submission:
-        return Submission(
-            messages=[request_message([request])],
-            target=TaskTarget.CREATE,
-            metadata={SERVICE_CALL: self._method.name},
-            task_id=action_id,
-            session_id=context.session_id or "",
-            request_id=action_id,
-            scopes=frozenset(context.scopes),
-        )
 
     async def _send(self, submission: Submission, action_context: ActionContext) -> TaskFold:
         principal, run = action_context.principal, current_run()
@@ -144,13 +142,11 @@ class MethodTool:
         cancellation.add_done_callback(self._cancellations.discard)
 
     def _result(self, fold: TaskFold, used: BudgetUsage) -> ActionResult:
-        artifact = fold.artifact(response_id(fold.task_id, 0))
-        if fold.state is TaskState.COMPLETED and artifact is not None:
-            response = self._method.response_type.FromString(
-                encoded_message(artifact.parts[0], self._method.response_type)
-            )
-            return ActionResult(MessageToDict(response, preserving_proto_field_name=True), used)
-        return ActionResult(None, used, self._failure_of(fold))
+        kind = self._method.response_type
+        encoded = recorded_response(fold, kind)
+        if encoded is None:
+            return ActionResult(None, used, self._failure_of(fold))
+        return ActionResult(MessageToDict(kind.FromString(encoded), preserving_proto_field_name=True), used)
 
     def _failure_of(self, fold: TaskFold) -> ToolFailedError:
         failure = fold.failure or Failure.from_error(ended_error(fold))

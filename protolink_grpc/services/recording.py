@@ -16,10 +16,15 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.failure import Failure, category_of_code
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message as TaskMessage
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.payload import Payload, TypedMessage
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.runtime.admission import Submission
 
 SERVICE_CALL: Final = "plgrpc.service_call"
 """Metadata key of a task that is a call of a user's method: the method's full name, `/package.Service/Method`."""
@@ -50,6 +55,40 @@ def encoded_message(part: Part, kind: type[Message]) -> bytes:
     if not isinstance(value, TypedMessage) or value.type_name != name:
         raise InvalidArgumentError(f"must be a message of the type {name}", field="part")
     return value.value
+
+
+def call_submission(
+    method: str,
+    requests: Iterable[Message],
+    *,
+    task_id: str,
+    request_id: str,
+    session_id: str,
+    scopes: frozenset[str],
+    context: RunContext | None,
+) -> Submission:
+    """Return the request for the task of a call.
+
+    Args:
+        method: Full name, `/package.Service/Method`.
+        scopes: Scopes of the caller's credentials.
+    """
+    return Submission(
+        messages=[request_message(requests)],
+        target=TaskTarget.CREATE,
+        metadata={SERVICE_CALL: method},
+        task_id=task_id,
+        request_id=request_id,
+        session_id=session_id,
+        scopes=scopes,
+        context=context,
+    )
+
+
+def recorded_response(fold: TaskFold, kind: type[Message]) -> bytes | None:
+    """Return the encoded single response of a task; None if it has none."""
+    artifact = fold.artifact(response_id(fold.task_id, 0)) if fold.state is TaskState.COMPLETED else None
+    return None if artifact is None else encoded_message(artifact.parts[0], kind)
 
 
 def response_id(task_id: str, index: int) -> str:

@@ -29,7 +29,6 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
@@ -38,10 +37,11 @@ from protolink_grpc.services.definition import ServiceMethod, UserService
 from protolink_grpc.services.recording import (
     SERVICE_CALL,
     MetadataPair,
+    call_submission,
     encoded_message,
+    recorded_response,
     recorded_status,
     recorded_trailers,
-    request_message,
     response_id,
     status_failure,
 )
@@ -85,10 +85,10 @@ class ServiceServicer:
             _check_method(fold, method)
             await set_response_headers(context, named.response_headers(fold))
             _check_outcome(fold, recorded_trailers(fold.metadata), context)
-            artifact = fold.artifact(response_id(fold.task_id, 0))
-            if artifact is None:
+            response = recorded_response(fold, method.response_type)
+            if response is None:
                 raise ended_error(fold)
-            return encoded_message(artifact.parts[0], method.response_type)
+            return response
 
         return call
 
@@ -129,15 +129,14 @@ class ServiceServicer:
         requests = await self._read_all(request) if method.reads_stream else [request]
         task_id = named.task_id or new_task_id()
         set_invocation(_invocation(task_id, context))
-        return Submission(
-            messages=[request_message(requests)],
-            target=TaskTarget.CREATE,
-            metadata={SERVICE_CALL: method.name},
+        return call_submission(
+            method.name,
+            requests,
             task_id=task_id,
-            session_id=named.session_id,
-            context=named.context,
             request_id=named.request_id,
+            session_id=named.session_id,
             scopes=caller_scopes(),
+            context=named.context,
         )
 
     async def _read_all(self, requests: AsyncIterator[Message]) -> list[Message]:
