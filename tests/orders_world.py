@@ -18,12 +18,13 @@ SERVICE = "acme.orders.v1.Orders"
 class OrdersServicer(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated at run time
     """Takes orders. `calls` has what it was called with, and `go` lets `Follow` go on after its first step.
 
-    `contexts` has what the context of an order that waited said at the end.
+    `began` is set when an order waits, and `contexts` has what the context of an order that waited said at the end.
     """
 
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.contexts: list[Any] = []
+        self.began = asyncio.Event()
         self.go = asyncio.Event()
         self.go.set()
 
@@ -41,6 +42,7 @@ class OrdersServicer(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated
             case "odd":
                 return pb.PriceResponse()
             case "late":
+                self.began.set()
                 await self.go.wait()
                 metadata = {key: value for key, value in context.invocation_metadata() if key.startswith("x-")}
                 self.contexts.append((metadata, context.peer() != "", context.time_remaining()))

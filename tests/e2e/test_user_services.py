@@ -13,6 +13,7 @@ import grpc.aio
 import httpx
 import pytest
 from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 from orders_world import SERVICE, OrdersServicer, pb, pb_grpc, shop, target
 
@@ -27,6 +28,7 @@ from protolink_grpc import (
     Part,
     RemoteError,
     ServerOptions,
+    SQLiteStore,
     Task,
     TaskState,
     rpc,
@@ -34,6 +36,7 @@ from protolink_grpc import (
 from protolink_grpc.net.grpc_web import frame
 
 PACKAGE = Path(protolink_grpc.__file__).parent
+BUF = str(Path(sys.executable).with_name("buf"))
 MOST_FUNCTIONS = 7
 """How many functions of the package a direct call passes on a port without authentication: parsing, passing on, serializing."""
 
@@ -260,6 +263,56 @@ async def test_the_http_port_takes_plain_json(agent: Agent) -> None:
         assert (await http.post("Price", json={"item": "tea"})).json() == {"cents": "300"}
         missing = await http.post("Price", json={"item": "unknown"})
         assert (missing.status_code, missing.json()["message"]) == (404, "there is no such item")
+
+
+async def test_reflection_and_health_know_the_service(agent: Agent) -> None:
+    url = f"http://{target(agent)}/{SERVICE}/Place"
+    arguments = ("curl", "--protocol", "grpc", "--http2-prior-knowledge", "--data", '{"item": "tea"}', url)
+    program = await asyncio.create_subprocess_exec(BUF, *arguments, stdout=asyncio.subprocess.PIPE)
+    output, _ = await program.communicate()
+    assert json.loads(output) == {"order": "tea for anonymous"}
+    async with grpc.aio.insecure_channel(target(agent)) as channel:
+        health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=SERVICE))
+    assert health.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_the_http_port_speaks_grpc_web(agent: Agent) -> None:
+    async with httpx.AsyncClient(base_url=f"{agent.http_url}/{SERVICE}/") as http:
+        kind = {"content-type": "application/grpc-web+proto"}
+        answer = await http.post("Place", content=frame(pb.PlaceRequest(item="tea").SerializeToString()), headers=kind)
+        assert answer.content.startswith(frame(pb.PlaceResponse(order="tea for anonymous").SerializeToString()))
+        failed = await http.post(
+            "Place", content=frame(pb.PlaceRequest(item="unknown").SerializeToString()), headers=kind
+        )
+    assert "grpc-status: 5" in failed.text
+
+
+async def test_a_repeated_call_at_another_process_waits_for_the_first_one(tmp_path: Path) -> None:
+    """Two agents share a store, as instances of one service do."""
+    first, second = OrdersServicer(), OrdersServicer()
+    first.go.clear()
+    async with (
+        shop(first, store=SQLiteStore(tmp_path / "tasks.db")) as one,
+        shop(second, store=SQLiteStore(tmp_path / "tasks.db")) as other,
+        grpc.aio.insecure_channel(target(one)) as here,
+        grpc.aio.insecure_channel(target(other)) as there,
+    ):
+        stream = pb_grpc.OrdersStub(here).Follow(pb.FollowRequest(steps=3), metadata=named("s1"))
+        assert (await stream.read()).step == 1
+        again = pb_grpc.OrdersStub(there).Follow(pb.FollowRequest(steps=3), metadata=named("s1"))
+        assert (await again.read()).step == 1
+        place = pb.PlaceRequest(item="late")
+        calls = [asyncio.ensure_future(answer(pb_grpc.OrdersStub(here).Place(place, metadata=named("r1"))))]
+        await first.began.wait()
+        calls.append(asyncio.ensure_future(answer(pb_grpc.OrdersStub(there).Place(place, metadata=named("r1")))))
+        first.go.set()
+        assert [(await again.read()).step for _ in range(2)] == [2, 3]
+        assert [each.order for each in await asyncio.gather(*calls)] == ["late for anonymous"] * 2
+    assert (first.calls, second.calls) == (["follow", "place late"], [])
+
+
+async def answer(call: Any) -> Any:
+    return await call
 
 
 async def test_the_http_port_streams(agent: Agent) -> None:
