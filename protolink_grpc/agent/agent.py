@@ -61,6 +61,7 @@ from protolink_grpc.services.execution import ServiceCalls
 from protolink_grpc.services.recording import SERVICE_CALL
 from protolink_grpc.state import State, Storage
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.tools.tool import ActionBuilder, BaseTool, Tool
 from protolink_grpc.tools.toolbox import as_tool
 from protolink_grpc.wire.cards import card_to_bytes, check_card_size
@@ -83,7 +84,7 @@ class Agent(AgentLifecycle):
         registry_url: The URL of the registry if `registry` is its transport, "grpc".
         llm, system_prompt: As in ModelConfig.
         storage, state: As in MemoryConfig.
-        telemetry: Not implemented yet.
+        telemetry: As in RuntimeConfig.
         tools: Functions or tools.
         services: Servicers of your own .proto files: objects of subclasses of generated classes, with async methods. Each call of a
             method is a task, unless `rpc(durable=False)` marks it.
@@ -95,7 +96,7 @@ class Agent(AgentLifecycle):
         safety: Policy, approvals and budget.
         serving: Ports, authentication and access.
         peering: Settings of calls to peers and to the registry.
-        runtime: Limits, recovery and storage of runs.
+        runtime: Limits, recovery, storage and telemetry of runs.
         settings: Settings of the groups by their own names, and names that only ProtoLink has: `verbosity` is accepted and ignored,
             the others are not implemented yet.
 
@@ -118,7 +119,7 @@ class Agent(AgentLifecycle):
         system_prompt: str | None = None,
         storage: Storage | None = None,
         state: State | Iterable[str] | str | None = None,
-        telemetry: Any = None,
+        telemetry: Telemetry | None = None,
         *,
         name: str | None = None,
         description: str | None = None,

@@ -1,5 +1,6 @@
 """The components of an agent, created from its configuration: tools, model, policy and state."""
 
+import asyncio
 from collections import OrderedDict
 from typing import Any
 
@@ -22,6 +23,7 @@ from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
 from protolink_grpc.runtime.run import Controls, Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
 from protolink_grpc.state.control import StateControl
+from protolink_grpc.telemetry.worker import workers_of
 from protolink_grpc.tools.context import NO_MEMORY, Memory
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.toolbox import Toolbox
@@ -36,6 +38,7 @@ class AgentComponents:
     Attributes:
         state: The state across tasks, or None.
         mcp: The MCP servers of the agent, which `Agent` sets.
+        telemetry: Receive the committed facts.
     """
 
     def __init__(self, name: str, config: AgentConfig, runner: ToolRunner) -> None:
@@ -46,6 +49,7 @@ class AgentComponents:
         self.policy = safety.policy
         self.llm = create_llm(model.llm) if isinstance(model.llm, str) else _check_model(model.llm)
         self.state = _state(config.memory, name)
+        self.telemetry = workers_of(config.runtime.telemetry, self.redaction)
         self.controls = Controls(
             budget=safety.budget or RunBudget(),
             approval_handler=safety.approval_handler,
@@ -122,6 +126,7 @@ class AgentComponents:
             await self.state.close()
         if isinstance(self.llm, LLM):
             await self.llm.aclose()
+        await asyncio.gather(*(each.aclose() for each in self.telemetry))
 
     @property
     def control(self) -> StateControl | None:

@@ -28,6 +28,7 @@ from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.recovery import Recovery
 from protolink_grpc.runtime.service import Limits
 from protolink_grpc.state import State, Storage
+from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.tools.runner import MAX_WORKERS
 
 
@@ -171,18 +172,20 @@ class RuntimeConfig:
             `save_task` and `save_report` are called after each run, see `RunStore`.
         observers: Functions that are called with all that this agent commits to the logs of its tasks, for telemetry. See
             `AppendObserver`.
+        telemetry: Receives the agent's runs, model calls and actions through hooks that cannot disturb them. See `Telemetry`.
     """
 
     limits: Limits | None = None
     recovery: Recovery = "auto"
     run_store: RunStore | None = None
     observers: Sequence[AppendObserver] = ()
+    telemetry: Telemetry | None = None
 
 
 class FlatSettings(TypedDict, total=False):
     """The settings of all groups by their own names, as in ProtoLink's documentation, and the names that only ProtoLink has.
 
-    Each has the type of its group. `llm`, `system_prompt`, `storage` and `state` are parameters of `Agent`.
+    Each has the type of its group. `llm`, `system_prompt`, `storage`, `state` and `telemetry` are parameters of `Agent`.
     """
 
     infer: InferSettings | None
@@ -295,7 +298,7 @@ GROUP_OF: Final[Mapping[str, str]] = MappingProxyType({name: group for name, (gr
 MEANINGLESS: Final = frozenset({"verbosity"})
 """Names of ProtoLink's that are accepted and ignored: nothing depends on how much an agent prints."""
 
-LATER: Final = FlatSettings.__annotations__.keys() - GROUP_OF.keys() - MEANINGLESS | {"telemetry"}
+LATER: Final = FlatSettings.__annotations__.keys() - GROUP_OF.keys() - MEANINGLESS
 """Names of ProtoLink's that this version does not implement. Accepting and ignoring a policy would be worse than refusing it."""
 
 

@@ -452,7 +452,8 @@ class AgentLifecycle:
                 redaction=self._components.redaction,
                 check_edit=self._components.check_edit,
                 run_saver=_run_saver(self.run_store, self.store),
-                observers=self._config.runtime.observers,
+                observers=[*self._config.runtime.observers, *(each.observe for each in self._components.telemetry)],
+                has_spans=bool(self._components.telemetry),
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
             )
         service = self._service

@@ -5,8 +5,14 @@ The latter are for the peer's admission (`runtime.slots`): a run must not wait f
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote, unquote
+
+from protolink_grpc.net.trace_context import TRACEPARENT, TraceContext, span_id_of
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -22,6 +28,9 @@ WaitingRun = tuple[str, str]
 _waiting: ContextVar[tuple[WaitingRun, ...]] = ContextVar("plgrpc_waiting_runs", default=())
 
 
+_current: ContextVar[TraceContext | None] = ContextVar("plgrpc_trace", default=None)
+
+
 def is_tracing() -> bool:
     """Whether the process has a tracer provider of its own."""
     # If the module has not been imported, no provider is set. Importing it here would slow down programs without tracing.
@@ -31,23 +40,111 @@ def is_tracing() -> bool:
     return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
 
 
+def caller_trace() -> TraceContext | None:
+    """Return the trace context of the caller, for the work that it requests; None without one."""
+    return _current.get() or _otel_trace()
+
+
+def current_trace() -> TraceContext | None:
+    """Return the trace context of the current code, for the calls that it makes: a span, else that of its caller, else None."""
+    return _otel_trace() or _current.get()
+
+
+def _otel_trace() -> TraceContext | None:
+    """Return the current span of OpenTelemetry."""
+    if not is_tracing():
+        return None
+    from opentelemetry import trace  # see is_tracing
+
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    return TraceContext(f"{span.trace_id:032x}", f"{span.span_id:016x}", span.trace_flags.sampled)
+
+
+def receive_trace(header: str) -> None:
+    """Set the trace context of the asyncio task from a caller's `traceparent` header; an invalid one counts as none."""
+    _set(TraceContext.parse(header) if header else None)
+
+
+def enter_run_trace(trace: TraceContext | None) -> None:
+    """Set the trace context of a run. It is never reset, because each run has its own asyncio task."""
+    _set(trace)
+    if trace is not None and trace.has_spans:
+        _attach(trace)
+
+
+def _set(trace: TraceContext | None) -> None:
+    if trace is not None or _current.get() is not None:
+        _current.set(trace)
+
+
+def _attach(trace: TraceContext) -> Any:
+    """Make a span of the log the current span of OpenTelemetry, so that spans of libraries are within it. Return a token."""
+    if not is_tracing():
+        return None
+    from opentelemetry import context  # see is_tracing
+    from opentelemetry import trace as api
+
+    flags = api.TraceFlags(api.TraceFlags.SAMPLED if trace.is_sampled else api.TraceFlags.DEFAULT)
+    span = api.SpanContext(int(trace.trace_id, 16), int(trace.span_id, 16), is_remote=False, trace_flags=flags)
+    return context.attach(api.set_span_in_context(api.NonRecordingSpan(span)))
+
+
+@contextmanager
+def action_trace(action_id: str) -> Iterator[None]:
+    """Make the span of an action current, if the run has one."""
+    run = _current.get()
+    if run is None or not run.has_spans:
+        yield
+        return
+    action = replace(run, span_id=span_id_of(action_id))
+    token, attached = _current.set(action), _attach(action)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        if attached is not None:
+            from opentelemetry import context  # see is_tracing
+
+            context.detach(attached)
+
+
 def add_origin(metadata: Metadata) -> Metadata | None:
     """Return the metadata of a call with its origin, or None if it is empty.
 
-    The origin is the current span as `traceparent`, if the process has tracing, and the waiting runs. Existing entries are kept.
+    The origin is the current run, action or span as `traceparent`, if there is one, and the waiting runs. Existing entries are
+    kept.
     """
     runs = _waiting.get()
     if runs:
         metadata += ((WAITING_RUNS, waiting_runs_header(runs)),)
-    if is_tracing():
-        from opentelemetry import propagate  # see is_tracing
-
-        carrier: dict[str, str] = {}
-        propagate.inject(carrier)
+    trace = current_trace()
+    if trace is not None or is_tracing():
+        carrier = _inject(trace)
         given = {key.lower() for key, _ in metadata}
         # gRPC accepts only lower-case keys.
         metadata += tuple((key.lower(), value) for key, value in carrier.items() if key.lower() not in given)
     return metadata or None
+
+
+def _inject(trace: TraceContext | None) -> dict[str, str]:
+    """Return the headers of a trace context, with the further ones of the process's propagators, such as baggage."""
+    carrier: dict[str, str] = {}
+    if is_tracing():
+        from opentelemetry import propagate  # see is_tracing
+
+        propagate.inject(carrier)
+    if trace is not None and trace.header and carrier.get(TRACEPARENT) != trace.header:
+        carrier.pop("tracestate", None)  # of another span
+        carrier[TRACEPARENT] = trace.header
+    return carrier
+
+
+def receive_origin(waiting_runs: str, traceparent: str) -> None:
+    """Set the waiting runs and the trace context of the asyncio task from a caller's headers."""
+    receive_waiting_runs(waiting_runs)
+    receive_trace(traceparent)
 
 
 def waiting_runs() -> tuple[WaitingRun, ...]:

@@ -35,6 +35,7 @@ from protolink_grpc.models.permissions import check_permissions, permissions_jso
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.models.task_target import TaskTarget, finished_error
+from protolink_grpc.net.trace_context import TraceContext, with_trace
 from protolink_grpc.net.tracing import WaitingRun
 from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
 from protolink_grpc.runtime.run import Run, RunHost
@@ -55,6 +56,7 @@ class Submission:
         encoded: The messages as bytes, if the edge has them; see `TaskSubmitted`.
         scopes: Scopes of the caller's credentials.
         waiting_runs: Runs, of any agent, that wait for the end of this turn. Set by the service.
+        trace: The caller's trace context. Set by the service.
         created_at: Time at which the caller created the task, ISO 8601; empty means now.
         state: State of the caller's copy of the task. A new task must not be terminal; for an existing task the log decides.
     """
@@ -74,6 +76,7 @@ class Submission:
     state: TaskState = TaskState.SUBMITTED
     created_at: str = ""
     waiting_runs: tuple[WaitingRun, ...] = ()
+    trace: TraceContext | None = None
 
     @property
     def size(self) -> int:
@@ -84,12 +87,12 @@ class Submission:
         return found
 
     def set_caller(self, principal: str) -> None:
-        """Set principal and scopes of the context from the credentials, overwriting the caller's values.
+        """Set principal and scopes of the context from the credentials, overwriting the caller's values, and the caller's trace.
 
         The caller's cancellation fields are cleared: only the log records a cancellation.
         """
         context, scopes = self.context, tuple(sorted(self.scopes))
-        if context is None and not scopes:
+        if context is None and not scopes and self.trace is None:
             return
         if context is None:
             context = RunContext(session_id=self.session_id or None)
@@ -97,7 +100,7 @@ class Submission:
             context = replace(context, canceled=False, cancel_reason=None)
         if context is not None and (scopes or context.principal or context.scopes):
             context = replace(context, principal=principal, scopes=scopes)
-        self.context = context
+        self.context = with_trace(context, self.trace)
 
     def check_target(self) -> None:
         """Check that target, id and expected sequence fit together. Raises InvalidArgumentError."""
@@ -381,6 +384,7 @@ class Admission:
             cause=cause,
             scopes=scopes,
             waiting_runs=submission.waiting_runs if submission is not None else (),
+            trace=submission.trace if submission is not None and cause == "continued" else None,
         )
         self._tasks.add(run)
         run.start()

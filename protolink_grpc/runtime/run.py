@@ -45,7 +45,8 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.tracing import WaitingRun, set_waiting_runs
+from protolink_grpc.net.trace_context import TRACEPARENT, TraceContext, span_id_of, trace_of, with_trace
+from protolink_grpc.net.tracing import WaitingRun, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
@@ -130,6 +131,7 @@ class RunHost:
         worker: Identifies this process in the log.
         on_end: Called with each run at its end.
         actions: None if a handler cannot request actions.
+        has_spans: The telemetry makes a span of each run.
     """
 
     handler: Handler
@@ -141,6 +143,7 @@ class RunHost:
     worker: Worker
     on_end: Callable[["Run"], None]
     actions: RunActions | None = None
+    has_spans: bool = False
 
 
 class Run(Emitter):
@@ -156,6 +159,7 @@ class Run(Emitter):
         cause: Why this run begins.
         scopes: Scopes of this turn's caller; None takes those in the log.
         waiting_runs: Runs, of any agent, that wait for this one.
+        trace: Trace context of the caller that continues the task; None takes the one in the log.
 
     Attributes:
         journal: Work of earlier runs of the same turn; None if there were none.
@@ -210,6 +214,7 @@ class Run(Emitter):
         cause: str = "submitted",
         scopes: frozenset[str] | None = None,
         waiting_runs: tuple[WaitingRun, ...] = (),
+        trace: TraceContext | None = None,
     ) -> None:
         super().__init__(live, run_id or new_run_id(), principal)
         self.token = CancellationToken()
@@ -221,6 +226,7 @@ class Run(Emitter):
         self._cause = cause
         self._scopes = scopes
         self._waiting_runs = waiting_runs
+        self._trace = trace
         self._since = time.monotonic()
 
     # -- lifecycle, for the service ----------------------------------------------------------------------------------------
@@ -422,12 +428,15 @@ class Run(Emitter):
         )
 
     def _narrowed(self, fold: TaskFold) -> RunContext | None:
-        """Return the context with the scopes of this turn's caller; None if they equal those of the previous turn."""
+        """Return the context with scopes and trace of this turn's caller; None if they equal those of the previous turn."""
         known, scopes = fold.context, self._scopes
-        if scopes is None or tuple(sorted(scopes)) == (known.scopes if known is not None else ()):
+        has_scopes = scopes is not None and tuple(sorted(scopes)) != (known.scopes if known is not None else ())
+        if not has_scopes and self._trace is None:
             return None
         base = known or RunContext(self.run_id, fold.session_id)
-        return replace(base, principal=self.principal, scopes=tuple(sorted(scopes)))
+        if has_scopes and scopes is not None:
+            base = replace(base, principal=self.principal, scopes=tuple(sorted(scopes)))
+        return with_trace(base, self._trace)
 
     async def _work(self) -> None:
         fold = self.live.fold
@@ -593,7 +602,16 @@ class Run(Emitter):
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
         set_waiting_runs((*self._waiting_runs, (self.live.agent_name, self.run_id)))
+        enter_run_trace(self._own_trace())
         self._since = time.monotonic()
+
+    def _own_trace(self) -> TraceContext | None:
+        """Return the trace context for the calls of this run: its own span, or the caller's if the run has no span."""
+        context = self.live.fold.context
+        if self._host.has_spans:
+            own = span_id_of(self.task_id, self.run_id)
+            return replace(trace_of(context, self.task_id), span_id=own, has_spans=True)
+        return None if context is None else TraceContext.parse(context.metadata.get(TRACEPARENT))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Execute a coroutine on the run's event loop and wait for its result, from another thread. Canceled with the run.

@@ -29,7 +29,7 @@ from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionP
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
 from protolink_grpc.net import loop_watchdog
 from protolink_grpc.net.loop_watchdog import LoopWatchdog
-from protolink_grpc.net.tracing import waiting_runs
+from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import Admission, Submission, Turn
@@ -135,6 +135,7 @@ class TaskService:
         check_edit: Validates the edited arguments of an answer. None accepts every edit that the policy allows.
         run_saver: Called for each run that has ended in this process.
         observers: Called with each append of this process to a log, after its commit.
+        has_spans: The telemetry makes a span of each run and action, so calls to other agents name them as their parents.
         actions: The actions that code of the handler can request of its run.
     """
 
@@ -153,6 +154,7 @@ class TaskService:
         check_edit: CheckEdit | None = None,
         run_saver: RunSaver | None = None,
         observers: Sequence[AppendObserver] = (),
+        has_spans: bool = False,
         actions: RunActions | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -190,6 +192,7 @@ class TaskService:
             this_worker(),
             self._retire,
             actions,
+            has_spans,
         )
         self._admission = Admission(self._tasks, host)
         self._recovery = OrphanRecovery(
@@ -341,7 +344,7 @@ class TaskService:
             TaskAlreadyRunningError, ResourceExhaustedError, DelegationCycleError: As `submit`.
             StoreError: As `submit`; or the end of the run could not be recorded.
         """
-        submission.waiting_runs = waiting_runs()
+        submission.waiting_runs, submission.trace = waiting_runs(), caller_trace()
         return await self.settled(await self._admission.accept(submission, principal, to_end=True))
 
     async def settled(self, turn: Turn) -> TaskFold:
@@ -388,7 +391,7 @@ class TaskService:
             UnavailableError: The service is stopping.
             StoreError: The store failed; nothing was accepted.
         """
-        submission.waiting_runs = waiting_runs() if waits else ()
+        submission.waiting_runs, submission.trace = waiting_runs() if waits else (), caller_trace()
         return await self._admission.accept(submission, principal)
 
     async def turn_of(self, request_id: str, principal: str) -> Turn | None:

@@ -416,6 +416,17 @@ NAMES: dict[str, list[str]] = {
         "Principal",
         "ServerOptions",
     ],
+    "protolink_grpc.telemetry": [
+        "LocalTraceRecorder",
+        "LocalTraceTelemetry",
+        "MultiTelemetry",
+        "Span",
+        "SpanEvent",
+        "Telemetry",
+        "TraceEvent",
+        "TraceRecord",
+        "TraceSpan",
+    ],
     "protolink_grpc.state": [
         "Conversation",
         "ConversationMemory",

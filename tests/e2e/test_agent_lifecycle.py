@@ -193,7 +193,7 @@ def test_a_handler_of_the_wrong_kind_is_refused_by_name(kind: type[Agent], says:
         kind(name="x")
 
 
-@pytest.mark.parametrize("argument", ["telemetry", "durability", "expose_chat", "llm_factory"])
+@pytest.mark.parametrize("argument", ["durability", "expose_chat", "llm_factory"])
 def test_an_argument_that_is_not_built_yet_is_refused_by_name(argument: str) -> None:
     with pytest.raises(UnimplementedError, match=argument) as error:
         Agent(name="x", **{argument: object()})

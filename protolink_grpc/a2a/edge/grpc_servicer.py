@@ -19,7 +19,8 @@ from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, CallerInfo, TaskViewP
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
-from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.wire.bounds import converted, run_in_thread
 
 S = TypeVar("S", bound=Update | TaskViewPage)
@@ -36,7 +37,7 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
         VersionNotSupportedError: The caller's version is not supported, or the call has two different versions.
         InvalidArgumentError: The call has two different idempotency keys.
     """
-    given, extensions, idempotency_key, waiting_runs = "", "", "", ""
+    given, extensions, idempotency_key, waiting_runs, traceparent = "", "", "", "", ""
     for key, value in context.invocation_metadata() or ():
         if key == "a2a-version":
             if given and str(value) != given:
@@ -46,11 +47,13 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
             extensions = f"{extensions},{value!s}"
         elif key == WAITING_RUNS:
             waiting_runs = str(value)
+        elif key == TRACEPARENT:
+            traceparent = str(value)
         elif key == IDEMPOTENCY_KEY:
             if idempotency_key and str(value) != idempotency_key:
                 raise InvalidArgumentError("occurs twice with different values", field=IDEMPOTENCY_KEY)
             idempotency_key = str(value)
-    receive_waiting_runs(waiting_runs)
+    receive_origin(waiting_runs, traceparent)
     named = frozenset(filter(None, (each.strip() for each in extensions.split(",")))) if extensions else frozenset()
     call = current_call()
     principal, authenticated = ANONYMOUS_PRINCIPAL, False

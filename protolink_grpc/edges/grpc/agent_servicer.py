@@ -8,7 +8,7 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc, task_pb2
 
 from protolink_grpc.edges.grpc import convert
-from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_waiting_runs
+from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_origin
 from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.page_tokens import PAGE_BYTES, token_from_cursor
@@ -42,8 +42,8 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     ) -> bytes:
         submission = await _read_submission(request)
         view = convert.view_from_pb(request.view, task_pb2.TASK_VIEW_TURN)
+        take_origin(context)
         if convert.waits_from_pb(request.wait_for):
-            take_waiting_runs(context)
             fold = await self._service.send(submission, caller())
         else:
             turn = await self._service.submit(submission, caller())
@@ -55,7 +55,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
     ) -> AsyncIterator[bytes]:
         submission = await _read_submission(request)
         deltas = convert.deltas_from_pb(request.deltas)
-        take_waiting_runs(context)
+        take_origin(context)
         stream = self._service.stream(submission, caller(), deltas=deltas, positions=True)
         async with aclosing(stream) as batches:
             async for frames in batches:

@@ -12,7 +12,8 @@ import grpc.aio
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.net.response_headers import ResponseHeaders
-from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -127,6 +128,7 @@ def caller() -> str:
     return ANONYMOUS if call is None else call.principal
 
 
-def take_waiting_runs(context: "Context | None") -> None:
-    """Read the runs that wait for this call from the metadata and set them for the asyncio task, for calls that start a run."""
-    receive_waiting_runs(read_metadata(context).get(WAITING_RUNS, ""))
+def take_origin(context: "Context | None") -> None:
+    """Read the origin of this call from the metadata and set it for the asyncio task, for calls that start a run."""
+    metadata = read_metadata(context)
+    receive_origin(metadata.get(WAITING_RUNS, ""), metadata.get(TRACEPARENT, ""))

@@ -8,7 +8,7 @@ from plgrpc.v1 import control_service_pb2 as pb
 from plgrpc.v1 import control_service_pb2_grpc
 from plgrpc.v1.tool_pb2 import Tool
 
-from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_waiting_runs
+from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_origin
 from protolink_grpc.edges.grpc.convert import require_id
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
@@ -142,7 +142,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
     async def CallTool(self, request: pb.CallToolRequest, context: Context) -> pb.CallToolResponse:
         check_tool_call(request.call, "call")
         call = tool_call_from_pb(request.call, "call")
-        take_waiting_runs(context)
+        take_origin(context)
         fold = await run_tool(
             self._service,
             self._toolbox,

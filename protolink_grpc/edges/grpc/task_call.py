@@ -19,7 +19,8 @@ from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.net.tracing import WAITING_RUNS, receive_waiting_runs
+from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.typed_calls import (
     REQUEST_ID,
@@ -57,13 +58,13 @@ class TaskCall:
 
 
 def read_task_call(context: "Context | None") -> TaskCall:
-    """Read the metadata of the current call, and note the runs that wait for it.
+    """Read the metadata of the current call, and note its origin.
 
     Raises:
         InvalidArgumentError: A value is invalid; names the entry.
     """
     headers = read_metadata(context)
-    receive_waiting_runs(headers.get(WAITING_RUNS, ""))
+    receive_origin(headers.get(WAITING_RUNS, ""), headers.get(TRACEPARENT, ""))
     session_id, options = _read_id(headers, SESSION_ID), read_binary(context, RUN_OPTIONS)
     return TaskCall(
         _read_id(headers, REQUEST_ID),

@@ -26,6 +26,8 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
+from protolink_grpc.net.trace_context import with_trace
+from protolink_grpc.net.tracing import current_trace
 from protolink_grpc.policy.budget import Reservation
 from protolink_grpc.policy.capabilities import narrow
 from protolink_grpc.runtime.actions.gate import (
@@ -265,7 +267,7 @@ class Actions(ToolActions):
 
 
 def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:
-    """Return a copy of the task whose context has at most the permissions of its parent.
+    """Return a copy of the task whose context has at most the permissions of its parent, and the trace of the action.
 
     Args:
         own: The context that the handler gave the task; it narrows the permissions further.
@@ -275,7 +277,7 @@ def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: 
     if own is not None:
         permissions = narrow(child.permissions, own.permissions)
         child = child.copy(permissions=permissions, metadata={**child.metadata, **own.metadata})
-    return child.attach_to_task(replace(task))
+    return with_trace(child, current_trace()).attach_to_task(replace(task))
 
 
 async def reserve_share(action_context: ActionContext, wanted: RunBudget | None = None) -> Reservation:

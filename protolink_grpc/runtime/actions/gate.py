@@ -54,6 +54,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import canonical_json, plain
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.tool_result import recorded_error, with_failure
+from protolink_grpc.net.tracing import action_trace
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, decide
 from protolink_grpc.runtime.journal import ActionRecord
@@ -407,7 +408,8 @@ class ActionExecution:
         exception: ProtolinkError | None = None
         done = ActionResult()
         try:
-            done = await self.prepared.execute(action)
+            with action_trace(action.action_id):
+                done = await self.prepared.execute(action)
             if done.exception is not None:
                 raise done.exception
         except ToolFailedError as raised:

@@ -15,6 +15,8 @@ from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import ActionStarted, RunEvent
 from protolink_grpc.models.failure import Failure
+from protolink_grpc.net.trace_context import with_trace
+from protolink_grpc.net.tracing import current_trace
 from protolink_grpc.runtime.actions.delegation import DELEGATE, reserve_share
 from protolink_grpc.runtime.actions.gate import AGENT_CALL, ActionContext, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
@@ -127,7 +129,8 @@ async def _execute(
             await action_context.emit(RunEvent(payload=moved, action_id=action.action_id))
             await action_context.flush()
         used = share.whole
-        answer = await call.send(url, action.action_id, action_context.context.child().copy(budget=share.budget))
+        context = with_trace(action_context.context.child().copy(budget=share.budget), current_trace())
+        answer = await call.send(url, action.action_id, context)
         used = used if answer.usage is None else answer.usage
         error = None if answer.error is None else _peer_error(answer.error, call.agent)
         return ActionResult(answer.result, used, error)

@@ -1,0 +1,24 @@
+"""Telemetry: hooks, local traces and OpenTelemetry, all computed from the logs of tasks."""
+
+from protolink_grpc.telemetry.base import Telemetry
+from protolink_grpc.telemetry.local import (
+    LocalTraceRecorder,
+    LocalTraceTelemetry,
+    TraceEvent,
+    TraceRecord,
+    TraceSpan,
+)
+from protolink_grpc.telemetry.multi import MultiTelemetry
+from protolink_grpc.telemetry.spans import Span, SpanEvent
+
+__all__ = [
+    "LocalTraceRecorder",
+    "LocalTraceTelemetry",
+    "MultiTelemetry",
+    "Span",
+    "SpanEvent",
+    "Telemetry",
+    "TraceEvent",
+    "TraceRecord",
+    "TraceSpan",
+]

@@ -1,0 +1,301 @@
+"""Calls the hooks of a telemetry with the facts that an agent commits, on a thread of its own.
+
+Theory of operation. The agent's event loop only puts committed facts into a bounded queue. A daemon thread reads the queue,
+computes the spans, and calls the hooks. An async hook runs on an event loop of this thread. Therefore a hook can neither delay nor
+fail a run: if it hangs, the queue becomes full and further facts are dropped and counted.
+"""
+
+import asyncio
+import atexit
+import contextvars
+import inspect
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.action import ApprovalRequest
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import (
+    ActionEnded,
+    ActionRequested,
+    ActionStarted,
+    ApprovalDecided,
+    ApprovalRequired,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallStarted,
+    RunEvent,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+    TaskSubmitted,
+)
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.log import AppendedFacts
+from protolink_grpc.telemetry.base import Telemetry
+from protolink_grpc.telemetry.hooks import HOOKS, HookCall, RunHooks
+from protolink_grpc.telemetry.multi import MultiTelemetry
+from protolink_grpc.telemetry.spans import NOTED, SpanReader
+
+log = get_logger(__name__)
+
+MAX_QUEUED = 10_000
+"""Maximum number of appends in the queue of one telemetry."""
+
+MAX_TASKS = 10_000
+"""Maximum number of tasks whose runs a telemetry follows at the same time. The one without news for the longest time is dropped."""
+
+HOOK_TIMEOUT_S = 30.0
+"""Timeout of one call of an async hook, in seconds."""
+
+CLOSE_TIMEOUT_S = 5.0
+"""How long a stopping agent waits for its telemetry, in seconds."""
+
+_READ = frozenset(
+    {
+        ActionEnded,
+        ActionRequested,
+        ActionStarted,
+        ApprovalDecided,
+        ApprovalRequired,
+        LlmCallCompleted,
+        LlmCallFailed,
+        LlmCallStarted,
+        TaskMessagesAdded,
+        TaskStatusChanged,
+        TaskSubmitted,
+        *NOTED,
+    }
+)
+"""Kinds of payloads that telemetry reads. Others, such as progress reports, are not queued."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """The facts of one append.
+
+    Args:
+        facts: Each a payload with its action id.
+        context: The context of the task after the facts.
+        asked: Unanswered approvals with the times of their requests, if a run takes over from an earlier one.
+        task: The task, if the telemetry captures content and a run begins or ends; None otherwise.
+    """
+
+    task_id: str
+    run_id: str
+    agent_name: str
+    micros: int
+    facts: Sequence[tuple[Any, str]]
+    context: RunContext | None
+    asked: Sequence[tuple[ApprovalRequest, int]] = ()
+    task: Task | None = None
+
+
+@dataclass(slots=True)
+class _FollowedTask:
+    """The state of one task: its spans, and the context in which the hooks of its run are called."""
+
+    reader: SpanReader
+    hooks: RunHooks
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    done: threading.Event | asyncio.Future[None]
+
+
+class TelemetryWorker:
+    """The queue and the thread of one telemetry of one agent. The thread starts with the first fact.
+
+    Attributes:
+        dropped: Number of appends that were dropped because the queue was full.
+    """
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        redaction: RedactionPolicy,
+        *,
+        max_queued: int = MAX_QUEUED,
+        hook_timeout_s: float = HOOK_TIMEOUT_S,
+    ) -> None:
+        self.telemetry = telemetry
+        self.dropped = 0
+        self._redaction = redaction
+        self._max_queued = max_queued
+        self._hook_timeout_s = hook_timeout_s
+        self._queue: SimpleQueue[_Append | _Stop] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._tasks: OrderedDict[str, _FollowedTask] = OrderedDict()
+        self._hooks = _overridden(telemetry)
+        self._failed: set[str] = set()
+        self._runner: asyncio.Runner | None = None
+
+    # -- on the event loop of the agent ----------------------------------------------------------------------------------
+
+    def observe(self, appended: AppendedFacts) -> None:
+        """Queue the facts of an append; an `AppendObserver`."""
+        facts = [
+            (fact.payload, fact.action_id) if isinstance(fact, RunEvent) else (fact, "")
+            for fact in appended.facts
+            if (fact.payload if isinstance(fact, RunEvent) else fact).__class__ in _READ
+        ]
+        if not facts:
+            return
+        if self._queue.qsize() >= self._max_queued:
+            self.dropped += 1
+            if self.dropped == 1:
+                log.warning(
+                    "the telemetry %s of agent %s is too slow or hangs: its queue of %d appends is full, further ones are lost",
+                    type(self.telemetry).__name__,
+                    appended.fold.agent_name,
+                    self._max_queued,
+                )
+            return
+        self._queue.put(self._append_of(appended, facts))
+        if self._thread is None:
+            self._start()
+
+    def _append_of(self, appended: AppendedFacts, facts: Sequence[tuple[Any, str]]) -> _Append:
+        fold = appended.fold
+        asked: list[tuple[ApprovalRequest, int]] = []
+        task = None
+        for payload, _ in facts:
+            if isinstance(payload, TaskSubmitted | TaskStatusChanged):
+                if isinstance(payload, TaskStatusChanged) and payload.cause == "recovered":
+                    asked = [(request, fold.asked[key][1]) for key, request in fold.pending_approvals.items()]
+                if self.telemetry.capture_content:
+                    task = fold.to_task(changes=0)
+        return _Append(
+            fold.task_id, appended.run_id, fold.agent_name, appended.micros, facts, fold.context, asked, task
+        )
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="plgrpc-telemetry", daemon=True)
+        self._thread.start()
+        atexit.register(self._close_at_exit)
+
+    async def aclose(self) -> None:
+        """Call the hooks for everything queued, flush, and end the thread. Returns after `CLOSE_TIMEOUT_S` in any case."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        atexit.unregister(self._close_at_exit)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Stop(done))
+        if not (await asyncio.wait([done], timeout=CLOSE_TIMEOUT_S))[0]:
+            self._abandon()
+
+    def _close_at_exit(self) -> None:
+        done = threading.Event()
+        self._queue.put(_Stop(done))
+        if not done.wait(CLOSE_TIMEOUT_S):
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Leave the hanging thread its queue. A restarted agent gets a new one."""
+        log.warning("the telemetry %s did not finish within %g s", type(self.telemetry).__name__, CLOSE_TIMEOUT_S)
+        self._queue, self._tasks, self._runner = SimpleQueue(), OrderedDict(), None
+
+    # -- on the thread ---------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        queue = self._queue
+        while not isinstance(item := queue.get(), _Stop):
+            try:
+                self._read(item)
+            except Exception:
+                self._log_failure("the reader")
+        for followed in self._tasks.values():
+            for span in followed.reader.end(time.time_ns() // 1000):
+                self._call(followed.hooks.calls(span, None), followed.context)
+        self._tasks.clear()
+        self._call([("flush", ())], contextvars.copy_context())
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+        _resolve(item.done)
+
+    def _read(self, append: _Append) -> None:
+        followed = self._follow(append)
+        for payload, action_id in append.facts:
+            for span in followed.reader.read(payload, append.run_id, append.micros, action_id):
+                self._call(followed.hooks.calls(span, append.task), followed.context)
+            self._call(followed.hooks.notes(payload, followed.reader.run), followed.context)
+            if isinstance(payload, TaskStatusChanged) and payload.new_state in TERMINAL | INTERRUPTED:
+                self._tasks.pop(append.task_id, None)
+
+    def _follow(self, append: _Append) -> _FollowedTask:
+        followed = self._tasks.get(append.task_id)
+        if followed is None:
+            reader = SpanReader(append.task_id, append.agent_name, append.context)
+            for request, micros in append.asked:
+                reader.add_pending(request, append.run_id, micros)
+            hooks = RunHooks(self.telemetry.capture_content, self._redaction)
+            followed = self._tasks[append.task_id] = _FollowedTask(reader, hooks)
+            if len(self._tasks) > MAX_TASKS:
+                self._tasks.popitem(last=False)
+        else:
+            self._tasks.move_to_end(append.task_id)
+        return followed
+
+    def _call(self, calls: Iterable[HookCall], context: contextvars.Context) -> None:
+        for name, arguments in calls:
+            if name not in self._hooks:
+                continue
+            try:
+                result = context.run(getattr(self.telemetry, name), *arguments)
+                if inspect.isawaitable(result):
+                    self._wait(result, context)
+            except BaseException:  # of any kind, SystemExit too: the thread continues
+                self._log_failure(name)
+
+    def _wait(self, result: Any, context: contextvars.Context) -> None:
+        async def wait() -> None:
+            async with asyncio.timeout(self._hook_timeout_s):
+                await result
+
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        self._runner.run(wait(), context=context)
+
+    def _log_failure(self, name: str) -> None:
+        if name not in self._failed:
+            self._failed.add(name)
+            log.exception(
+                "%s of the telemetry %s failed; its later failures are not logged", name, type(self.telemetry).__name__
+            )
+
+
+def workers_of(telemetry: Telemetry | None, redaction: RedactionPolicy) -> list[TelemetryWorker]:
+    """Return a worker for each telemetry, so that those of a MultiTelemetry do not wait for each other."""
+    if isinstance(telemetry, MultiTelemetry):
+        return [worker for each in telemetry.trackers for worker in workers_of(each, redaction)]
+    return [] if telemetry is None else [TelemetryWorker(telemetry, redaction)]
+
+
+def _overridden(telemetry: Telemetry) -> frozenset[str]:
+    kind = type(telemetry)
+    return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Telemetry, name))
+
+
+def _resolve(done: "threading.Event | asyncio.Future[None]") -> None:
+    if isinstance(done, threading.Event):
+        done.set()
+        return
+    future = done
+
+    def resolve() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    with suppress(RuntimeError):  # the loop has been closed
+        future.get_loop().call_soon_threadsafe(resolve)
