@@ -287,7 +287,8 @@ class Agent(AgentLifecycle):
     ) -> Any:
         """Register the decorated function as a tool, with or without arguments (`@agent.tool`, `@agent.tool(...)`).
 
-        The schema is built from the type hints. Arguments are checked against it before each call.
+        The schema is built from the type hints. Arguments are checked against it before each call. The result of a generator
+        function is the list of its items; a typed service streams them.
 
         Args:
             title: Display name; empty means `name`.

@@ -1,5 +1,6 @@
 """The items of a generator tool in a log: each once, also if a call is repeated after a crash, and within bounds."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -111,6 +112,15 @@ async def test_the_size_of_all_items_is_bounded(in_log: bool, monkeypatch: pytes
     outcome = await actions_of(tool).call_tool(context, "produce", {}, position="here", items=log)
     assert outcome.error["message"] == "Tool 'produce' yielded more than 1 MiB"
     assert context.types.count("task.artifact") == (3 if in_log else 0)
+
+
+@pytest.mark.parametrize("character", ["x", "\u20ac", "\n"])
+async def test_the_size_of_one_item_is_bounded_in_encoded_bytes(character: str) -> None:
+    most = (3 << 20) // len(json.dumps(character, ensure_ascii=False).encode()[1:-1])
+    fold = TaskFold("task")
+    outcome = await outcome_of([character * (most - 200), character * (most + 200)], fold)
+    assert outcome.error["message"] == "Tool 'produce' yielded an item of more than 3 MiB"
+    assert [len(item) for item in recorded(fold)] == [most - 200]
 
 
 async def test_a_budget_is_checked_with_each_item() -> None:

@@ -12,7 +12,7 @@ from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import canonical_json
+from protolink_grpc.models.json_value import canonical_json, to_json
 from protolink_grpc.models.payload import Payload, copied
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
@@ -24,6 +24,9 @@ from protolink_grpc.wire.payloads import payload_from_pb
 
 MAX_BYTES: Final = 16 << 20
 """Maximum size of the items of one call: they stay in memory until the task ends."""
+
+MAX_ITEM_BYTES: Final = 3 << 20
+"""Maximum size of one item: its event must fit into the log, and its response into the 4 MiB that clients of gRPC accept."""
 
 ITEM_BYTES: Final = 128
 """Size that is counted for each item beside its content: its event in the log, and its objects in memory."""
@@ -76,10 +79,12 @@ class ToolItems:
 
         Raises:
             BudgetExceededError: A limit of the budget is exceeded.
-            ToolFailedError: The items are too large, or a repetition yields other items than the log has.
+            ToolFailedError: The item or all items are too large, or a repetition yields other items than the log has.
         """
         await check_runtime(self._action_context)
-        size = content_size(item) + ITEM_BYTES
+        size = _item_size(item)
+        if size > MAX_ITEM_BYTES:
+            raise self._error(f"yielded an item of more than {MAX_ITEM_BYTES >> 20} MiB")
         self._bytes += size
         if self._bytes > MAX_BYTES:
             raise self._error(f"yielded more than {MAX_BYTES >> 20} MiB")
@@ -114,6 +119,12 @@ async def read_items(service: TaskService, turn: Turn, principal: str) -> AsyncG
             items = [item for each in updates if each.artifact.kind == ITEMS_KIND for item in items_of(each.artifact)]
             if items:
                 yield items
+
+
+def _item_size(item: Any) -> int:
+    """Return the approximate size of an item; that of a large one is exact, because a character may take several bytes."""
+    size = content_size(item)
+    return (len(to_json(item).encode()) if size > MAX_ITEM_BYTES // 8 else size) + ITEM_BYTES
 
 
 def _is_same(recorded: Any, item: Any) -> bool:
