@@ -175,16 +175,27 @@ class PeerMethod:
                 return peer
         return first
 
+    async def _find(self, request: MethodRequest) -> PeerConnection:
+        """Return the instance for a call that belongs to no run: the one that has received its request id, or else the next one."""
+        request_id = next((str(value) for key, value in request.metadata if key.lower() == REQUEST_ID), "")
+        receiver = self.peers.receiver(self.target, request_id) if request_id else None
+        if receiver is not None:
+            return await self.peers.reach(self.target, receiver)
+        peer = await self.connect(await self.peers.choose_instance(self.target))
+        if request_id and "://" not in self.target and await self.channel(peer).connect(CONNECT_S):
+            self.peers.remember_receiver(self.target, request_id, peer.url)
+        return peer
+
     async def call(self, request: MethodRequest) -> Any:
         """Make a unary call that belongs to no run."""
-        peer = await self.connect(await self.peers.choose_instance(self.target))
+        peer = await self._find(request)
         limit = peer.client.timeout if request.timeout is None else request.timeout
         with peer.explain_refusals():
             return await self.unary_at(peer).call(request.message, timeout=limit, metadata=request.metadata)
 
     async def stream(self, request: MethodRequest) -> AsyncGenerator[Message, None]:
         """Make a call that belongs to no run, and yield its responses."""
-        peer = await self.connect(await self.peers.choose_instance(self.target))
+        peer = await self._find(request)
         call = self.stream_at(peer).call(request.message, timeout=request.timeout, metadata=request.metadata)
         with peer.explain_refusals():
             async with aclosing(call) as responses:

@@ -12,6 +12,7 @@ from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.backoff import Backoff
+from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.client.task_calls import Target
 from protolink_grpc.errors import (
@@ -63,6 +64,8 @@ class Peers:
         self._met: dict[str, dict[str, None]] = {}
         # The number of the latest typed call, by name.
         self._rotation: dict[str, int] = {}
+        # The URLs of instances that have received a request, by target and request id.
+        self._receivers: LRUMap[str] = LRUMap(REMEMBERED_REQUESTS)
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         self._first_cards_deadline = 0.0
@@ -115,17 +118,18 @@ class Peers:
     async def instances(self, name: str) -> list[str]:
         """Return the URLs of a name's instances, sorted: those that are not draining, or else all.
 
-        They are read from the registry once and updated by a watch.
+        Within a run, they are read from the registry once and updated by a watch.
 
         Raises:
             AgentNotFoundError: The name is not registered, or the agent has no registry.
             UnavailableError: The registry is unavailable, and the name is unknown.
         """
         registry = self._require_registry(name)
-        await self._wait_followed(registry)
-        found = [agent for agent in self._known.values() if agent.card.name == name]
+        if current_run() is not None:  # other calls may be on another event loop than the agent
+            await self._wait_followed(registry)
+        found = [agent for agent in self._known.values() if agent.card.name == name] if self._is_following else []
         if not found:
-            # The watch may be late, or not work.
+            # There is no watch, or it is late.
             found = await registry.list_agents(AgentFilter(name=name)) or [await registry.get(name)]
         active = [agent for agent in found if not agent.is_draining]
         return sorted(agent.card.url for agent in active or found)
@@ -137,6 +141,14 @@ class Peers:
         urls = await self.instances(target)
         number = self._rotation[target] = self._rotation.get(target, -1) + 1
         return urls[number % len(urls)]
+
+    def receiver(self, target: str, request_id: str) -> str | None:
+        """Return the URL of the instance that has received a request, if this process has sent it; it alone knows the request."""
+        return self._receivers.get(f"{request_id} {target}")
+
+    def remember_receiver(self, target: str, request_id: str, url: str) -> None:
+        """Note that the instance at a URL is about to receive a request."""
+        self._receivers.put(f"{request_id} {target}", url)
 
     async def reach(self, target: str, url: str) -> PeerConnection:
         """Return the connection to an instance of a target, with credentials if the agent trusts it."""
@@ -408,6 +420,9 @@ def marked_session(owner: str, session_id: str) -> str:
 
 
 _MARK = re.compile(r"~[0-9a-f]{32}\Z")
+
+REMEMBERED_REQUESTS = 10_000
+"""Maximum number of requests with an id of the caller whose instance is remembered."""
 
 MET_INSTANCES = 16
 """Maximum number of called instances that are remembered for a name."""

@@ -18,6 +18,7 @@ from protolink_grpc import (
     Agent,
     AgentClient,
     Registry,
+    RegistryClient,
     RunBudget,
     RunContext,
     ServerOptions,
@@ -212,13 +213,28 @@ async def test_calls_rotate_over_the_instances_of_a_name_and_leave_out_a_dead_on
             return [int((await outside.Enter(messages.EnterRequest(item="tea"))).result) for _ in range(calls)]
 
         assert sorted(await numbers(4)) == [3, 3, 1000, 1000]
+        own_id = (("x-request-id", "mine"),)
+        same = [(await outside.Enter(messages.EnterRequest(item="tea"), metadata=own_id)).result for _ in range(3)]
+        assert len(set(same)) == 1  # it stays at the instance that knows it
+        entered.clear()
         assert await tasks_of(client) == []  # a plain call belongs to no run
         await program.kill()
         assert await numbers(4) == [1000] * 4
         for _ in range(2):
             done = await sent(client, Task.create_tool_call("enter", {"item": "tea"}))
             assert done.get_output() == 1000
-        assert len(entered) == 8
+        assert len(entered) == 6
+
+
+async def test_a_mesh_goes_on_while_its_registry_is_away() -> None:
+    registry = Registry()
+    await registry.serve()
+    client = RegistryClient(registry.url, timeout=0.5)
+    async with ledger(client), broker(client), shop(client) as root:
+        assert (await sent(root, purchase())).get_output() == "bought tea #3"
+        await registry.aclose()
+        assert (await sent(root, purchase("cake"))).get_output() == "bought cake #4"
+    await close_channels()
 
 
 async def test_an_unknown_name_is_an_error_of_its_own(registry: Registry) -> None:
@@ -345,8 +361,7 @@ CUSTOMER = """
         responses = agent.peer("shop").stub(pb_grpc.OrdersStub).Follow(pb.FollowRequest(steps=3))
         texts = [response.text async for response in responses]
         print("followed", flush=True)
-        if sys.stdin.readline() == "wait\\n":
-            await asyncio.Event().wait()
+        await asyncio.to_thread(sys.stdin.readline)
         return ", ".join(texts)
 
     async def main():
