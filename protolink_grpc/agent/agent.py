@@ -29,6 +29,7 @@ from protolink_grpc.agent.mcp_tools import AttachedServers
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.port import conversation_compaction
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.compat.protolink.task_events import fact_of
 from protolink_grpc.compat.protolink.transports import Transport
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -621,6 +622,8 @@ class Agent(AgentLifecycle):
             async for item in items:
                 if isinstance(item, Task):
                     answer = item
-                elif not (isinstance(item, RunEvent) and run.has_recorded(item)):
-                    await run.emit(item)
+                elif (
+                    not (isinstance(item, RunEvent) and run.has_recorded(item)) and (fact := fact_of(item)) is not None
+                ):
+                    await run.emit(fact)
         return answer

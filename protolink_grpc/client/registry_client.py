@@ -7,6 +7,7 @@ whether it is a ProtoLink 0.8.3 registry, which is called over ProtoLink's proto
 import asyncio
 import logging
 import random
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -20,6 +21,7 @@ from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S
 from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, stub_to, typed_errors
+from protolink_grpc.client.port import ClientTransport
 from protolink_grpc.client.sync_clients import SyncRegistryClient
 from protolink_grpc.errors import (
     AgentConflictError,
@@ -84,7 +86,7 @@ class RegistryClient:
 
     Args:
         url: `grpc(s)://host:port`, the `http(s)://` URL of a registry of this package or of ProtoLink 0.8.3, or the `runtime://`
-            URL of a registry in this process.
+            URL of a registry in this process. Or an object of `protolink_grpc.transport`, which has certificates and credentials.
         timeout: Seconds that a call may take, including retries.
         metadata: Sent with every call.
         credentials: Sent with every call, only to this registry.
@@ -93,7 +95,7 @@ class RegistryClient:
 
     def __init__(
         self,
-        url: str,
+        url: str | ClientTransport,
         timeout: float = 10.0,
         *,
         tls: TLSConfig | None = None,
@@ -102,6 +104,11 @@ class RegistryClient:
         outage_s: float = OUTAGE_S,
         insecure_ok: bool = False,
     ) -> None:
+        if not isinstance(url, str):
+            if tls is not None or credentials is not None:
+                raise InvalidArgumentError("has its own certificates and credentials: set them there", field="url")
+            # WebSocket is a route of the HTTP port.
+            tls, credentials, url = url.tls, url.credentials, re.sub("^ws", "http", url.url)
         self.address: Endpoint = _parse_endpoint(url)
         self.timeout = timeout
         self._options = ChannelOptions(tls, tuple(metadata), credentials, outage_s)

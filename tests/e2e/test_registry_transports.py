@@ -1,7 +1,7 @@
 """Registries at URLs of every transport, and with transport objects."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,9 +13,11 @@ from protolink_grpc import (
     AgentConflictError,
     AgentNotFoundError,
     InvalidArgumentError,
+    Principal,
     Registry,
     RegistryClient,
     Task,
+    UnauthenticatedError,
     UnavailableError,
 )
 from protolink_grpc.client.channel import close_channels
@@ -60,7 +62,8 @@ async def test_agents_find_each_other_in_a_registry_with_a_transport_object(kind
     async with Registry(transport) as registry:
         assert transport.is_running
         echo = Echo("echo", url="grpc://127.0.0.1:0", registry=registry)
-        caller = Agent("caller", registry=registry.url)
+        url = registry.url.replace("http", "ws") if kind is WebSocketTransport else registry.url
+        caller = Agent("caller", registry=RegistryClient(kind(url)))
         async with echo, caller:
             assert [card.name for card in await caller.discover_agents()] == ["caller", "echo"]
             assert (await caller.call_agent("echo", "hello")).get_output() == "echo: hello"
@@ -76,6 +79,19 @@ async def test_a_registry_is_given_by_the_name_of_its_transport_and_its_url(kind
     ):
         found = await RegistryClient(registry.url).get("echo")
     assert found.card.name == "echo"
+
+
+async def test_a_client_of_a_registry_has_the_credentials_of_its_transport() -> None:
+    async def one_token(method: str, metadata: Mapping[str, str]) -> Principal | None:
+        return Principal("ada") if metadata.get("authorization") == "Bearer secret" else None
+
+    async with Registry(HTTPTransport("http://127.0.0.1:0", authenticator=one_token)) as registry:
+        transport = HTTPTransport(registry.url)
+        client = RegistryClient(transport)
+        with pytest.raises(UnauthenticatedError):
+            await client.list_agents()
+        await transport.authenticate("secret")
+        assert await client.list_agents() == []
 
 
 async def test_a_registry_with_an_http_url_has_no_grpc_port() -> None:

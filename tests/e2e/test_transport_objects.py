@@ -8,12 +8,17 @@ import pytest
 from protolink_grpc import (
     Agent,
     AgentClient,
+    Artifact,
     BearerToken,
+    InMemoryEventSink,
     InvalidArgumentError,
     Message,
     Principal,
+    RunRecorder,
+    RunReplay,
     Task,
     UnauthenticatedError,
+    assert_run_events,
     create_llm,
 )
 from protolink_grpc.agents import Agent as DocumentedAgent
@@ -100,6 +105,50 @@ async def test_subscribe_yields_the_events_as_json(kind: type[Transport]) -> Non
         events = [event async for event in transport.subscribe(agent.card.url, task)]
     assert events[0]["type"] == "task_status_update"
     assert Task.from_dict(events[-1]["metadata"]["task"]).get_output() == "done"
+
+
+class Streaming(Agent):
+    """Yields ProtoLink's events."""
+
+    async def handle_task_streaming(self, task: Task) -> AsyncIterator[Any]:
+        task.begin()
+        yield TaskStatusUpdateEvent(task_id=task.id, previous_state="submitted", new_state="working")
+        yield TaskProgressEvent(task_id=task.id, progress=50, message="Halfway")
+        yield TaskLLMStreamEvent(task_id=task.id, llm_event_type="thought", content="It is nearly done.")
+        artifact = Artifact(name="result").add_text("42")
+        task.add_artifact(artifact)
+        yield TaskArtifactUpdateEvent(task_id=task.id, artifact=artifact)
+        task.complete("Done")
+        yield TaskStatusUpdateEvent(task_id=task.id, previous_state="working", new_state="completed", final=True)
+
+
+async def test_a_handler_may_yield_the_events_of_protolink() -> None:
+    agent = Streaming("streaming")
+    events = [event async for event in agent.run_task_streaming("Work")]
+    done = await agent.get_task(events[-1].task_id)
+    await agent.aclose()
+    types = [
+        "task.submitted",
+        "task.status",
+        "task.progress",
+        "llm.stream",
+        "task.artifact",
+        "task.message",
+        "task.status",
+    ]
+    assert [event.type for event in events] == types
+    assert ([each.name for each in done.artifacts], done.messages[-1].text) == (["result"], "Done")
+
+
+async def test_recorders_and_sinks_read_the_events_of_protolink() -> None:
+    recorder, sink = RunRecorder(), InMemoryEventSink()
+    async with agent_at(RuntimeTransport("runtime://carried")) as agent:
+        client = AgentClient(RuntimeTransport(agent.card.url))
+        async for event in client.send_task_streaming(None, Task.create_infer(prompt="Produce a result")):
+            await recorder.record_task_event(event)
+            await sink.emit_task_event(event)
+    assert_run_events(RunReplay(recorder.to_report()), ["context.prepared", "llm.call.started", "llm.call.completed"])
+    assert sink.to_list()[-1]["final"]
 
 
 class Asking(Agent):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from protolink_grpc.compat.protolink.edge.events import StreamEvents, is_last
+from protolink_grpc.compat.protolink.stream_events import event_from_task_event
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.events import RunEvent
@@ -118,6 +119,16 @@ _KINDS: dict[str, Any] = {
         TaskErrorEvent,
     )
 }
+
+
+def fact_of(item: Any) -> Any:
+    """Return what the log records for an item that a handler yields: the payload of one of ProtoLink's events.
+
+    None for a status, which the run records itself. Other items are returned unchanged.
+    """
+    if isinstance(item, TaskStatusUpdateEvent):
+        return None
+    return event_from_task_event(item, None, None).payload if isinstance(item, _TaskEvent) else item
 
 
 class TaskEvents:
