@@ -19,6 +19,7 @@ from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
 from protolink_grpc.runtime.actions.input_requests import INPUT_REQUEST, check_answer
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
+from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
 from protolink_grpc.runtime.run import Controls, Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
@@ -58,11 +59,13 @@ class AgentComponents:
             redaction=self.redaction,
         )
         expires_s = safety.approvals.expires_s if safety.approvals is not None else None
-        self.actions = Actions(self.toolbox, Gate(safety.policy, expires_s), memory=self._tool_memory)
+        gate, settings = Gate(safety.policy, expires_s), model.infer or InferSettings()
+        sampler = ModelSampler(gate, self.llm, settings)
+        self.actions = Actions(self.toolbox, gate, memory=self._tool_memory, sampler=sampler)
         self.model = ModelSettings(
             model=self.llm,
             instructions=model.system_prompt or "",
-            settings=model.infer or InferSettings(),
+            settings=settings,
             conversations=self._conversations,
         )
         self.executor = DefaultHandler(self.actions, self.model)

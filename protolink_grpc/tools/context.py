@@ -1,10 +1,12 @@
 """The context of a tool call. A parameter annotated with `ToolContext` is filled by the runtime and is not part of the schema."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import LLMMessage
 
 
 class Progress(Protocol):
@@ -56,6 +58,47 @@ class AskPerson(Protocol):
 async def ask_nobody(message: str, schema: dict[str, Any] | None = None, *, url: str = "") -> InputAnswer:
     """Give no answer, outside of an agent."""
     return InputAnswer(False, {}, "input can be requested only while an agent runs the tool")
+
+
+@dataclass(frozen=True, slots=True)
+class SampledText:
+    """A text of the agent's model.
+
+    Args:
+        model: The provider's name of the model.
+        finish_reason: As in `ModelResponse`.
+    """
+
+    text: str
+    model: str = ""
+    finish_reason: str = ""
+
+
+class SampleModel(Protocol):
+    """Asks the agent's model, without its instructions, tools and conversation, under the policy and the budget of the run."""
+
+    async def __call__(
+        self, messages: Sequence[LLMMessage], *, max_tokens: int | None = None, temperature: float | None = None
+    ) -> SampledText:
+        """Return the answer.
+
+        Args:
+            messages: The conversation, oldest first, with the roles `user` and `assistant`.
+
+        Raises:
+            UnimplementedError: There is no model.
+            ActionDeniedError, ApprovalDeniedError, ApprovalRequiredError: The policy does not allow it (`model.sample`).
+            BudgetExceededError: The budget does not allow it.
+            ModelError: The model failed.
+        """
+        ...
+
+
+async def sample_nothing(
+    messages: Sequence[LLMMessage], *, max_tokens: int | None = None, temperature: float | None = None
+) -> SampledText:
+    """Refuse, outside of an agent."""
+    raise UnimplementedError("a model can be asked only while an agent runs the tool")
 
 
 class Cancellation(Protocol):
@@ -130,6 +173,7 @@ class ToolContext:
         memory: Values of the session, if the agent has state.
         progress: Awaited on the event loop; a sync tool runs in a thread and cannot await it.
         ask: Asks a person for input; awaited like `progress`. The timeout of the tool includes the wait.
+        sample: Asks the agent's model; awaited like `progress`.
     """
 
     task_id: str = ""
@@ -144,3 +188,4 @@ class ToolContext:
     memory: Memory = NO_MEMORY
     progress: Progress = no_progress
     ask: AskPerson = ask_nobody
+    sample: SampleModel = sample_nothing

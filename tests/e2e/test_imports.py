@@ -32,3 +32,12 @@ assert "jsonschema_rs" not in sys.modules
 
 def test_a_plain_docstring_costs_no_parser_at_start() -> None:
     subprocess.run([sys.executable, "-c", PLAIN], check=True)
+
+
+def test_an_agent_without_mcp_servers_does_not_load_the_mcp_package() -> None:
+    source = (
+        "import sys; from protolink_grpc import Agent, MCPToolAdapter; Agent('a'); MCPToolAdapter('stdio', command='x');"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'mcp', 'mcp_types', 'httpx2', 'anyio'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -21,8 +21,11 @@ from protolink_grpc import (
     MCPToolAdapter,
     Message,
     Part,
+    RunBudget,
     RunContext,
+    ScriptedLLM,
     Task,
+    ToolError,
     ToolFailedError,
     ToolRejectedError,
     ToolTimeoutError,
@@ -342,6 +345,35 @@ async def test_a_question_of_the_older_protocol_reaches_remote_approvers_and_is_
         assert task.failure is None
         output = next(part.content for artifact in task.artifacts for part in artifact.parts)
         assert json.loads(output.result) == {"action": "accept", "content": {"name": "Ada"}}
+
+
+async def test_a_server_asks_the_model_of_the_agent_under_its_budget(world: McpWorld) -> None:
+    model = ScriptedLLM(["Lima."])
+    async with agent_with(world.adapter(sampling=True), llm=model) as agent:
+        events = [event async for event in agent.run_task_streaming(calling("think"))]
+        output = next(each.payload for each in events if each.type == "task.artifact").artifact.parts[0].content
+        assert output.result == "the model says Lima."
+        assert [each.payload.text for each in events if each.type == "llm.call.completed"] == ["Lima."]
+        assert [each.payload.action.kind for each in events if each.type == "action.requested"] == [
+            "tool.call",
+            "model.sample",
+        ]
+        request = model.requests[0]
+        assert "capital" not in request.system
+        assert [each.content for each in request.messages] == ["Answer in one word.", "What is the capital of Peru?"]
+
+
+async def test_a_server_does_not_reach_the_model_without_permission(stdio: McpWorld) -> None:
+    for adapter, settings in (
+        (stdio.adapter(), {}),
+        (stdio.adapter(sampling=True), {"policy": CapabilityPolicy({"model.sample": "deny"})}),
+        (stdio.adapter(sampling=True), {"budget": RunBudget(max_llm_calls=0)}),
+    ):
+        model = ScriptedLLM(["Lima."])
+        async with agent_with(adapter, llm=model, **settings) as agent:
+            with pytest.raises(ToolError, match="think"):
+                await agent.call_tool("think")
+        assert model.requests == []
 
 
 async def test_the_session_ends_with_the_agent_and_begins_again_with_it(stdio: McpWorld) -> None:

@@ -40,6 +40,7 @@ class MCPToolAdapter:
             from the tool's annotations.
         trust_annotations: Whether to believe the server that a tool is read-only, idempotent or not destructive. If false, each
             tool counts as destructive.
+        sampling: Whether the server may ask the agent's model during a call, under the policy (`model.sample`) and the budget.
         insecure_ok: Whether `headers` with credentials may be sent unencrypted to another machine.
 
     Raises:
@@ -60,6 +61,7 @@ class MCPToolAdapter:
         connect_timeout_s: float = 30.0,
         capabilities: Iterable[str] = (),
         trust_annotations: bool = True,
+        sampling: bool = False,
         insecure_ok: bool = False,
     ) -> None:
         self._server = McpServer(
@@ -72,6 +74,7 @@ class MCPToolAdapter:
         self._connect_timeout_s = connect_timeout_s
         self._capabilities = frozenset(capabilities)
         self._trusts_annotations = trust_annotations
+        self._offers_model = sampling
         self._calls = CallsInProgress()
         self._requests = ServerRequests(str(self._server), self._calls)
         self._listeners: list[Callable[[], None]] = []
@@ -138,7 +141,8 @@ class MCPToolAdapter:
         if lost is not None:
             log.info("MCP server %s: the session was lost and is opened again", self._server)
             await lost.aclose()
-        session = McpSession(self._server, self._take_tools, elicit=self._requests.elicit)
+        sample = self._requests.sample if self._offers_model else None
+        session = McpSession(self._server, self._take_tools, elicit=self._requests.elicit, sample=sample)
         await session.open(self._connect_timeout_s)
         self._session = session
         return session

@@ -1,10 +1,12 @@
-"""Requests of an MCP server to its client: questions to a person."""
+"""Requests of an MCP server to its client: questions to a person, and to the agent's model."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.errors import ProtolinkError, UnsupportedOperationError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.mcp.client.calls import CallsInProgress
+from protolink_grpc.models.conversation import LLMMessage
 
 log = get_logger(__name__)
 
@@ -40,6 +42,48 @@ class ServerRequests:
             # MCP has no field for the reason, but every result has `_meta`.
             return ElicitResult(action="decline", _meta={"reason": answer.reason})
         return ElicitResult(action="accept", content=answer.values if is_form else None)
+
+    async def sample(self, context: Any, params: Any) -> Any:
+        """Ask the agent's model (`sampling/createMessage`)."""
+        from mcp.types import CreateMessageResult, TextContent
+
+        call = self._calls.current()
+        if call is None:
+            return refusal(UNKNOWN_CALL)
+        try:
+            messages = _messages_of(params)
+            answer = await call.context.sample(messages, max_tokens=params.max_tokens, temperature=params.temperature)
+        except ProtolinkError as error:
+            log.info("MCP server %s: tool %s may not ask the model: %s", self._server, call.tool, error)
+            return refusal(str(error))
+        text, was_cut = _cut(answer.text, params.stop_sequences or ())
+        reason = "stopSequence" if was_cut else _STOP_REASONS.get(answer.finish_reason)
+        content = TextContent(type="text", text=text)
+        return CreateMessageResult(role="assistant", content=content, model=answer.model, stop_reason=reason)
+
+
+_STOP_REASONS = {"stop": "endTurn", "length": "maxTokens"}
+
+
+def _messages_of(params: Any) -> list[LLMMessage]:
+    """Return the messages of a sampling request. Its system prompt is text of the server, so it is in the first one.
+
+    Raises:
+        UnsupportedOperationError: It contains something other than text.
+    """
+    found = [LLMMessage(role="user", content=params.system_prompt)] if params.system_prompt else []
+    for message in params.messages:
+        blocks = message.content_as_list
+        if any(each.type != "text" for each in blocks):
+            raise UnsupportedOperationError("only texts can be passed on to the model")
+        found.append(LLMMessage(role=message.role, content="\n".join(each.text for each in blocks)))
+    return found
+
+
+def _cut(text: str, stops: Sequence[str]) -> tuple[str, bool]:
+    """Return the text before the first stop sequence, and whether there was one."""
+    ends = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
 
 
 def refusal(reason: str) -> Any:

@@ -39,6 +39,7 @@ from protolink_grpc.runtime.actions.gate import (
     PreparedAction,
     report_budget,
 )
+from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import ToolActions
 from protolink_grpc.tools.context import Memory
 from protolink_grpc.tools.toolbox import Toolbox
@@ -97,7 +98,7 @@ class Actions(ToolActions):
 
     Args:
         peers: None if the agent does not call other agents.
-        memory: As for `ToolActions`.
+        memory, sampler: As for `ToolActions`.
     """
 
     def __init__(
@@ -106,8 +107,9 @@ class Actions(ToolActions):
         gate: Gate,
         peers: PeerPort | None = None,
         memory: Callable[[str, str], Memory] | None = None,
+        sampler: ModelSampler | None = None,
     ) -> None:
-        super().__init__(toolbox, gate, memory)
+        super().__init__(toolbox, gate, memory, sampler)
         self.peers = peers
 
     async def delegate(

@@ -2,10 +2,11 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -16,6 +17,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.events import RunEvent, TaskProgress
 from protolink_grpc.models.fold import TaskFold
@@ -33,10 +35,11 @@ from protolink_grpc.runtime.actions.gate import (
     PreparedAction,
 )
 from protolink_grpc.runtime.actions.input_requests import InputRequests
+from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tool_items import ItemLog, ToolItems
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.tools.context import NO_MEMORY, Memory, ToolContext
+from protolink_grpc.tools.context import NO_MEMORY, Memory, SampledText, ToolContext, sample_nothing
 from protolink_grpc.tools.schema import CheckedArguments
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
@@ -55,11 +58,18 @@ class ToolActions:
         task_tools: Executes the calls of tools that run in tasks of their own.
     """
 
-    def __init__(self, toolbox: Toolbox, gate: Gate, memory: Callable[[str, str], Memory] | None = None) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        gate: Gate,
+        memory: Callable[[str, str], Memory] | None = None,
+        sampler: ModelSampler | None = None,
+    ) -> None:
         self.toolbox = toolbox
         self.gate = gate
         self.task_tools: dict[Tool, ExecuteInTask] = {}
         self._memory = memory
+        self._sampler = sampler
 
     async def call_tool(
         self,
@@ -138,6 +148,13 @@ class ToolActions:
         self, action: RunAction, action_context: ActionContext, call_id: str, tool: str, position: str
     ) -> ToolContext:
         questions = InputRequests(action_context, tool, position=position, expires_s=self.gate.expires_s)
+        samples = count(1)
+
+        async def sample(messages: Sequence[LLMMessage], **options: Any) -> SampledText:
+            own = f"{position}/sample/{next(samples)}" if position else ""
+            if self._sampler is None:
+                return await sample_nothing(messages)
+            return await self._sampler.sample(action_context, tool, own, messages, **options)
 
         async def progress(percent: float | None, message: str = "") -> None:
             report = TaskProgress(percent, message)
@@ -161,6 +178,7 @@ class ToolActions:
             else NO_MEMORY,
             progress=progress,
             ask=questions.ask,
+            sample=sample,
         )
 
 
