@@ -53,11 +53,6 @@ BLOCKS = {
 }
 """The number of blocks in each document."""
 
-LATER = {
-    "protolink-whitepaper:164": "protolink_grpc.telemetry does not exist yet",
-}
-"""Blocks about features that this version does not have. Each of them fails."""
-
 RAISES = {"protolink-models:368": (ValueError, "submitted -> completed")}
 """Blocks that show an error."""
 
@@ -112,7 +107,7 @@ def test_every_line_that_begins_code_is_in_a_block() -> None:
 @needs_documents
 def test_scenes_and_exceptions_belong_to_blocks() -> None:
     ids = {block.id for block in all_blocks()}
-    assert (SCENES.keys() | LATER.keys() | RAISES.keys()) - ids == set()
+    assert (SCENES.keys() | RAISES.keys() | NOT_HERE.keys() | READERS.keys()) - ids == set()
 
 
 # -- Kinds of blocks -----------------------------------------------------------------------------------------------------
@@ -138,16 +133,7 @@ def is_program(block: Block) -> bool:
 
 
 def params(wanted: Callable[[Block], bool]) -> list[Any]:
-    """The blocks of one kind, those of later features marked as failing."""
-    return [
-        pytest.param(
-            block,
-            id=block.id,
-            marks=[pytest.mark.xfail(strict=True, reason=LATER[block.id])] if block.id in LATER else [],
-        )
-        for block in all_blocks()
-        if wanted(block)
-    ]
+    return [pytest.param(block, id=block.id) for block in all_blocks() if wanted(block)]
 
 
 # -- Programs ------------------------------------------------------------------------------------------------------------
@@ -482,6 +468,18 @@ async def streaming_agent(names: Names) -> AsyncGenerator[None, None]:
     async with Agent("streamer", url=f"http://localhost:{port}", transport="sse", llm=llm):
         names["ports"] = {8010: port}
         yield
+
+
+@scene("protolink-whitepaper:164")
+async def researcher_with_traces(names: Names) -> AsyncGenerator[None, None]:
+    yield
+    agent = names["agent"]
+    answer = await agent.run_task(Task.create("What is new?", session_id="monday"))
+    (module,) = (await agent.describe_state(session_id="monday")).stores
+    await agent.aclose()
+    assert (answer.get_output(), module.message_count) == ("ready", 2)
+    assert Path("researcher.db").exists()
+    assert Path("traces.jsonl").stat().st_size > 0
 
 
 @scene("protolink-whitepaper:262")
