@@ -52,6 +52,21 @@ def _card(name: str, url: str) -> AgentCard:
     return AgentCard(name=name, description="is measured", url=url)
 
 
+SLOW_S = 0.5
+"""How long `SlowAgent` works, in seconds."""
+
+
+class SlowAgent(Agent):
+    """It works for `SLOW_S` without using the CPU."""
+
+    def __init__(self, store: TaskStore, url: str = ANY_PORT) -> None:
+        super().__init__(_card("slow", url), store=store, limits=Limits(max_concurrency=256))
+
+    async def handle_task(self, task: Task) -> Task:
+        await asyncio.sleep(SLOW_S)
+        return task.complete("done")
+
+
 class EchoAgent(Agent):
     """The simplest agent: it completes each task with one answer."""
 

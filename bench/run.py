@@ -14,7 +14,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench import a2a, cancel, clients, history, local, process, protolink, registry, send, steps, streams, typed
+from bench import a2a, cancel, clients, flows, history, local, process, protolink, registry, send, steps, streams, typed
 from bench.plan import QUICK, Plan, print_progress
 from bench.profiles import profile
 from bench.report import print_table, write_json
@@ -31,6 +31,7 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "registry": registry.registry,
     "infer": steps.infer,
     "tools": steps.tools,
+    "flow": flows.flows,
     "cancel": cancel.cancel,
     "a2a": a2a.unary_calls,
     "sse": a2a.sse,

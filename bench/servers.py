@@ -15,7 +15,7 @@ from pathlib import Path
 
 import grpc.aio
 
-from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, adder, floor_handler
+from bench.agents import ANY_HTTP_PORT, ChainAgent, EchoAgent, LogAgent, SlowAgent, adder, floor_handler
 from bench.commands import USAGE, Commands, answer_commands
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.net.event_loops import run_server
@@ -102,10 +102,17 @@ async def _a2a_log(options: Options) -> AsyncIterator[Urls]:
         yield [agent.card.url, *(each.url for each in agent.card.interfaces if each.transport == "http")]
 
 
+@asynccontextmanager
+async def _slow(options: Options) -> AsyncIterator[Urls]:
+    async with SlowAgent(_store(options)) as agent:
+        yield [agent.card.url]
+
+
 KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
     "floor": _floor,
     "echo-memory": _echo,
     "echo-sqlite": _echo,
+    "slow-memory": _slow,
     "tool-memory": _tool,
     "log-memory": _log,
     "log-sqlite": _log,

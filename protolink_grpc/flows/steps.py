@@ -43,6 +43,7 @@ class Step(Flow):
         super().__init__(name=name or getattr(handler, "__name__", type(handler).__name__))
         self.handler = handler
         self.idempotent = idempotent
+        self._is_async = inspect.iscoroutinefunction(handler)
 
     async def _advance(self, work: Task, scope: Scope) -> Ending:
         async def leaf(scope: Scope, work: Task, call: StepCall) -> StepResult:
@@ -54,7 +55,7 @@ class Step(Flow):
         task = copy_task(work)
         given = Items(task.messages, task.artifacts)
         try:
-            if inspect.iscoroutinefunction(self.handler):
+            if self._is_async:
                 done: Any = await self.handler(task)
             else:
                 done = await asyncio.to_thread(self.handler, task)
