@@ -151,11 +151,10 @@ class Agent(AgentLifecycle):
         check_handlers(type(self), Agent)
         if flow is not None:
             flow.check()
-        self.flow = flow
         resolved = resolve_card(card, transport, name=name, description=description, url=url)
         if isinstance(transport, Transport):
             config = config.with_transport(transport)
-        super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store)
+        super().__init__(resolved, config, registry=registry, registry_url=registry_url, store=store, flow=flow)
         self._transport = transport if isinstance(transport, Transport) else None
         if self._transport is not None:
             self._transport.attach(self)

@@ -6,20 +6,28 @@ from hashlib import blake2b
 from typing import Any
 
 from protolink_grpc.agent.local_agent import LocalAgent
-from protolink_grpc.agent.peers import Peers
+from protolink_grpc.agent.peers import CANCEL_GRACE_S, Peers
 from protolink_grpc.agent.registry import registry_client
 from protolink_grpc.agent.trust import PeerClients
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.flows.execution import run_part
 from protolink_grpc.flows.flow import Flow
+from protolink_grpc.flows.record import FlowRecord
 from protolink_grpc.flows.scope import Connection, current_host
 from protolink_grpc.lazy import load
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions.delegation import Actions
+from protolink_grpc.runtime.log import AppendedFacts, AppendObserver
 from protolink_grpc.runtime.run import current_run
+from protolink_grpc.storage.port import TaskStore
+
+log = get_logger(__name__)
 
 CARD_S = 2.0
 """Timeout for the card of the next step, which only improves a prompt, in seconds."""
@@ -56,6 +64,7 @@ class AgentFlowHost:
 
     def __init__(self, actions: Actions, peers: Peers) -> None:
         self._base = FlowConnection(actions, peers)
+        self._cancellations: set[asyncio.Task[None]] = set()
         self._connections: dict[tuple[int, int], FlowConnection] = {}
 
     def connection(self, client: AgentClient | None, registry: Any, parent: Connection | None) -> FlowConnection:
@@ -77,7 +86,29 @@ class AgentFlowHost:
         url: str = await agent.local_url()
         return url
 
+    def observe(self, flow: Flow, store: TaskStore) -> AppendObserver:
+        """Return an observer that cancels the tasks that wait at peers when the task of the flow is canceled."""
+
+        def note(appended: AppendedFacts) -> None:
+            if appended.fold.state is TaskState.CANCELED:
+                work = asyncio.get_running_loop().create_task(self._cancel_waiting(flow, store, appended.fold))
+                self._cancellations.add(work)
+                work.add_done_callback(self._cancellations.discard)
+
+        return note
+
+    async def _cancel_waiting(self, flow: Flow, store: TaskStore, fold: TaskFold) -> None:
+        try:
+            record = await FlowRecord.read(store, fold)
+        except ProtolinkError as error:
+            log.warning("task %s: the tasks that wait for it cannot be canceled: %s", fold.task_id, error)
+            return
+        for target, task_id in record.waiting:
+            self.connection(flow.client, flow.registry, None).cancel(target, task_id, fold.reason)
+
     async def aclose(self) -> None:
+        if self._cancellations:
+            await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
         connections, self._connections = self._connections, {}
         for each in connections.values():
             await each.peers.aclose()

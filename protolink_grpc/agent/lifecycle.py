@@ -33,6 +33,7 @@ from protolink_grpc.errors import (
     ProtolinkError,
     UnavailableError,
 )
+from protolink_grpc.flows.flow import Flow
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
@@ -45,6 +46,7 @@ from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
+from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.run import Run, RunActions
 from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.services.definition import ServiceMethod
@@ -75,6 +77,7 @@ class AgentLifecycle:
     A subclass provides the function that runs a task (`_handler`), and whether it is the default handler (`_is_default`).
 
     Attributes:
+        flow: The flow that executes the tasks; None without one.
         card: The agent's card. Its URLs are set when the ports are open.
         store: The task store.
         run_store: The additional run store, or None.
@@ -89,7 +92,9 @@ class AgentLifecycle:
         registry: "str | Registry | RegistryClient | None",
         registry_url: str | None,
         store: TaskStore | None,
+        flow: Flow | None = None,
     ) -> None:
+        self.flow = flow
         serving = config.serving
         self._config = config
         self.card = card
@@ -432,6 +437,11 @@ class AgentLifecycle:
             self._service, self._home, lambda: self.card, self._toolbox, components.control, components.redaction
         )
 
+    def _observers(self) -> list[AppendObserver]:
+        telemetry = [each.observe for each in self._components.telemetry]
+        flow = [] if self.flow is None else [self._flow_host.observe(self.flow, self.store)]
+        return [*self._config.runtime.observers, *telemetry, *flow]
+
     async def _own_service(self) -> TaskService:
         """Return the runtime of this agent, which is started on the running loop at the first use.
 
@@ -452,7 +462,7 @@ class AgentLifecycle:
                 redaction=self._components.redaction,
                 check_edit=self._components.check_edit,
                 run_saver=_run_saver(self.run_store, self.store),
-                observers=[*self._config.runtime.observers, *(each.observe for each in self._components.telemetry)],
+                observers=self._observers(),
                 has_spans=bool(self._components.telemetry),
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
             )

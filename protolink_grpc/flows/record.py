@@ -4,6 +4,7 @@ A flow starts again from its beginning in every run of the task, and reads from 
 of the runtime, the record covers all turns of the task.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,9 @@ POSITION = "flow:"
 WORKFLOW = "workflow."
 """Prefix of the types of a flow's events."""
 
+_ANSWERED = re.compile(r"\?\d+\Z")
+"""The end of the position of a call with an answer."""
+
 WAITING = "workflow.waiting"
 DECIDED = "workflow.decided"
 STARTED = "workflow.started"
@@ -55,6 +59,7 @@ class FlowRecord:
         self.inputs: dict[str, list[str]] = {}
         self.reported: set[tuple[str, str]] = set()
         self.answers: dict[str, list[tuple[Message, ...]]] = {}
+        self._latest: dict[str, StepResult] = {}
         self._state = TaskState.SUBMITTED
         self._waiting_path = ""
         self._positions: dict[str, str] = {}
@@ -85,12 +90,19 @@ class FlowRecord:
                 case dict() as payload if event.type.startswith(WORKFLOW):
                     self._note(event.type, payload)
 
+    @property
+    def waiting(self) -> list[tuple[str, str]]:
+        """The peer and the id of each task of another agent that waits for input."""
+        return [pair for result in self._latest.values() for pair in result.ending("").waiting]
+
     def _end(self, position: str, ended: ActionEnded) -> None:
         if ended.outcome == "completed" and isinstance(ended.result, dict):
             self.results[position] = StepResult.from_dict(ended.result)
         elif ended.outcome != "canceled":
             failure = ended.failure or Failure(message=f"the step ended with the outcome {ended.outcome}")
             self.results[position] = StepResult(TaskState.FAILED, failure=failure)
+        if position in self.results:
+            self._latest[_ANSWERED.sub("", position)] = self.results[position]
 
     def _note(self, kind: str, payload: dict[str, Any]) -> None:
         path = str(payload.get("path", ""))

@@ -65,6 +65,7 @@ class StepResult:
         metadata, flow_state: Changed keys.
         ends_with_artifact: The newest of these items is an artifact.
         usage: What a task that waits has used so far.
+        target: Name or URL of the peer with a task that waits.
     """
 
     state: TaskState = TaskState.COMPLETED
@@ -77,6 +78,7 @@ class StepResult:
     failure: Failure | None = None
     cancel_reason: str = ""
     usage: BudgetUsage | None = None
+    target: str = ""
 
     @classmethod
     def of(cls, before: Task, after: Task, *, given: Items | None = None, leave_out: str = "") -> Self:
@@ -106,11 +108,11 @@ class StepResult:
             after.usage if state in INTERRUPTED else None,
         )
 
-    def ending(self, path: str, target: str = "") -> Ending:
+    def ending(self, path: str) -> Ending:
         """Return the end of the step at `path`."""
         if self.state is TaskState.COMPLETED:
             return COMPLETED
-        waiting = ((target, self.task_id),) if self.task_id and self.state in INTERRUPTED else ()
+        waiting = ((self.target, self.task_id),) if self.target and self.state in INTERRUPTED else ()
         return Ending(self.state, self.failure, self.cancel_reason, path, waiting)
 
     def apply(self, task: Task) -> None:
@@ -143,6 +145,7 @@ class StepResult:
             "failure": None if self.failure is None else self.failure.to_dict(),
             "cancel_reason": self.cancel_reason,
             "usage": None if self.usage is None else self.usage.to_dict(),
+            "target": self.target,
         }
         return {name: value for name, value in found.items() if value}
 
@@ -161,6 +164,7 @@ class StepResult:
             None if failure is None else Failure.from_dict(failure),
             data.get("cancel_reason", ""),
             None if usage is None else BudgetUsage.from_dict(usage),
+            data.get("target", ""),
         )
 
 

@@ -25,7 +25,7 @@ from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_message
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
@@ -208,7 +208,7 @@ class Scope:
 
     # -- Steps -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, leaf: Leaf, work: Task, target: str = "") -> Ending:
+    async def take(self, leaf: Leaf, work: Task) -> Ending:
         """Execute a step, or read its result from the log, and add the result to `work`. A recorded answer continues it."""
         position = f"{POSITION}{self.path}"
         result = await self._result(leaf, work, StepCall(position))
@@ -218,7 +218,7 @@ class Scope:
                 work.add_message(copy_message(message))
             result = await self._result(leaf, work, StepCall(f"{position}?{number}", result, answer))
             await self._add(result, work)
-        return result.ending(self.path, target)
+        return result.ending(self.path)
 
     async def _result(self, leaf: Leaf, work: Task, call: StepCall) -> StepResult:
         known = self.flow.record.results.get(call.position)
@@ -299,6 +299,8 @@ class Scope:
 
         def summarize(answer: Task) -> dict[str, Any]:
             result = StepResult.of(work, answer, leave_out=_input_id(task_id))
+            if result.state in INTERRUPTED:
+                result.target = target
             results.append(result)
             return result.to_dict()
 

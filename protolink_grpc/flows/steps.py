@@ -55,11 +55,9 @@ class Step(Flow):
         task = copy_task(work)
         given = Items(task.messages, task.artifacts)
         try:
-            if self._is_async:
-                done: Any = await self.handler(task)
-            else:
-                done = await asyncio.to_thread(self.handler, task)
-                done = await done if inspect.isawaitable(done) else done
+            done: Any = self.handler(task) if self._is_async else await asyncio.to_thread(self.handler, task)
+            if inspect.isawaitable(done):
+                done = await done
         except ProtolinkError:
             raise
         except Exception as error:
@@ -102,7 +100,7 @@ class AgentStep(Flow):
             prompt = await prompt_for(scope) if call.waiting is None else ""
             return await scope.perform_call(work, call, self.agent_name, target, self._tool_call(work), prompt)
 
-        return await scope.take(leaf, work, target)
+        return await scope.take(leaf, work)
 
     def _tool_call(self, work: Task) -> ToolCall | None:
         """Return the tool call to send; None sends the output of the step before."""

@@ -103,6 +103,21 @@ async def test_cancel_of_a_flow_reaches_a_remote_branch() -> None:
         await front.aclose()
 
 
+async def test_cancel_of_a_waiting_flow_cancels_the_task_that_waits_at_the_peer() -> None:
+    async with clerk() as agent:
+        front, client = Agent("front", url="runtime://front", flow=Pipeline([agent.card.url])), AgentClient()
+        waiting = await front.run_task("who")
+        local = await front.local_agent()
+        assert (await local.cancel(waiting.id, "never mind", None)).state is TaskState.CANCELED
+        (asked,) = (await client.list_tasks(agent_url=agent.card.url)).tasks
+        async with asyncio.timeout(PATIENCE_S):
+            done = await client.wait_task(asked.id, agent_url=agent.card.url)
+            while done.state is not TaskState.CANCELED:  # it waits for its sender until the cancellation arrives
+                done = await client.get_task(asked.id, agent_url=agent.card.url)
+        assert done.reason == "never mind"
+        await front.aclose()
+
+
 async def test_a_failing_branch_cancels_a_remote_sibling() -> None:
     async with clerk() as agent:
 
