@@ -17,6 +17,9 @@ from protolink_grpc.models.kinds import Kind
 MARK: Final = "$payload"
 """The only key of a payload in JSON."""
 
+BYTES_KEYS: Final = frozenset({"message", "data", "encoded"})
+"""Keys below it whose values are bytes in base64."""
+
 
 @dataclass(frozen=True, slots=True)
 class TypedMessage:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.payload import BYTES_KEYS, MARK
 
 DEFAULT_SENSITIVE_KEYS = frozenset(
     {
@@ -219,7 +220,7 @@ class RedactionPolicy:
             elif kind is dict:
                 made: dict[str, Any] = {}
                 target[place] = made
-                pending.extend(self._fields(made, item))
+                pending.extend(self._fields(made, self._without_bytes(item)))
             elif kind is list or kind is tuple:
                 made_list = [None] * len(item)
                 target[place] = made_list
@@ -231,6 +232,13 @@ class RedactionPolicy:
             else:
                 pending.append((target, place, plain(item)))
         return top[0]
+
+    def _without_bytes(self, source: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the JSON form of a payload without its bytes, in which no secret can be found; any other object unchanged."""
+        inner = source.get(MARK) if len(source) == 1 else None
+        if not isinstance(inner, dict):
+            return source
+        return {MARK: {key: self.replacement if key in BYTES_KEYS else value for key, value in inner.items()}}
 
     def redact_text(self, text: str) -> str:
         """Return `text` with known secrets and matches of the patterns replaced."""

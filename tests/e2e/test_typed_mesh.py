@@ -1,6 +1,7 @@
 """Three agents that call each other by generated stubs, found by name in a registry, over real sockets."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from typed_world import broker, generated, ledger, shop, typed_agent
 from protolink_grpc import (
     Agent,
     AgentClient,
+    APIKey,
+    APIKeyAuth,
     Registry,
     RegistryClient,
     RunBudget,
@@ -25,6 +28,7 @@ from protolink_grpc import (
     Task,
     TaskState,
     ToolFailedError,
+    UnauthenticatedError,
 )
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import AgentNotFoundError, DeadlineExceededError, DelegationCycleError, InvalidArgumentError
@@ -260,6 +264,40 @@ async def test_a_run_sets_its_own_ids(registry: Registry) -> None:
         stub, messages = generated(leaf)
         for name in ("x-request-id", "X-Task-Id", "x-session-id", "plgrpc-options-bin"):
             assert (await sent(client, Task.create_tool_call("enter", {"name": name}))).get_output() == "refused"
+        assert await tasks_of(leaf) == []
+
+
+async def test_credentials_are_sent_to_trusted_peers_only() -> None:
+    async with ledger(None, authenticator=APIKeyAuth({"secret": ["shop"]})) as leaf:
+        stub, messages = generated(leaf)
+        request, url = messages.EnterRequest(item="tea"), leaf.card.url
+        trusting = {"credentials": APIKey("secret"), "trusted_peers": [url]}
+        assert (await Agent("trusting", **trusting).peer(url).stub(stub).Enter(request)).result == 3
+        with pytest.raises(UnauthenticatedError, match="trusted_peers"):
+            await Agent("wary", credentials=APIKey("secret")).peer(url).stub(stub).Enter(request)
+
+
+async def test_the_session_of_a_run_is_that_of_its_calls_in_ascii(registry: Registry) -> None:
+    async with ledger(registry) as leaf, broker(registry) as middle, shop(registry) as root:
+        for session in ("kitchen", "küche"):
+            task = purchase()
+            task.session_id = session
+            assert (await sent(root, task)).state is TaskState.COMPLETED
+        for agent in (middle, leaf):
+            sessions = [each.session_id for each in (await AgentClient(url=agent.card.url).list_tasks()).tasks]
+            assert "kitchen" in sessions
+            (other,) = [each for each in sessions if each != "kitchen"]
+            assert re.fullmatch(r"kche~[0-9a-f]{32}", other)
+
+
+async def test_a_context_that_no_metadata_can_have_is_refused_and_costs_nothing(registry: Registry) -> None:
+    async with ledger(registry) as leaf, broker(registry), shop(registry) as root:
+        task = purchase(budget=RunBudget(max_tool_calls=9))
+        rules = {f"some.capability.{number:04}": False for number in range(1000)}
+        RunContext(permissions=rules, budget=RunBudget(max_tool_calls=9)).attach_to_task(task)
+        done = await sent(root, task)
+        assert (done.state, (done.usage or BudgetUsage()).tool_calls) == (TaskState.FAILED, 1)
+        assert "delegate with a task" in str(done.reason)
         assert await tasks_of(leaf) == []
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import BudgetUsage, ContextManifest, RunAction, RunContext
+from protolink_grpc.models.payload import Payload, TypedMessage
 from protolink_grpc.models.redaction import DEFAULT_PATTERNS, DEFAULT_SENSITIVE_KEYS
 from protolink_grpc.policy import DEFAULT_REDACTION_POLICY, RedactionPolicy
 
@@ -333,3 +334,12 @@ def test_a_text_made_to_be_slow_takes_time_that_is_linear_in_its_length(start, r
     started = time.process_time()
     assert isinstance(redact_text(text), str)
     assert time.process_time() - started < 2  # seconds; linear time is below 0.1, quadratic time above 10
+
+
+def test_the_bytes_of_a_payload_are_hidden_and_its_preview_is_searched() -> None:
+    payload = Payload(TypedMessage("acme.Login", b"hunter2"), preview='{"password": "hunter2", "user": "ann"}')
+    hidden = {"type_name": "acme.Login", "message": HIDDEN, "preview": f'{{"password": "{HIDDEN}", "user": "ann"}}'}
+    assert redact({"result": payload}) == {"result": {"$payload": hidden}}
+    assert redact(Payload(b"hunter2")) == {"$payload": {"data": HIDDEN}}
+    own = {"$payload": {"data": "shown"}, "other": 1}
+    assert redact(own) == own
