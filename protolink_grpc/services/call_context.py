@@ -12,7 +12,7 @@ import grpc.aio
 from google.rpc import status_pb2
 
 from protolink_grpc.errors import UnimplementedError, UnsupportedOperationError
-from protolink_grpc.services.recording import MetadataPair, build_status
+from protolink_grpc.services.recording import MetadataPair, build_status, check_trailers
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,14 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
         """End the call with a status. A repeated call gets the same status.
 
         Raises:
-            ValueError: The code is OK.
+            AbortError: Always, to end the method.
+            ValueError: The code is OK, or the trailing metadata are not valid.
         """
         if code is grpc.StatusCode.OK:
             raise ValueError("abort needs a code other than OK")
         self._code, self._details = code, details
         if trailing_metadata:
-            self._trailers = tuple(trailing_metadata)
+            self.set_trailing_metadata(trailing_metadata)
         raise CallAbortedError(details)
 
     async def abort_with_status(self, status: grpc.Status) -> NoReturn:
@@ -116,8 +117,14 @@ class CallContext(grpc.aio.ServicerContext[Any, Any]):
         return build_status(self._code, self._details, self._trailers, service, task_id)
 
     def set_trailing_metadata(self, trailing_metadata: grpc.aio.Metadata | Sequence[MetadataPair]) -> None:
-        """Set the trailing metadata of the response. They are recorded, and a repeated call gets them, too."""
-        self._trailers = tuple(trailing_metadata)
+        """Set the trailing metadata of the response. They are recorded, and a repeated call gets them, too.
+
+        Raises:
+            ValueError: They are no valid metadata.
+        """
+        trailers = tuple(trailing_metadata)
+        check_trailers(trailers)
+        self._trailers = trailers
 
     def trailing_metadata(self) -> grpc.aio.Metadata:
         return grpc.aio.Metadata(*self._trailers)

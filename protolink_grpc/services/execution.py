@@ -86,6 +86,8 @@ class ServiceCalls:
         trailers = trailers_to_json(context.trailers)
         if trailers:
             task.metadata[TRAILERS] = trailers
+        else:
+            task.metadata.pop(TRAILERS, None)  # of a task that was written by hand
         if context.code() is not grpc.StatusCode.OK:
             return task.fail(status_failure(context.status(method.descriptor.containing_service.full_name, task.id)))
         return task.update_state(TaskState.COMPLETED)

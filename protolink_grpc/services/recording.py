@@ -17,13 +17,14 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.failure import Failure, category_of_code
+from protolink_grpc.models.failure import MAX_REASON, Failure, category_of_code
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message as TaskMessage
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.payload import Payload, TypedMessage
 from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.net.response_headers import NAME
 from protolink_grpc.runtime.admission import Submission
 
 SERVICE_CALL: Final = "plgrpc.service_call"
@@ -134,7 +135,7 @@ def build_status(
             given = status_pb2.Status.FromString(value)
             if given.code == number:
                 return given
-    status = status_pb2.Status(code=number, message=details)
+    status = status_pb2.Status(code=number, message=details[:MAX_REASON])
     metadata = {"task_id": task_id} if task_id else {}
     status.details.add().Pack(error_details_pb2.ErrorInfo(reason=code.name, domain=service, metadata=metadata))
     return status
@@ -154,6 +155,38 @@ def trailers_to_json(trailers: Sequence[MetadataPair]) -> list[list[str]]:
 
 
 def recorded_trailers(metadata: Mapping[str, Any]) -> list[MetadataPair]:
-    """Return the trailing metadata that a method has set, from the metadata of its task."""
-    pairs = metadata.get(TRAILERS) or ()
-    return [(key, binascii.a2b_base64(value) if key.endswith("-bin") else value) for key, value in pairs]
+    """Return the trailing metadata that a method has set, from the metadata of its task.
+
+    Entries that no method can have set are left out: the task may have been written by hand.
+    """
+    pairs = metadata.get(TRAILERS)
+    found = (_trailer_from_json(pair) for pair in pairs) if isinstance(pairs, list) else ()
+    return [each for each in found if each is not None]
+
+
+def _trailer_from_json(pair: object) -> MetadataPair | None:
+    match pair:
+        case [str(key), str(value)]:
+            try:
+                read = key, binascii.a2b_base64(value, strict_mode=True) if key.endswith("-bin") else value
+                check_trailers([read])
+            except ValueError:
+                return None
+            return read
+    return None
+
+
+def check_trailers(trailers: Iterable[MetadataPair]) -> None:
+    """Check trailing metadata before it is recorded: a response with metadata that gRPC refuses could never be sent.
+
+    Raises:
+        ValueError: A key is not lower-case, or the value of a key is not printable ASCII, or bytes for a key with `-bin`.
+    """
+    for key, value in trailers:
+        if not NAME.fullmatch(key):
+            raise ValueError(f"{key!r} is not a lower-case key of metadata")
+        if key.endswith("-bin"):
+            if not isinstance(value, bytes):
+                raise ValueError(f"the value of {key} must be bytes")
+        elif not isinstance(value, str) or not (value.isascii() and value.isprintable()):
+            raise ValueError(f"the value of {key} must be printable ASCII text")

@@ -170,6 +170,21 @@ def test_trailing_metadata_survive_the_log() -> None:
     assert recorded_trailers({}) == []
 
 
+@pytest.mark.parametrize(
+    "pairs", [5, [5], [["a"]], [["A", "b"]], [["a", "\n"]], [["a-bin", "?"]], [["a", 5]], {"a": "b"}]
+)
+def test_trailing_metadata_that_no_method_set_is_left_out(pairs: Any) -> None:
+    assert recorded_trailers({"plgrpc.trailing_metadata": pairs}) == []
+
+
+@pytest.mark.parametrize("pair", [("A", "b"), ("a", "\n"), ("a", "\u00e4"), ("a", b"b"), ("a-bin", "b"), ("", "b")])
+async def test_metadata_that_grpc_would_refuse_is_refused_before_it_is_recorded(pair: Any) -> None:
+    with pytest.raises(ValueError, match=r"key|value"):
+        context().set_trailing_metadata((pair,))
+    with pytest.raises(ValueError, match=r"key|value"):
+        await context().abort(grpc.StatusCode.ABORTED, "", (pair,))
+
+
 def test_a_part_of_another_type_is_no_request() -> None:
     part = message_part(pb.PriceRequest(item="tea"))
     assert encoded_message(part, pb.PriceRequest) == pb.PriceRequest(item="tea").SerializeToString()
