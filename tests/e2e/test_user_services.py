@@ -12,6 +12,7 @@ from typing import Any
 import grpc.aio
 import httpx
 import pytest
+from google.protobuf.json_format import MessageToJson, Parse
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
@@ -327,6 +328,25 @@ async def test_the_http_port_streams(agent: Agent) -> None:
         assert envelopes(failed.content)[-1][1]["error"]["code"] == "not_found"
 
 
+@pytest.mark.parametrize(
+    "kind", ["application/connect+json", "application/connect+proto", "application/grpc-web+proto"]
+)
+async def test_the_http_port_takes_streams_of_requests(agent: Agent, kind: str) -> None:
+    amounts = [pb.PlaceRequest(amount=amount) for amount in (3, 4)]
+    is_json = kind.endswith("json")
+    body = b"".join(frame(MessageToJson(a).encode() if is_json else a.SerializeToString()) for a in amounts)
+    async with httpx.AsyncClient(base_url=f"{agent.http_url}/{SERVICE}/") as http:
+        for content in (body, b""):
+            headers = {"content-type": kind, "x-request-id": "r1"}
+            answer = (await http.post("Total", content=content, headers=headers)).content
+            message = answer[5 : 5 + int.from_bytes(answer[1:5], "big")]
+            response = Parse(message, pb.PlaceResponse()) if is_json else pb.PlaceResponse.FromString(message)
+            assert response.order == "2 items, 7 in all"
+        for content, text in ((body[:-1], "complete"), (frame(b"", 7), "flags"), (frame(b"", 1), "compressed")):
+            wrong = await http.post("Total", content=content, headers={"content-type": kind})
+            assert text in wrong.text
+
+
 def envelopes(body: bytes) -> list[tuple[int, Any]]:
     """The flags and the JSON of each envelope of a Connect stream."""
     found = []
@@ -378,6 +398,10 @@ async def test_a_direct_method_may_stream_in_both_directions() -> None:
             assert (await call.read()).cents == len(item)
         await call.done_writing()
         assert await call.read() is grpc.aio.EOF
+        async with httpx.AsyncClient() as http:  # half-duplex: the requests are complete before the first response
+            url, headers = f"{agent.http_url}/acme.orders.v1.Chat/Talk", {"content-type": "application/connect+json"}
+            answer = await http.post(url, content=frame(b'{"item": "a"}') + frame(b'{"item": "bb"}'), headers=headers)
+            assert [each for _, each in envelopes(answer.content)] == [{"cents": "1"}, {"cents": "2"}, {}]
 
 
 class NotAsync(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated at run time

@@ -4,7 +4,16 @@ Requests are parsed here, within the status boundary, so that invalid bytes are 
 client streaming gets an async iterator of its requests. Responses may be messages or bytes: stored events are sent unchanged.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -67,12 +76,14 @@ class Procedure:
     Attributes:
         name: Full name, such as `/plgrpc.v1.AgentService/SendTask`.
         streams: Whether it returns a stream of messages.
+        reads_stream: Whether its request is a stream of messages, which is complete before the call.
         request_type, response_type: The types of its messages.
         to_status: Converts an error to a status.
     """
 
     name: str
     streams: bool
+    reads_stream: bool
     request_type: type[Message]
     response_type: type[Message]
     to_status: ToStatus
@@ -80,9 +91,14 @@ class Procedure:
     _behavior: Behavior
     _interceptors: Sequence[Interceptor]
 
+    @property
+    def has_stream(self) -> bool:
+        """Whether its request or its response is a stream."""
+        return self.streams or self.reads_stream
+
     async def responses(
         self,
-        data: bytes,
+        data: bytes | Iterable[bytes],
         principal: Principal,
         headers: Mapping[str, str],
         *,
@@ -93,6 +109,7 @@ class Procedure:
         """Yield the encoded responses to an encoded request of `principal`. Each call needs its own asyncio task.
 
         Args:
+            data: The request; its messages if it is a stream.
             codec: The encoding of the request and the responses.
             response_headers: See `Call`.
 
@@ -102,20 +119,26 @@ class Procedure:
         call = Call(self.name, None, principal.name, principal.scopes, authenticated, headers, response_headers)
         async with AsyncExitStack() as stack:
             await _enter_call(call, self._interceptors, stack)
-            request = await self._receive(await codec.to_binary(data, self.request_type))
+            request = await self._read(data, codec) if isinstance(data, bytes) else self._read_stream(data, codec)
             if not self.streams:
                 yield await codec.encode(await self._behavior(request, None), self.response_type)
                 return
             async for response in await stack.enter_async_context(aclosing(self._behavior(request, None))):
                 yield await codec.encode(response, self.response_type)
 
+    async def _read(self, data: bytes, codec: Codec) -> Message:
+        message: Message = await self._receive(await codec.to_binary(data, self.request_type))
+        return message
+
+    async def _read_stream(self, messages: Iterable[bytes], codec: Codec) -> AsyncIterator[Message]:
+        for data in messages:
+            yield await self._read(data, codec)
+
 
 def procedures(
     service: ServiceDescriptor, servicer: object, *, interceptors: Sequence[Interceptor], bounds: RequestBounds
 ) -> list[Procedure]:
     """Create the procedures of one service, whose servicer must not use gRPC's context.
-
-    Methods with client streaming have no procedure: HTTP/1.1 has no requests of several messages that all clients can send.
 
     Args:
         interceptors: Outermost first, without those for authentication and access, which the edge checks itself.
@@ -124,6 +147,7 @@ def procedures(
         Procedure(
             f"/{service.full_name}/{method.name}",
             method.server_streaming,
+            method.client_streaming,
             GetMessageClass(method.input_type),
             GetMessageClass(method.output_type),
             getattr(servicer, "to_status", to_status),
@@ -132,7 +156,6 @@ def procedures(
             interceptors,
         )
         for method in service.methods
-        if not method.client_streaming
     ]
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from typing import TypeVar
 
 from google.rpc import status_pb2
 from starlette.responses import Response
 
-from protolink_grpc.errors import DeadlineExceededError
+from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
+from protolink_grpc.net.grpc_web import COMPRESSED, HEAD_BYTES
 from protolink_grpc.wire.codec import Codec
 
 T = TypeVar("T")
@@ -74,6 +75,25 @@ class CallFormat(ABC):
             InvalidArgumentError: The body is invalid.
             UnimplementedError: The message is compressed, or there is not exactly one message.
         """
+
+    def unpack_stream(self, body: bytes) -> Iterator[bytes]:
+        """Yield the encoded messages in the body of a request that is a stream. The streams of both protocols have the same frames.
+
+        Raises:
+            InvalidArgumentError: The body is invalid.
+            UnimplementedError: A message is compressed.
+        """
+        at = 0
+        while at < len(body):
+            begin = at + HEAD_BYTES
+            flags, at = body[at], begin + int.from_bytes(body[at + 1 : begin], "big")
+            if begin > len(body) or at > len(body):
+                raise InvalidArgumentError("must be complete messages", field="body")
+            if flags == COMPRESSED:
+                raise UnimplementedError("compressed messages are not supported: send them uncompressed")
+            if flags:
+                raise InvalidArgumentError(f"a message of a request must not have the flags {flags:#04x}", field="body")
+            yield body[begin:at]
 
     @abstractmethod
     def pack(self, message: bytes) -> bytes:

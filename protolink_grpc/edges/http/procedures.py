@@ -29,7 +29,7 @@ def procedure_routes(guard: RequestGuard, streams: OpenStreams, procedures: Iter
     """Create a route for each method, over gRPC-Web and Connect."""
     web = GrpcWeb()
     unary, stream = connect_formats(guard.bounds.max_complexity)
-    routes = [_MethodRoute(guard, streams, each, [web, *(stream if each.streams else unary)]) for each in procedures]
+    routes = [_MethodRoute(guard, streams, each, [web, *(stream if each.has_stream else unary)]) for each in procedures]
     return [Route(each.path, each.respond, methods=["POST"]) for each in routes]
 
 
@@ -68,8 +68,9 @@ class _MethodRoute:
         guard, procedure = self._guard, self._procedure
         principal = await guard.principal(request, procedure.name)
         deadline = call_format.read_headers(request.headers)
+        body = await guard.body(request)
         responses = procedure.responses(
-            call_format.unpack(await guard.body(request)),
+            call_format.unpack_stream(body) if procedure.reads_stream else call_format.unpack(body),
             principal,
             request.headers,
             authenticated=not guard.is_open,
@@ -77,7 +78,7 @@ class _MethodRoute:
             response_headers=headers,
         )
         parts = _pack_responses(call_format, responses, deadline, headers)
-        if procedure.streams:
+        if procedure.has_stream:
             slot = guard.stream_quota.take(principal)
             error_frame = partial(self._error_frame, call_format, headers)
             stream_format = self._stream_formats[call_format]
