@@ -251,6 +251,28 @@ async def test_an_unknown_name_is_an_error_of_its_own(registry: Registry) -> Non
 # -- the call itself ----------------------------------------------------------------------------------------------------------
 
 
+async def test_a_run_makes_many_calls_at_once(registry: Registry) -> None:
+    entered: list[str] = []
+
+    def record(item: str) -> int:
+        entered.append(item)
+        return int(item)
+
+    client = typed_agent("client", registry)
+
+    @client.tool
+    async def enter(count: int) -> list[int]:
+        ledgers = client.peer("ledger").stub(stub)
+        calls = [ledgers.Enter(messages.EnterRequest(item=str(number % 20))) for number in range(count)]
+        return [response.result for response in await asyncio.gather(*calls)]
+
+    async with ledger(registry, record) as leaf, client:
+        stub, messages = generated(leaf)
+        done = await sent(client, Task.create_tool_call("enter", {"count": 40}))
+        assert done.get_output() == [*range(20)] * 2
+        assert len(entered) == 40  # equal requests are different calls
+
+
 async def test_a_run_sets_its_own_ids(registry: Registry) -> None:
     client = typed_agent("client", registry)
 
