@@ -60,6 +60,27 @@ Leave the umbrella at home.
 ToolRejectedError: Tool 'temperature' arguments were invalid: city: Input should satisfy type "string"
 ActionDeniedError: tool.call 'erase' was denied: mcp.destructive: denied by rule 'mcp.destructive'
 """,
+    "flow.py": """\
+flowchart TD
+    start((start))
+    end_((end))
+    n0(["style"])
+    n1(["facts"])
+    n2{"verdict"}
+    n3["publish"]
+    n4["reject"]
+    start --> n0
+    start --> n1
+    n2 -->|"print"| n3
+    n2 -->|"reject"| n4
+    n0 --> n2
+    n1 --> n2
+    n3 --> end_
+    n4 --> end_
+
+completed - printed
+rejected - the reviewers do not like it
+""",
     "golden_run.py": """\
 run 1: golden
 run 2: golden

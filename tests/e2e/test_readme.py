@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stub_plugins import plugin_path
 
 import protolink_grpc
-from protolink_grpc import AgentCard, AgentClient, HttpOptions, Task
+from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Task
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
@@ -246,7 +247,7 @@ def test_a_guarded_agent_tells_nothing_to_others(vault: Vault, header: str) -> N
             python(code)
 
 
-@pytest.mark.parametrize("page", ["http.md", "security.md"])
+@pytest.mark.parametrize("page", ["flows.md", "http.md", "security.md"])
 def test_the_agents_in_the_documents_can_be_made(page: str) -> None:
     names = {name: getattr(protolink_grpc, name) for name in protolink_grpc.__all__}
     names["card"] = AgentCard(name="echo", description="Echo", url="grpc://127.0.0.1:0")
@@ -254,6 +255,26 @@ def test_the_agents_in_the_documents_can_be_made(page: str) -> None:
     assert blocks
     for block in blocks:
         exec(block, dict(names))
+
+
+class Reviewer(Agent):
+    async def handle_task(self, task: Task) -> Task:
+        return task.complete("fine")
+
+
+async def test_the_flow_of_the_readme_merges_two_reviews() -> None:
+    async with (
+        Reviewer("style", url="grpc://127.0.0.1:0") as style,
+        Reviewer("facts", url="grpc://127.0.0.1:0") as facts,
+    ):
+        urls = {"grpc://127.0.0.1:50061": style.card.url, "grpc://127.0.0.1:50062": facts.card.url}
+        code = snippet("flow=Pipeline")
+        for written, actual in urls.items():
+            code = code.replace(written, actual)
+        names: dict[str, Any] = {}
+        exec(code, names)
+        task = await names["agent"].run_task("a poem")
+    assert task.messages[-1].text == "2 reviews: fine, fine"
 
 
 async def test_the_observer_in_the_documents_counts_actions() -> None:
