@@ -59,9 +59,13 @@ class Backoff:
         # The last attempt is made at the end of the retry time, not before.
         return min(max(self._delay.next_s(), least_s), left_s)
 
-    async def wait_after(self, error: ProtolinkError) -> None:
-        """Wait before the next attempt. Raises `error` if the retry time is over."""
+    async def wait_after(self, error: ProtolinkError, *, most_s: float | None = None) -> None:
+        """Wait before the next attempt. Raises `error` if the retry time is over.
+
+        Args:
+            most_s: What is left of the timeout of all attempts; None means no timeout.
+        """
         pause_s = self.next_s(error)
         if pause_s is None:
             raise error
-        await asyncio.sleep(pause_s)
+        await asyncio.sleep(pause_s if most_s is None else min(pause_s, most_s))

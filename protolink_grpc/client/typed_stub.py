@@ -195,8 +195,7 @@ class StreamMethod:
             backoff.begin()
             known = received
             try:
-                left_s = None if end is None else max(0.0, end - time.monotonic())
-                async with aclosing(self._attempt(request, observer, left_s, own)) as responses:
+                async with aclosing(self._attempt(request, observer, _seconds_until(end), own)) as responses:
                     async for response in responses:
                         if known:
                             known -= 1
@@ -210,7 +209,7 @@ class StreamMethod:
                 is_task = is_task or TASK_ID in observer.headers
                 if not is_interruption(error) or (received and not is_task):
                     raise
-                await backoff.wait_after(error)
+                await backoff.wait_after(error, most_s=_seconds_until(end))
 
     async def _attempt(
         self, request: Message, observer: "CallObserver", timeout_s: float | None, own: tuple[Entry, ...]
@@ -231,6 +230,10 @@ class StreamMethod:
                 observer.take_error(call_error(error, self._address), error)
                 raise
             observer.take_headers(await last.initial_metadata(), await last.trailing_metadata())
+
+
+def _seconds_until(end: float | None) -> float | None:
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 @dataclass(slots=True)

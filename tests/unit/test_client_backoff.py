@@ -129,3 +129,20 @@ async def test_who_gives_up_raises_the_last_error() -> None:
 )
 def test_only_what_is_unavailable_is_repeated(error: Any, cut: bool) -> None:
     assert is_interruption(error) is cut
+
+
+@pytest.mark.usefixtures("longest")
+@pytest.mark.parametrize(("most_s", "waited_s"), [(None, 0.1), (0.05, 0.05), (0.0, 0.0), (5.0, 0.1)])
+async def test_a_wait_is_no_longer_than_what_is_left_of_the_timeout(
+    most_s: float | None, waited_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr("protolink_grpc.client.backoff.asyncio.sleep", sleep)
+    backoff = Backoff(60.0)
+    backoff.begin()
+    await backoff.wait_after(CUT, most_s=most_s)
+    assert waits == [waited_s]
