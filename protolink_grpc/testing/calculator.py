@@ -54,7 +54,8 @@ def make_calculator(proxy: HostileProxy | None = None, **settings: Any) -> Agent
         lost[request_id] += 1
         proxy.close_connection(call.context.peer())
 
-    card = AgentCard(name="calculator", description="Adds numbers.", url=ANY_PORT, tags=["scripted"])
+    url = settings.pop("url", ANY_PORT)
+    card = AgentCard(name="calculator", description="Adds numbers.", url=url, tags=["scripted"])
     agent = Agent(card, **{"typed": PROTO, "server": ServerOptions(interceptors=(lose_answers,)), **settings})
 
     @agent.tool

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -36,6 +37,7 @@ from protolink_grpc import (
     TaskProgress,
     current_run,
 )
+from protolink_grpc.testing.calculator import make_calculator
 from protolink_grpc.testing.cases import CASES, parse_report
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -316,3 +318,12 @@ def test_every_conformance_case_passes_over_http_too(
     reports = {report.case: report.result for line in said.splitlines() if (report := parse_report(line))}
     # Over HTTP the hostile proxy is not on the way, and without it the agent's answers to this case do not get lost.
     assert reports == dict.fromkeys(CASES, "PASS") | {"retry-bound": "SKIP"}, said
+
+
+async def test_the_example_calls_a_typed_service_over_grpc_web(built: Path) -> None:
+    async with make_calculator(http="127.0.0.1:0") as calculator:
+        program = await asyncio.create_subprocess_exec(
+            "node", str(built / "calculator.js"), calculator.http_url, stdout=PIPE, stderr=STDOUT
+        )
+        output, _ = await program.communicate()
+    assert (program.returncode, output.decode().splitlines()[:2]) == (0, ["20 + 22 = 42", "COMPLETED"]), output.decode()

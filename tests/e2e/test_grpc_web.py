@@ -395,6 +395,7 @@ async def test_a_call_is_a_post_to_a_method_that_there_is(page: Page) -> None:
 async def test_a_preflight_allows_what_a_page_of_grpc_web_sends() -> None:
     async with page_of(HttpOptions(cors_origins=("https://app.example",), cors_headers=("X-Mine",))) as page:
         wanted = ["authorization", "content-type", "grpc-timeout", "x-api-key", "x-grpc-web", "x-mine", "x-user-agent"]
+        wanted += ["x-request-id", "x-session-id", "x-task-id"]
         asked = {
             "origin": "https://app.example",
             "access-control-request-method": "POST",

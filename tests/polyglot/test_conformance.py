@@ -5,20 +5,27 @@ Where a toolchain or a client is not there, the language is skipped and says why
 
 import asyncio
 import fcntl
+import signal
 import subprocess
 from asyncio.subprocess import PIPE, STDOUT
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from languages import LANGUAGES, ROOT, Language, judged, work_folder
 
+from protolink_grpc import AgentClient
 from protolink_grpc.testing.calculator import make_calculator
 from protolink_grpc.testing.cases import CASES, parse_report
 
 Run = subprocess.CompletedProcess[str]
+
+MORTAL = ROOT / "tests/faults/calculator_agent.py"
+LAST_EVENT = 8
+"""Length of the log of a typed call: its result is recorded, and its answer is not sent."""
 
 
 class Programs:
@@ -114,9 +121,35 @@ async def test_the_example_calls_a_calculator_with_types(language: Language, pro
     async with make_calculator() as calculator:
         running = await asyncio.create_subprocess_exec(*command, calculator.card.url, stdout=PIPE, stderr=STDOUT)
         output, _ = await running.communicate()
-    said = output.decode()
-    assert running.returncode == 0, said
+    check_example(running.returncode, output.decode())
+
+
+def check_example(code: int | None, said: str) -> None:
+    """The example must have printed the sum, the state of its task, and which field of a bad request is wrong."""
+    assert code == 0, said
     first, state, last = said.splitlines()
     assert first == "20 + 22 = 42", said
     assert state.lower().endswith("completed"), said
     assert last == "name: String should have at least 1 character", said
+
+
+@pytest.mark.timeout(2400)  # as above
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if each.example], ids=lambda each: each.name)
+async def test_a_typed_call_whose_agent_is_killed_before_it_answers_runs_once(
+    language: Language, programs: Programs, tmp_path: Path, launch: Callable[..., Awaitable[Any]]
+) -> None:
+    why = language.missing()
+    if why:
+        pytest.skip(f"{language.title}: {why}")
+    command = await asyncio.to_thread(programs.example, language)
+    mortal = await launch(MORTAL, tmp_path, LAST_EVENT, 0)
+    url = await mortal.line()
+    running = await asyncio.create_subprocess_exec(*command, url, stdout=PIPE, stderr=STDOUT)
+    assert await mortal.end() == -signal.SIGKILL
+    await (await launch(MORTAL, tmp_path, 0, url.rpartition(":")[2])).line()
+    output, _ = await running.communicate()
+    check_example(running.returncode, output.decode())
+    client = AgentClient(url=url)
+    (task,) = (await client.list_tasks()).tasks
+    events = [event.type async for event in client.subscribe(task.id)]
+    assert events.count("action.started") == 1, events

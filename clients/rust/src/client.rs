@@ -17,7 +17,7 @@ use crate::v1::{
     RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
     TaskView, Tool, WaitFor,
 };
-use crate::{Builder, Channel, Error, Feed, Submission, Transport, Update};
+use crate::{Builder, Error, Feed, StubChannel, Submission, Transport, Update};
 
 pub(crate) type Agent = AgentServiceClient<Transport>;
 pub(crate) type Control = ControlServiceClient<Transport>;
@@ -75,8 +75,8 @@ impl Client {
     ///
     /// A stream that has begun is not repeated. Neither are calls with several requests, nor those of plgrpc's own
     /// services, whose request ids are fields of their requests.
-    pub fn channel(&self) -> Channel {
-        Channel::new(self.connection.clone())
+    pub fn channel(&self) -> StubChannel {
+        StubChannel::new(self.connection.clone())
     }
 
     /// The generated client of the agent, credentials included, for what this one has no verb for. Nothing is repeated

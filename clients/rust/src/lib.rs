@@ -48,7 +48,7 @@ pub use parts::text_of;
 pub use plgrpc_protocol::v1;
 pub use references::References;
 pub use registry::{RegistryClient, url};
-pub use stubs::Channel;
+pub use stubs::StubChannel;
 pub use submission::{Submission, output};
 pub use tonic::{self, Code, Status, transport};
 

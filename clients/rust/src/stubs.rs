@@ -31,11 +31,11 @@ const PREFIX_BYTES: usize = 5;
 
 /// What generated clients of typed services speak over: see [`Client::channel`](crate::Client::channel).
 #[derive(Clone)]
-pub struct Channel {
+pub struct StubChannel {
     connection: Connection,
 }
 
-impl Channel {
+impl StubChannel {
     pub(crate) fn new(connection: Connection) -> Self {
         Self { connection }
     }
@@ -126,7 +126,7 @@ impl Channel {
     }
 }
 
-impl Service<Request<Body>> for Channel {
+impl Service<Request<Body>> for StubChannel {
     type Response = Response<Body>;
     type Error = Status;
     type Future = BoxFuture<'static, Result<Response<Body>, Status>>;

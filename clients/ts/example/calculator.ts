@@ -1,12 +1,14 @@
 /**
  * Calls an agent's typed service with generated code: requests and answers are messages.
  *
- * `plgrpc conformance serve` prints the URL of a calculator, among others. Then, here: `node dist/calculator.js URL`
+ * `plgrpc conformance serve` prints the URL of a calculator, among others. Then, here: `node dist/calculator.js URL`. An agent's HTTP port
+ * (`http://host:port`) is called over gRPC-Web, as a page calls it.
  *
  * The stubs in gen/ were made by `plgrpc gen --lang ts --proto calculator.proto --out gen`.
  */
 
 import { connect, ProtolinkError } from "@protolink-grpc/client/node";
+import { connect as connectWeb } from "@protolink-grpc/client/web";
 import { TaskState } from "@protolink-grpc/protocol";
 
 import { Calculator } from "./gen/calculator_pb.js";
@@ -17,7 +19,7 @@ if (!url) {
   process.exit(2);
 }
 
-const client = connect(url);
+const client = url.startsWith("http") ? connectWeb(url) : connect(url);
 try {
   const calculator = client.stub(Calculator);
 

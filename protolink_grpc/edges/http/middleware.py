@@ -36,6 +36,8 @@ READ_HEADERS = (
     "Idempotency-Key",
     "X-Request-ID",
     "X-Protolink-Request-ID",
+    "X-Task-ID",
+    "X-Session-ID",
     "traceparent",
     "tracestate",
     "Connect-Protocol-Version",

@@ -1,7 +1,7 @@
 //! Calls of a generated client over a channel of the client.
 
 use plgrpc_client::tonic::{Request, Status};
-use plgrpc_client::{Channel, Client, Code, Error, reason};
+use plgrpc_client::{Client, Code, Error, StubChannel, reason};
 use uuid::Uuid;
 
 use crate::{Outcome, expect};
@@ -63,7 +63,7 @@ pub async fn call(url: &str) -> Outcome {
 }
 
 async fn accumulated(
-    calculator: &mut CalculatorClient<Channel>,
+    calculator: &mut CalculatorClient<StubChannel>,
     name: &str,
     amount: i64,
     headers: Headers<'_>,

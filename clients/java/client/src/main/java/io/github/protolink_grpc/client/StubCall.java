@@ -92,16 +92,23 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
     if (isClosed.get()) {
       return;
     }
-    operation.run(
-        () -> {
-          ClientCall<Q, A> call = channel.newCall(method, options);
-          Metadata own = new Metadata();
-          own.merge(headers); // what is below may change them
-          call.start(new Attempt(), own);
-          call.request(2); // as gRPC's stubs do: a second message would be an error
-          call.sendMessage(request);
-          call.halfClose();
-        });
+    try {
+      operation.run(this::send);
+    } catch (RuntimeException thrown) {
+      // Not by the connection but by something in this process, such as an interceptor.
+      Status status = Status.UNKNOWN.withDescription(thrown.getMessage()).withCause(thrown);
+      executor.execute(() -> close(status, new Metadata()));
+    }
+  }
+
+  private void send() {
+    ClientCall<Q, A> call = channel.newCall(method, options);
+    Metadata own = new Metadata();
+    own.merge(headers); // what is below may change them
+    call.start(new Attempt(), own);
+    call.request(2); // as gRPC's stubs do: a second message would be an error
+    call.sendMessage(request);
+    call.halfClose();
   }
 
   /** Ends the call for the stub, the first time. */

@@ -14,6 +14,8 @@ import io.github.protolink_grpc.v1.SubscribeTaskRequest;
 import io.github.protolink_grpc.v1.Task;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
+import io.grpc.ClientCall;
+import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.Context;
 import io.grpc.Metadata;
@@ -42,6 +44,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
 /** Calls of a service that is not plgrpc's own, as generated stubs make them. */
@@ -219,6 +222,32 @@ class StubCallTest {
       context.cancel(null);
       timer.shutdownNow();
     }
+  }
+
+  @Test
+  void whatAnInterceptorThrowsIsTheErrorOfTheStubAndIsNotRetried() {
+    AtomicInteger attempts = new AtomicInteger();
+    ClientInterceptor failing =
+        new ClientInterceptor() {
+          @Override
+          public <Q, A> ClientCall<Q, A> interceptCall(
+              MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
+            if (attempts.incrementAndGet() == 2) {
+              throw new IllegalStateException("thrown here");
+            }
+            return next.newCall(method, options);
+          }
+        };
+    failures.add(Status.UNAVAILABLE.asRuntimeException());
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.builder(server.url()).intercept(failing).build()) {
+      StatusRuntimeException thrown =
+          assertTimeoutPreemptively(
+              LONG,
+              () -> assertThrows(StatusRuntimeException.class, () -> call(client.channel())));
+      assertEquals("thrown here", thrown.getStatus().getDescription());
+    }
+    assertEquals(2, attempts.get());
   }
 
   @Test
