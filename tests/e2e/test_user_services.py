@@ -288,6 +288,40 @@ async def test_the_http_port_speaks_grpc_web(agent: Agent) -> None:
     assert "grpc-status: 5" in failed.text
 
 
+async def test_an_orderly_stop_ends_a_running_method_and_keeps_a_running_tool_call(tmp_path: Path) -> None:
+    def make(servicer: OrdersServicer) -> Agent:
+        agent = shop(servicer, store=SQLiteStore(tmp_path / "tasks.db"))
+
+        @agent.tool(idempotent=True)
+        async def wait() -> str:
+            servicer.began.set()
+            await servicer.go.wait()
+            return "waited"
+
+        return agent
+
+    first, second = OrdersServicer(), OrdersServicer()
+    first.go.clear()
+    stopped = make(first)
+    await stopped.serve()
+    client = AgentClient(url=stopped.card.url)
+    waiting = await client.submit_task(None, Task.create_tool_call("wait", {}))
+    await first.began.wait()
+    first.began.clear()
+    call = asyncio.ensure_future(
+        client.stub(pb_grpc.OrdersStub).Place(pb.PlaceRequest(item="late"), metadata=named("r1", task_id="t1"))  # type: ignore[attr-defined]  # generated
+    )
+    await first.began.wait()
+    await stopped.aclose(grace_s=0)
+    call.cancel()
+    async with make(second) as agent:
+        client = AgentClient(url=agent.card.url)
+        assert (await client.wait_task(waiting.id)).get_output() == "waited"
+        lost = await client.get_task("t1")
+        assert (lost.state, lost.failure and lost.failure.reason) == (TaskState.FAILED, "RUN_LOST")
+    assert second.calls == []
+
+
 async def test_a_repeated_call_at_another_process_waits_for_the_first_one(tmp_path: Path) -> None:
     """Two agents share a store, as instances of one service do."""
     first, second = OrdersServicer(), OrdersServicer()
@@ -370,9 +404,21 @@ async def test_access_rules_name_the_methods() -> None:
         assert (await stub.Place(pb.PlaceRequest(item="tea"), metadata=ann)).order.startswith("tea for ")
         for caller, code in ((bob, grpc.StatusCode.PERMISSION_DENIED), ((), grpc.StatusCode.UNAUTHENTICATED)):
             assert (await refusal(stub.Place(pb.PlaceRequest(item="tea"), metadata=caller))).code() is code
-        other = pb.PlaceRequest(item="tea")
-        first = await stub.Place(other, metadata=(*ann, *named("r1")))
-        assert first.order != (await refusal(stub.Place(other, metadata=(*bob, *named("r1"))))).details()
+
+
+async def test_request_ids_belong_to_their_callers(servicer: OrdersServicer) -> None:
+    keys = {"key-of-ann": ["buy"], "key-of-bob": ["buy"]}
+    async with (
+        shop(servicer, authenticator=APIKeyAuth(keys)) as agent,
+        grpc.aio.insecure_channel(target(agent)) as channel,
+    ):
+        stub: Any = pb_grpc.OrdersStub(channel)
+        orders = [
+            (await stub.Place(pb.PlaceRequest(item="tea"), metadata=named("r1", api_key=key))).order
+            for key in (*keys, *keys)
+        ]
+    assert orders[:2] == orders[2:]
+    assert len({*orders}) == len(servicer.calls) == 2
 
 
 async def test_a_clients_stub_raises_the_status_of_a_method(agent: Agent) -> None:
