@@ -230,6 +230,35 @@ async def test_calls_rotate_over_the_instances_of_a_name_and_leave_out_a_dead_on
         assert len(entered) == 6
 
 
+async def test_a_run_that_recovers_repeats_a_call_at_the_instance_that_has_it(
+    registry: Registry, tmp_path: Path, launch: Launch
+) -> None:
+    begun, go, entered = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def record(item: str) -> int:
+        entered.append(item)
+        if item == "two":
+            begun.set()
+            await go.wait()
+        return len(entered)
+
+    async with ledger(registry, record) as first, ledger(registry, record) as second:
+        program = await launch(WORLD, "clerk", registry.url, tmp_path / "clerk.db", "grpc://127.0.0.1:0")
+        url, task = await program.line(), Task.create_tool_call("enter_two", {})
+        await AgentClient(url=url).submit_task(None, task)
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        await program.kill()
+        assert [len(await tasks_of(each)) for each in (first, second)] == [1, 1]
+        program = await launch(WORLD, "clerk", registry.url, tmp_path / "clerk.db", url)
+        await program.line()
+        go.set()
+        async with asyncio.timeout(PATIENCE_S):
+            done = await AgentClient(url=url).wait_task(task.id)
+        assert (done.get_output(), entered) == ([1, 2], ["one", "two"])
+        assert [len(await tasks_of(each)) for each in (first, second)] == [1, 1]
+
+
 async def test_a_mesh_goes_on_while_its_registry_is_away() -> None:
     registry = Registry()
     await registry.serve()

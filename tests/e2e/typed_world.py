@@ -78,6 +78,20 @@ def broker(registry: Any, **settings: Any) -> Agent:
     return agent
 
 
+def clerk(registry: Any, **settings: Any) -> Agent:
+    """Calls the ledger twice, one call after the other."""
+    agent = typed_agent("clerk", registry, **settings)
+    stub, messages = generated(ledger(None))
+
+    @agent.tool(idempotent=True)
+    async def enter_two() -> list[int]:
+        """Enter two items."""
+        calls = agent.peer("ledger").stub(stub)
+        return [(await calls.Enter(messages.EnterRequest(item=item))).result for item in ("one", "two")]
+
+    return agent
+
+
 def shop(registry: Any, **settings: Any) -> Agent:
     """The root: its tool calls the broker by a stub."""
     agent = typed_agent("shop", registry, **settings)
@@ -95,7 +109,7 @@ def shop(registry: Any, **settings: Any) -> Agent:
 def main() -> None:
     """Serve an agent of the mesh. The arguments are its name, the registry, the file of its store and its URL."""
     name, registry, store, url = sys.argv[1:]
-    make = {"broker": broker, "ledger": ledger}[name]
+    make = {"broker": broker, "clerk": clerk, "ledger": ledger}[name]
     agent = make(registry, store=SQLiteStore(store), url=url)
 
     async def serve() -> None:

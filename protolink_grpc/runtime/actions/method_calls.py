@@ -89,7 +89,7 @@ async def call_method(gate: Gate, action_context: ActionContext, call: MethodCal
 
     async def prepare() -> PreparedAction:
         url = _recorded_url(record) or await call.choose_instance()
-        payload = {"agent": call.agent, "method": call.method, URL: url, "request": call.request}
+        payload = {"agent": call.agent, "method": call.method, "request": call.request, URL: url}
         action = RunAction(AGENT_CALL, call.agent, payload, frozenset({DELEGATE}))
         may_have_sent = record is not None and record.started > 0
 
