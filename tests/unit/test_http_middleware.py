@@ -241,6 +241,9 @@ async def test_an_incident_is_told_in_the_same_words_on_both_ports(caplog: pytes
     class Context:
         said = ""
 
+        def trailing_metadata(self) -> None:
+            """As of a call whose servicer has set none."""
+
         async def abort_with_status(self, status: Any) -> None:
             self.said = status.details
 
