@@ -244,8 +244,8 @@ async def test_an_incident_is_told_in_the_same_words_on_both_ports(caplog: pytes
         def trailing_metadata(self) -> None:
             """As of a call whose servicer has set none."""
 
-        async def abort_with_status(self, status: Any) -> None:
-            self.said = status.details
+        async def abort(self, code: Any, details: str, trailing_metadata: Any) -> None:
+            self.said = details
 
     context: Any = Context()
     with caplog.at_level(logging.ERROR):
