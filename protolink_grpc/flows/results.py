@@ -66,6 +66,7 @@ class StepResult:
         ends_with_artifact: The newest of these items is an artifact.
         usage: What a task that waits has used so far.
         target: Name or URL of the peer with a task that waits.
+        peer: Metadata of this task by which its client finds it at the peer.
     """
 
     state: TaskState = TaskState.COMPLETED
@@ -79,6 +80,7 @@ class StepResult:
     cancel_reason: str = ""
     usage: BudgetUsage | None = None
     target: str = ""
+    peer: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, before: Task, after: Task, *, given: Items | None = None, leave_out: str = "") -> Self:
@@ -146,6 +148,7 @@ class StepResult:
             "cancel_reason": self.cancel_reason,
             "usage": None if self.usage is None else self.usage.to_dict(),
             "target": self.target,
+            "peer": plain(self.peer),
         }
         return {name: value for name, value in found.items() if value}
 
@@ -165,6 +168,7 @@ class StepResult:
             data.get("cancel_reason", ""),
             None if usage is None else BudgetUsage.from_dict(usage),
             data.get("target", ""),
+            dict(data.get("peer", {})),
         )
 
 

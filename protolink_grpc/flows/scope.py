@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from protolink_grpc.a2a.values import A2A_KEY
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, StoreError
 from protolink_grpc.flows.record import DECIDED, POSITION, WAITING, FlowRecord
@@ -289,8 +290,12 @@ class Scope:
         def build(action: RunAction) -> Task:
             nonlocal task_id
             if waiting is not None:
-                task_id, answer = waiting.task_id, [copy_message(each) for each in call.answer]
-                return Task(task_id, TaskState.WORKING, answer, usage=waiting.usage)
+                # The whole conversation: some agents of other systems do not keep the task.
+                task_id, usage = waiting.task_id, waiting.usage
+                task = Task(task_id, waiting.state, list(work.messages), list(work.artifacts), usage=usage)
+                task.metadata.update(work.metadata | waiting.peer)
+                task.take_order(work)
+                return task
             task_id = action.action_id
             task = _child_of(work, task_id, tool_call, prompt)
             if self.share is not None:
@@ -299,8 +304,9 @@ class Scope:
 
         def summarize(answer: Task) -> dict[str, Any]:
             result = StepResult.of(work, answer, leave_out=_input_id(task_id))
+            at_peer = {A2A_KEY: found} if (found := result.metadata.pop(A2A_KEY, None)) is not None else {}
             if result.state in INTERRUPTED:
-                result.target = target
+                result.target, result.peer = target, at_peer
             results.append(result)
             return result.to_dict()
 

@@ -15,6 +15,7 @@ from protolink_grpc import (
     Agent,
     AgentClient,
     Message,
+    Pipeline,
     Task,
     TaskExecutionError,
     TaskNotCancelableError,
@@ -77,6 +78,20 @@ async def test_a_task_is_done_and_keeps_its_id(binding: str, version: str) -> No
         assert done.metadata["a2a"]["task_id"] not in ("", task.id)
         assert [message.text for message in done.messages] == ["sweep"]
         assert [change["new_state"] for change in done.metadata["state_history"]] == ["working", "completed"]
+
+
+@interface
+async def test_it_is_a_step_of_a_flow_that_may_ask(binding: str, version: str) -> None:
+    async def choose(task: Task) -> None:
+        task.add_message(Message.agent("book"))
+
+    async with a2a_server(binding, version=version) as server:
+        flow = Pipeline([server.url, choose, server.url])
+        asked = await flow.execute(Task.create("sweep"))
+        assert (asked.state, asked.reason, asked.messages[-1].text) == (TaskState.INPUT_REQUIRED, "", "Which city?")
+        done = await flow.execute(asked.add_message(Message.user("Rome")))
+        assert (done.state, done.get_output()) == (TaskState.COMPLETED, "did: Rome")
+        await flow.aclose()
 
 
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "blocking"])

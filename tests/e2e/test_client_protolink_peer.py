@@ -17,10 +17,12 @@ from protolink_grpc import (
     AgentClient,
     HistoryCompactionRequest,
     Message,
+    Pipeline,
     Task,
     TaskNotFoundError,
     TaskState,
     ToolRejectedError,
+    ToolStep,
     UnauthenticatedError,
     UncertainExecutionError,
 )
@@ -150,6 +152,21 @@ async def test_a_task_that_asks_is_continued_with_all_that_was_said(urls: dict[s
     done = await client.send_task(urls[transport], asked.add_message(Message.user("Rome")))
     assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "booked Rome after 3 messages")
     assert [message.text for message in done.messages[:3]] == ["book", "Which city?", "Rome"]
+
+
+@each
+async def test_it_is_a_step_of_a_flow_that_may_ask(urls: dict[str, str], transport: str) -> None:
+    flow = Pipeline([urls[transport], ToolStep(urls[transport], "add", {"a": 1, "b": 2})])
+    asked = await flow.execute(Task.create("book"))
+    assert (asked.state, asked.messages[-1].text) == (TaskState.INPUT_REQUIRED, "Which city?")
+    done = await flow.execute(asked.add_message(Message.user("Rome")))
+    assert (done.state, done.reason, done.messages[-1].text) == (
+        TaskState.COMPLETED,
+        "",
+        "booked Rome after 3 messages",
+    )
+    assert done.get_output() == 3
+    await flow.aclose()
 
 
 @pytest.mark.parametrize("transport", ["sse", "websocket"])
