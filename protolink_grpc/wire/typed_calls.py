@@ -28,7 +28,7 @@ USED: Final = "plgrpc-usage-bin"
 """`plgrpc.v1.Usage` of the call's task, in the response to a request with `RUN_OPTIONS`. Missing means unknown."""
 
 MAX_OPTIONS_BYTES: Final = 8 << 10
-"""Limit of `RUN_OPTIONS` that are sent. Servers of this package accept 32 KiB of metadata."""
+"""Limit of `RUN_OPTIONS`. Servers of this package accept 32 KiB of metadata in all."""
 
 
 def options_from_pb(pb: task_input_pb2.RunOptions, field: str, session_id: str) -> RunContext:
@@ -46,7 +46,16 @@ def options_from_pb(pb: task_input_pb2.RunOptions, field: str, session_id: str) 
 
 
 def options_from_bytes(data: bytes, session_id: str) -> RunContext:
-    """Read the value of `RUN_OPTIONS`. Raises InvalidArgumentError as `options_from_pb`, or if the value is no such message."""
+    """Read the value of `RUN_OPTIONS`.
+
+    Raises:
+        InvalidArgumentError: As `options_from_pb`, or the value is no such message.
+        MessageTooLargeError: It has more than `MAX_OPTIONS_BYTES`.
+    """
+    if len(data) > MAX_OPTIONS_BYTES:
+        raise MessageTooLargeError(
+            f"has {len(data)} bytes, at most {MAX_OPTIONS_BYTES} are accepted", field=RUN_OPTIONS
+        )
     try:
         options = task_input_pb2.RunOptions.FromString(data)
     except DecodeError:

@@ -65,7 +65,9 @@ def test_options_are_checked_as_those_of_send_task(options: task_input_pb2.RunOp
     assert refused.value.field.startswith(field)
 
 
-def test_options_that_are_too_large_are_not_sent() -> None:
+def test_options_that_are_too_large_are_neither_sent_nor_read() -> None:
+    with pytest.raises(MessageTooLargeError, match=RUN_OPTIONS):
+        options_from_bytes(task_input_pb2.RunOptions(run_id="x" * MAX_OPTIONS_BYTES).SerializeToString(), "")
     with pytest.raises(MessageTooLargeError, match="context"):
         options_to_bytes(RunContext(metadata={"text": "x" * MAX_OPTIONS_BYTES}))
 
