@@ -65,7 +65,7 @@ async def test_another_output_fails_the_case() -> None:
         async def send_task(self, _url: None, task: Task) -> Task:
             return task.complete("what?")
 
-    world = World(Deaf(), "", "", "", "", NOWHERE, "")  # type: ignore[arg-type]  # the only method that the case uses
+    world = World(Deaf(), "", "", "", "", NOWHERE, NOWHERE, "")  # type: ignore[arg-type]  # the only method that the case uses
     with pytest.raises(AssertionError, match="output is 'what\\?'"):
         await unary(world)
 
