@@ -33,3 +33,7 @@ def __getattr__(name: str) -> Any:
     if name not in _RUN_STORES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return load(f"protolink_grpc.reports.run_store:{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_RUN_STORES})

@@ -5,32 +5,42 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import protolink_grpc
+from protolink_grpc import storage
 
-STUB = ast.parse(Path(protolink_grpc.__file__).with_suffix(".pyi").read_text())
+
+def stub_of(package: ModuleType) -> ast.Module:
+    return ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text())
 
 
-def stubbed() -> dict[str, str]:
+def stubbed(package: ModuleType) -> dict[str, str]:
     """Names of the stub, each with the module that it comes from."""
-    return {
-        alias.name: node.module or "" for node in STUB.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    imports = [node for node in stub_of(package).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
 
 
-def stubbed_all() -> list[str]:
-    (names,) = [node.value for node in STUB.body if isinstance(node, ast.Assign)]
+def stubbed_all(package: ModuleType) -> list[str]:
+    (names,) = [node.value for node in stub_of(package).body if isinstance(node, ast.Assign)]
     return list(ast.literal_eval(names))
 
 
-def test_the_stub_and_the_package_offer_the_same_names() -> None:
-    assert sorted(stubbed()) == sorted(protolink_grpc.__all__) == sorted(stubbed_all())
+packages = pytest.mark.parametrize("package", [protolink_grpc, storage], ids=lambda package: package.__name__)
 
 
-def test_each_name_is_what_its_home_says() -> None:
-    for name, home in stubbed().items():
-        assert getattr(protolink_grpc, name) is getattr(import_module(home), name)
-        assert name in dir(protolink_grpc)
+@packages
+def test_the_stub_and_the_package_offer_the_same_names(package: ModuleType) -> None:
+    assert sorted(stubbed(package)) == sorted(package.__all__) == sorted(stubbed_all(package))
+
+
+@packages
+def test_each_name_is_what_its_home_says(package: ModuleType) -> None:
+    for name, home in stubbed(package).items():
+        assert getattr(package, name) is getattr(import_module(home), name)
+        assert name in dir(package)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
