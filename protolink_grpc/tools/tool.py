@@ -402,6 +402,8 @@ class Tool:
             items.append(value)
             if on_item is not None:
                 await on_item(value)
+            if len(items) % ITEMS_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # a generator that never awaits must not block the event loop
 
         begin = functools.partial(self._call, keywords)
         if self._is_async:
@@ -432,6 +434,10 @@ class Tool:
                 tool=self.name,
                 result_type=kind,
             ) from error
+
+
+ITEMS_IN_A_ROW = 64
+"""Number of items after which a generator lets the event loop do other work."""
 
 
 def _choose_name(fn: Callable[..., Any], name: str | None) -> str:

@@ -225,6 +225,24 @@ async def test_a_timeout_closes_a_generator_without_end() -> None:
     assert await asyncio.to_thread(closed.wait, PATIENCE_S)
 
 
+@KINDS
+async def test_a_generator_that_never_waits_does_not_block_the_event_loop(make: Callable[..., Any]) -> None:
+    def forever() -> Iterator[int]:
+        while True:
+            yield 1
+
+    async def forever_async() -> AsyncIterator[int]:
+        while True:
+            yield 1
+
+    call = asyncio.create_task(Tool.from_callable(forever if make is as_sync else forever_async)())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call], timeout=PATIENCE_S)
+    assert call.cancelled()
+
+
 async def test_an_abandoned_generator_passes_on_no_further_items() -> None:
     free, ended, items = asyncio.Event(), asyncio.Event(), list[int]()
 
