@@ -119,20 +119,21 @@ async def _call(method: ServiceMethod, request: Any, context: CallContext, task:
     """Call a method and publish its responses. A single response is recorded together with the end of the run."""
     behavior: Any = method.behavior
     if not method.streams:
-        response = _checked_response(method, await behavior(request, context))
+        response = _require_response(method, await behavior(request, context))
         if context.code() is grpc.StatusCode.OK:
             task.add_artifact(response_artifact(task.id, 0, response, method.descriptor.name))
         return
     async with aclosing(behavior(request, context)) as responses:
         index = 0
         async for each in responses:
-            artifact = response_artifact(task.id, index, _checked_response(method, each), method.descriptor.name)
+            artifact = response_artifact(task.id, index, _require_response(method, each), method.descriptor.name)
             index += 1
             if not run.has_artifact(artifact.id):
                 await run.artifact(artifact)
 
 
-def _checked_response(method: ServiceMethod, response: object) -> Message:
+def _require_response(method: ServiceMethod, response: object) -> Message:
+    """Return a response of a method. Raises TypeError if it is no message of the method's response type."""
     if not isinstance(response, method.response_type):
         expected = method.response_type.DESCRIPTOR.full_name
         raise TypeError(f"{method.descriptor.full_name} must return a {expected}, not {type(response).__name__}")
