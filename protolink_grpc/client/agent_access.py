@@ -1,6 +1,7 @@
 """The settings of a client, and the agent that a URL names. The calls of agents are in other modules."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import grpc.aio
@@ -89,6 +90,8 @@ class AgentAccess:
     @property
     def is_anonymous(self) -> bool:
         """Whether the calls carry no credentials: neither `credentials`, nor metadata, nor a client certificate."""
+        if self._transport_object is not None and not self._transport_object.has_credentials:
+            return replace(self._options, credentials=None).is_anonymous
         return self._options.is_anonymous
 
     @property

@@ -199,6 +199,11 @@ class ClientTransport(Protocol):
     @property
     def credentials(self) -> Credentials: ...
 
+    @property
+    def has_credentials(self) -> bool:
+        """Whether `credentials` currently returns headers."""
+        ...
+
     def event_converter(self, get_task: Callable[[str], Awaitable[Task]]) -> Callable[[RunEvent], Awaitable[list[Any]]]:
         """Return the function that converts the events of one stream to those that the users of the transport expect."""
         ...

@@ -248,7 +248,9 @@ async def test_callers_are_authenticated_with_the_credentials_of_their_transport
         client = AgentClient(transport)
         with pytest.raises(UnauthenticatedError):
             await client.send_message(None, "hello")
+        assert client.is_anonymous
         await transport.authenticate("secret")
+        assert not client.is_anonymous
         assert (await client.send_message(None, "hello")).parts[0].content == "done"
         client = AgentClient(kind(agent.card.url, credentials="secret"))
         assert (await client.send_message(None, "hello")).parts[0].content == "done"

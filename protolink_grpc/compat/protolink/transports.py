@@ -89,6 +89,11 @@ class Transport:
         return self._credentials
 
     @property
+    def has_credentials(self) -> bool:
+        """Whether calls carry credentials."""
+        return not self._credentials.is_empty
+
+    @property
     def is_running(self) -> bool:
         """Whether the server with this transport is running. A transport of a client has no server."""
         return self._server is not None and self._server.is_running
@@ -208,6 +213,10 @@ class _TransportCredentials:
         self._current: Credentials | None = None
         if credentials is not None:
             self.use(credentials)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._current is None
 
     def use(self, credentials: str | Credentials) -> None:
         self._current = BearerToken(credentials) if isinstance(credentials, str) else credentials
