@@ -9,12 +9,16 @@ from protolink_grpc.telemetry.local import (
     TraceSpan,
 )
 from protolink_grpc.telemetry.multi import MultiTelemetry
+from protolink_grpc.telemetry.otel import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry
 from protolink_grpc.telemetry.spans import Span, SpanEvent
 
 __all__ = [
+    "LangSmithTelemetry",
+    "LangfuseTelemetry",
     "LocalTraceRecorder",
     "LocalTraceTelemetry",
     "MultiTelemetry",
+    "OpenTelemetryTelemetry",
     "Span",
     "SpanEvent",
     "Telemetry",

@@ -96,12 +96,13 @@ class SpanReader:
     """Computes the spans of one task from its events, in their order.
 
     Args:
-        context: The context of the task if the reader does not begin with the first event of the log.
+        session_id, context: Those of the task if the reader does not begin with the first event of the log.
     """
 
-    def __init__(self, task_id: str, agent_name: str, context: RunContext | None = None) -> None:
+    def __init__(self, task_id: str, agent_name: str, session_id: str = "", context: RunContext | None = None) -> None:
         self.task_id = task_id
         self.agent_name = agent_name
+        self._session_id = session_id
         self._context = context
         self._trace: TraceContext | None = None
         self._run: Span | None = None
@@ -125,6 +126,7 @@ class SpanReader:
         match payload:
             case TaskSubmitted():
                 self._context = payload.context
+                self._session_id = payload.session_id or self.task_id
                 self._note_text(payload.task.messages)
                 yield self._begin_run(run_id, micros, "submitted")
             case TaskMessagesAdded():
@@ -154,7 +156,7 @@ class SpanReader:
         self._trace = trace_of(self._context, self.task_id)
         span = self._new("run", self.agent_name, span_id_of(self.task_id, run_id), run_id, micros)
         span.parent_id = self._trace.span_id
-        span.attributes["cause"] = cause
+        span.attributes = {"cause": cause, "session_id": self._session_id}
         self._run = span
         return span
 

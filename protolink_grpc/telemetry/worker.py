@@ -91,6 +91,7 @@ class _Append:
     task_id: str
     run_id: str
     agent_name: str
+    session_id: str
     micros: int
     facts: Sequence[tuple[Any, str]]
     context: RunContext | None
@@ -175,7 +176,15 @@ class TelemetryWorker:
                 if self.telemetry.capture_content:
                     task = fold.to_task(changes=0)
         return _Append(
-            fold.task_id, appended.run_id, fold.agent_name, appended.micros, facts, fold.context, asked, task
+            fold.task_id,
+            appended.run_id,
+            fold.agent_name,
+            fold.session_id,
+            appended.micros,
+            facts,
+            fold.context,
+            asked,
+            task,
         )
 
     def _start(self) -> None:
@@ -236,7 +245,7 @@ class TelemetryWorker:
     def _follow(self, append: _Append) -> _FollowedTask:
         followed = self._tasks.get(append.task_id)
         if followed is None:
-            reader = SpanReader(append.task_id, append.agent_name, append.context)
+            reader = SpanReader(append.task_id, append.agent_name, append.session_id, append.context)
             for request, micros in append.asked:
                 reader.add_pending(request, append.run_id, micros)
             hooks = RunHooks(self.telemetry.capture_content, self._redaction)

@@ -417,9 +417,12 @@ NAMES: dict[str, list[str]] = {
         "ServerOptions",
     ],
     "protolink_grpc.telemetry": [
+        "LangSmithTelemetry",
+        "LangfuseTelemetry",
         "LocalTraceRecorder",
         "LocalTraceTelemetry",
         "MultiTelemetry",
+        "OpenTelemetryTelemetry",
         "Span",
         "SpanEvent",
         "Telemetry",

@@ -1,0 +1,148 @@
+"""OpenTelemetry: spans and metrics of runs, sent to a collector, to Langfuse or to LangSmith over OTLP."""
+
+import atexit
+import os
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
+from protolink_grpc.lazy import load
+from protolink_grpc.telemetry.base import Telemetry
+from protolink_grpc.telemetry.spans import Span
+
+
+class OpenTelemetryTelemetry(Telemetry):
+    """Exports the runs, model calls, actions and approvals of agents as spans, and metrics about them.
+
+    A run is in the trace of its caller (`traceparent`), so the spans of several agents make one trace. Several agents may share one
+    object. The metrics go to `meter_provider`.
+
+    Args:
+        processors: Span processors of OpenTelemetry's SDK. Without any, spans are sent in batches over OTLP with HTTP.
+        endpoint: URL for OTLP, such as `http://collector:4318/v1/traces`. None takes `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
+            `OTEL_EXPORTER_OTLP_ENDPOINT`.
+        headers: Headers for `endpoint`. None takes `OTEL_EXPORTER_OTLP_HEADERS`.
+        capture_content: Export prompts, answers, arguments, results and error messages, redacted by the agent's policy.
+        meter_provider: None takes the meter provider of the process; if there is none, no metrics are recorded.
+
+    Raises:
+        InvalidArgumentError: `processors` and `endpoint` or `headers` are both given.
+        UnimplementedError: OpenTelemetry's SDK or exporter is not installed.
+    """
+
+    def __init__(
+        self,
+        *processors: Any,
+        endpoint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        capture_content: bool = False,
+        meter_provider: Any = None,
+    ) -> None:
+        if processors and (endpoint is not None or headers is not None):
+            raise InvalidArgumentError(
+                "is for the default processor: give it to the exporter instead", field="endpoint"
+            )
+        self.capture_content = capture_content
+        try:
+            used = processors or (_otlp_processor(endpoint, headers),)
+            self._export = load("protolink_grpc.telemetry.otel_export:SpanExport")(used, meter_provider)
+        except ModuleNotFoundError as error:
+            raise UnimplementedError(
+                f"{type(self).__name__} needs the extra: pip install 'protolink-grpc[otel]'", package=error.name or ""
+            ) from error
+
+    def on_span(self, span: Span) -> None:
+        self._export.export(span)
+
+    def flush(self) -> None:
+        self._export.flush()
+
+
+class LangfuseTelemetry(OpenTelemetryTelemetry):
+    """Sends spans to Langfuse, over OTLP.
+
+    Args:
+        public_key: None takes `LANGFUSE_PUBLIC_KEY`.
+        secret_key: None takes `LANGFUSE_SECRET_KEY`.
+        host: None takes `LANGFUSE_BASE_URL`, then `LANGFUSE_HOST`, then Langfuse Cloud.
+        capture_content: As for OpenTelemetryTelemetry.
+
+    Raises:
+        InvalidArgumentError: A key is missing; names it.
+        UnimplementedError: As OpenTelemetryTelemetry.
+
+    Source: https://langfuse.com/integrations/native/opentelemetry
+    """
+
+    def __init__(
+        self,
+        public_key: str | None = None,
+        secret_key: str | None = None,
+        host: str | None = None,
+        *,
+        capture_content: bool = False,
+    ) -> None:
+        public = _setting("public_key", public_key, "LANGFUSE_PUBLIC_KEY")
+        secret = _setting("secret_key", secret_key, "LANGFUSE_SECRET_KEY")
+        base = _setting("host", host, "LANGFUSE_BASE_URL", "LANGFUSE_HOST", default="https://cloud.langfuse.com")
+        token = b64encode(f"{public}:{secret}".encode()).decode()
+        super().__init__(
+            endpoint=f"{base.rstrip('/')}/api/public/otel/v1/traces",
+            headers={"authorization": f"Basic {token}"},
+            capture_content=capture_content,
+        )
+
+
+class LangSmithTelemetry(OpenTelemetryTelemetry):
+    """Sends spans to LangSmith, over OTLP.
+
+    Args:
+        api_key: None takes `LANGSMITH_API_KEY`, then `LANGCHAIN_API_KEY`.
+        project_name: None takes `LANGSMITH_PROJECT`, then `LANGCHAIN_PROJECT`, then `default`.
+        endpoint: None takes `LANGSMITH_ENDPOINT`, then LangSmith's cloud.
+        capture_content: As for OpenTelemetryTelemetry.
+
+    Raises:
+        InvalidArgumentError: The key is missing.
+        UnimplementedError: As OpenTelemetryTelemetry.
+
+    Source: https://docs.langchain.com/langsmith/trace-with-opentelemetry
+    """
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        project_name: str | None = None,
+        *,
+        endpoint: str | None = None,
+        capture_content: bool = False,
+    ) -> None:
+        key = _setting("api_key", api_key, "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
+        project = _setting("project_name", project_name, "LANGSMITH_PROJECT", "LANGCHAIN_PROJECT", default="default")
+        base = _setting("endpoint", endpoint, "LANGSMITH_ENDPOINT", default="https://api.smith.langchain.com")
+        super().__init__(
+            endpoint=f"{base.rstrip('/')}/otel/v1/traces",
+            headers={"x-api-key": key, "langsmith-project": project},
+            capture_content=capture_content,
+        )
+
+
+def _setting(name: str, given: str | None, *variables: str, default: str = "") -> str:
+    """Return an argument, else the first environment variable that is set, else the default.
+
+    Raises:
+        InvalidArgumentError: There is none; names the argument.
+    """
+    found = given or next(filter(None, (os.environ.get(each) for each in variables)), default)
+    if not found:
+        raise InvalidArgumentError(f"is required, as an argument or as {variables[0]}", field=name)
+    return found
+
+
+def _otlp_processor(endpoint: str | None, headers: Mapping[str, str] | None) -> Any:
+    exporter = load("opentelemetry.exporter.otlp.proto.http.trace_exporter:OTLPSpanExporter")
+    batches = load("opentelemetry.sdk.trace.export:BatchSpanProcessor")
+    made = batches(exporter(endpoint=endpoint, headers=None if headers is None else dict(headers)))
+    atexit.register(made.shutdown)
+    return made

@@ -1,0 +1,104 @@
+"""A receiver of OTLP over HTTP, with the messages of OpenTelemetry's protocol. It keeps what it receives."""
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class ReceivedSpan:
+    service: str
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    kind: int
+    micros: int
+    attributes: dict[str, Any]
+
+
+@dataclass
+class Receiver:
+    port: int = 0
+    headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    spans: list[ReceivedSpan] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def wait_for(self, is_enough: Callable[[list[ReceivedSpan]], bool]) -> list[ReceivedSpan]:
+        """Wait until the spans satisfy the condition, and return them."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: is_enough(self.spans), WAIT_S), [each.name for each in self.spans]
+            return list(self.spans)
+
+    def take(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+        request = ExportTraceServiceRequest.FromString(body)
+        with self.changed:
+            self.paths.append(path)
+            self.headers.append(headers)
+            self.spans += _spans_of(request)
+            self.changed.notify_all()
+
+
+def _spans_of(request: Any) -> Iterator[ReceivedSpan]:
+    for resource in request.resource_spans:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield ReceivedSpan(
+                    service,
+                    span.name,
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    span.kind,
+                    (span.end_time_unix_nano - span.start_time_unix_nano) // 1000,
+                    _attributes(span.attributes),
+                )
+
+
+def _attributes(pairs: Any) -> dict[str, Any]:
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in pairs}
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """Serve on a free port of this machine."""
+    received = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            received.take(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            self.send_response(200)
+            self.send_header("content-type", "application/x-protobuf")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    received.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield received
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,113 @@
+"""OpenTelemetry: real spans at a real receiver, over several processes and over a crash."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from otlp_receiver import Receiver, receiving
+
+from protolink_grpc import Agent, AgentClient, InvalidArgumentError, Task
+from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the exporter of the extra otel is not installed")
+
+PROGRAM = Path(__file__).parent / "traced_agent.py"
+TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = ("traceparent", f"00-{TRACE}-{CALLER}-01")
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as received:
+        yield received
+
+
+@contextmanager
+def started(receiver: Receiver, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Run an agent in a process of its own. Yield the process and the agent's URL."""
+    environment = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "20"}
+    command = [sys.executable, str(PROGRAM), *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+async def test_one_trace_crosses_two_agents_in_two_processes(receiver: Receiver) -> None:
+    with started(receiver, "desk") as (_, desk), started(receiver, "front", "--peer", desk) as (_, front):
+        client = AgentClient(url=front, metadata=[TRACEPARENT])
+        task = await client.send_task(None, Task.create_tool_call("ask", {"table": 7}))
+        assert task.get_output() == "table 7"
+        spans = receiver.wait_for(lambda found: len(found) >= 5)
+    assert {span.trace_id for span in spans} == {TRACE}
+    by_name = {(span.service, span.name): span for span in spans}
+    chain = [
+        by_name["front", "invoke_agent front"],
+        by_name["front", "execute_tool ask"],
+        by_name["front", f"invoke_agent {desk}"],
+        by_name["desk", "invoke_agent desk"],
+        by_name["desk", "execute_tool book"],
+    ]
+    assert chain[0].parent_id == CALLER
+    # The tool's code requested the delegation, so both are actions of the run.
+    assert [span.parent_id for span in chain[1:3]] == [chain[0].span_id] * 2
+    assert [span.parent_id for span in chain[3:]] == [span.span_id for span in chain[2:4]]
+    assert chain[0].attributes["plgrpc.state"] == "completed"
+    assert not [key for span in spans for key in span.attributes if "arguments" in key or "result" in key]
+    assert set(receiver.paths) == {"/v1/traces"}
+
+
+async def test_a_resumed_run_continues_its_trace(receiver: Receiver, tmp_path: Path) -> None:
+    store = str(tmp_path / "tasks.db")
+    with started(receiver, "desk", "--store", store, "--hang") as (process, url):
+        client = AgentClient(url=url, metadata=[TRACEPARENT])
+        stream = client.send_task_streaming(None, Task.create_tool_call("book", {"table": 7}))
+        await anext(stream)
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "begun"
+        await stream.aclose()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with started(receiver, "desk", "--store", store):
+        spans = receiver.wait_for(lambda found: any(span.name == "invoke_agent desk" for span in found))
+    run = next(span for span in spans if span.name == "invoke_agent desk")
+    tool = next(span for span in spans if span.name == "execute_tool book")
+    assert (run.trace_id, run.parent_id, run.attributes["plgrpc.cause"]) == (TRACE, CALLER, "recovered")
+    assert (tool.trace_id, tool.parent_id) == (TRACE, run.span_id)
+
+
+async def test_langfuse_and_langsmith_get_spans_at_their_endpoints_with_their_headers(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "pk-lf-1")
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "sk-lf-2")
+    monkeypatch.setenv("LANGFUSE_BASE_URL", receiver.url)
+    monkeypatch.setenv("LANGSMITH_API_KEY", "ls-3")
+    monkeypatch.setenv("LANGSMITH_PROJECT", "mesh")
+    monkeypatch.setenv("LANGSMITH_ENDPOINT", receiver.url)
+    for telemetry in (LangfuseTelemetry(), LangSmithTelemetry()):
+        agent = Agent("a", telemetry=telemetry)
+        await agent.run_task(Task.create_tool_call("missing"))
+        await agent.aclose()
+    assert receiver.paths == ["/api/public/otel/v1/traces", "/otel/v1/traces"]
+    langfuse, langsmith = receiver.headers
+    assert langfuse["authorization"] == "Basic cGstbGYtMTpzay1sZi0y"
+    assert (langsmith["x-api-key"], langsmith["langsmith-project"]) == ("ls-3", "mesh")
+
+
+def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LANGFUSE_PUBLIC_KEY", "LANGSMITH_API_KEY", "LANGCHAIN_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InvalidArgumentError, match="LANGFUSE_PUBLIC_KEY"):
+        LangfuseTelemetry()
+    with pytest.raises(InvalidArgumentError, match="LANGSMITH_API_KEY"):
+        LangSmithTelemetry()
