@@ -143,15 +143,19 @@ class _Method:
         request = f"request_iterator: _Requests[{self._request}]" if takes_stream else f"request: {self._request}"
         several = f"Iterator[{self._response}] | AsyncIterator[{self._response}]"
         returned = several if returns_stream else f"{self._response} | Awaitable[{self._response}]"
-        comment = _docstring(self._comment, "        ") or "        ...\n"
+        comment = _docstring(self._comment, "        ") or f"    {NOTHING}"
         return f"    def {self.name}(self, {request}, context: _Context) -> {returned}:\n{comment}"
+
+
+NOTHING: Final = "    ...\n"
+"""The body of a class without a docstring and methods."""
 
 
 def _write_service(name: str, methods: Sequence[_Method], about: str) -> str:
     override = "  # type: ignore[assignment]"
     plain = "".join(each.attribute("grpc") for each in methods)
     awaitable = "".join(each.attribute("grpc.aio", override) for each in methods)
-    served = "".join(each.of_servicer() for each in methods)
+    served = about + "".join(each.of_servicer() for each in methods)
     return f"""\
 class {name}Stub:
 {about}    @overload
@@ -164,7 +168,7 @@ class {name}AsyncStub({name}Stub):
 {about}    def __init__(self, channel: grpc.aio.Channel) -> None: ...
 {awaitable}
 class {name}Servicer:
-{about or "    ..." if not served else about}{served}
+{served or NOTHING}
 def add_{name}Servicer_to_server(servicer: {name}Servicer, server: grpc.Server | grpc.aio.Server) -> None: ...
 """
 
