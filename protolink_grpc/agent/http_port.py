@@ -1,4 +1,4 @@
-"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, Connect, health, metrics, and optionally A2A's routes.
+"""The HTTP port of an agent: ProtoLink's routes, gRPC-Web, Connect, health, metrics, MCP, and optionally A2A's.
 
 It is imported only if an agent has an HTTP port, because starlette and uvicorn take as long to import as everything else.
 """
@@ -16,6 +16,7 @@ from protolink_grpc.edges.http.hosted_app import HostedApp
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.mcp.edge.http import McpRoute
 
 
 class HttpPort:
@@ -30,6 +31,7 @@ class HttpPort:
         hosted: HostedApp | None,
     ) -> None:
         card, service = served.card, served.service
+        self._mcp: McpRoute | None = None
         self._options, self._settings, self._served, self._operations = options, settings, served, operations
         self.gateway = Gateway(
             options,
@@ -60,7 +62,13 @@ class HttpPort:
         methods = self._settings.procedures(agent_services(self._served))
         web = procedure_routes(gateway.guard, gateway.streams, methods)
         # ProtoLink's paths first, because `/tasks/stream` would match A2A's `/tasks/{id}`.
-        return await gateway.start([*self._protolink_routes(), *web, *a2a])
+        mcp = self._mcp_routes() if self._options.mcp else []
+        return await gateway.start([*self._protolink_routes(), *web, *a2a, *mcp])
+
+    def _mcp_routes(self) -> list[BaseRoute]:
+        served = self._served
+        self._mcp = McpRoute(self.gateway.guard, served.service, served.toolbox, served.card)
+        return [*self._mcp.routes()]
 
     def _protolink_routes(self) -> list[BaseRoute]:
         gateway, served, a2a = self.gateway, self._served, self._settings.a2a
@@ -83,3 +91,5 @@ class HttpPort:
     async def stop(self, grace_s: float) -> None:
         """Accept no more requests, wait for running responses, then close the remaining connections."""
         await self.gateway.stop(grace_s)
+        if self._mcp is not None:
+            await self._mcp.stop()

@@ -35,6 +35,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.flows.flow import Flow
 from protolink_grpc.logs import get_logger
+from protolink_grpc.mcp.edge.stdio import serve_stdio
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.fold import TaskFold
@@ -408,6 +409,18 @@ class AgentLifecycle:
             )
         await stopped.wait()
         await self.aclose()
+
+    async def serve_mcp(self) -> None:
+        """Serve MCP over standard input and output until the input ends, then close the agent. No port is opened.
+
+        Raises:
+            StoreError: The store cannot be opened.
+            UnimplementedError: The `mcp` extra is not installed.
+        """
+        try:
+            await serve_stdio(await self._own_service(), self._toolbox, self.card)
+        finally:
+            await self.aclose()
 
     async def __aenter__(self) -> Self:
         await self.serve()

@@ -367,6 +367,23 @@ def serve(
     serve_command.serve(target, serving)
 
 
+@app.command("mcp")
+def serve_mcp(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="MODULE:AGENT", help="An Agent, a subclass of Agent, or a function that returns one."),
+    ],
+    *,
+    store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks.")] = "",
+    debug: DebugOption = False,
+) -> None:
+    """Serve an agent over MCP on standard input and output."""
+    from protolink_grpc.cli import mcp_command
+
+    _log_to_stderr(debug)
+    mcp_command.serve_mcp(target, store)
+
+
 @app.command("registry")
 def run_registry(
     *,

@@ -46,6 +46,7 @@ COMMANDS = [
     ["agents", "list"],
     ["agents", "watch"],
     ["serve"],
+    ["mcp"],
     ["registry"],
     ["conformance"],
     ["conformance", "serve"],

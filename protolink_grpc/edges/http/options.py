@@ -84,6 +84,7 @@ class HttpOptions:
             the agent's authentication if it has one.
         metrics_registry: Further metrics for `/metrics`: a CollectorRegistry of prometheus_client. Its `collect` is called on the
             event loop. Names that begin with `plgrpc_` are reserved.
+        mcp: Whether an agent serves its tools over MCP at `/mcp`. Needs the extra `mcp`; without it, calls are UNIMPLEMENTED.
     """
 
     listen: str = "127.0.0.1:0"
@@ -109,6 +110,7 @@ class HttpOptions:
     root_path: str = ""
     metrics_listen: str | None = None
     metrics_registry: MetricsRegistry | None = None
+    mcp: bool = True
 
     @property
     def bounds(self) -> Bounds:

@@ -1,0 +1,1 @@
+"""An agent as an MCP server, over streamable HTTP and standard input and output."""

@@ -1,0 +1,209 @@
+"""The MCP server of an agent: its tools, and tools to send and read tasks. Each call is a task with a log."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from protolink_grpc import __version__
+from protolink_grpc.auth.principal import Principal
+from protolink_grpc.errors import (
+    ActionPolicyError,
+    BudgetExceededError,
+    InvalidArgumentError,
+    ProtolinkError,
+    TaskExecutionError,
+    ToolError,
+)
+from protolink_grpc.mcp.edge.results import error_result, output_result, running_result, task_result, tool_of
+from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.net.internal_errors import public_error
+from protolink_grpc.runtime.actions.tools import require_output, tool_submission
+from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.tools.schema_arguments import SchemaArguments
+from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.events import event_from_frame
+
+WAIT_S = 45.0
+"""How long a call waits for its task if the client gets no progress, in seconds: clients usually give up after 60 s."""
+
+LIST_TOOLS = "/plgrpc.v1.ControlService/ListTools"
+CALL_TOOL = "/plgrpc.v1.ControlService/CallTool"
+SEND_TASK = "/plgrpc.v1.AgentService/SendTask"
+GET_TASK = "/plgrpc.v1.AgentService/GetTask"
+CANCEL_TASK = "/plgrpc.v1.AgentService/CancelTask"
+"""The methods whose access rules apply, as over every protocol."""
+
+_TEXT = {"type": "string"}
+_TASK_ID = {"type": "object", "properties": {"task_id": _TEXT}, "required": ["task_id"], "additionalProperties": False}
+_TASK = {
+    "type": "object",
+    "properties": {"task_id": _TEXT, "state": _TEXT, "text": _TEXT, "reason": _TEXT},
+    "required": ["task_id", "state", "text"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class McpPort:
+    """What an MCP server needs from its port.
+
+    Args:
+        caller: Returns the authenticated caller of a request (`mcp.server.ServerRequestContext`).
+        admit: Checks that the caller may call a method now. Raises PermissionDeniedError, ResourceExhaustedError.
+        max_wait_s: Maximum time that a call waits for its task; None means no limit of the port.
+    """
+
+    caller: Callable[[Any], Principal]
+    admit: Callable[[str, Principal], None]
+    max_wait_s: float | None = None
+
+
+class McpEdge:
+    """Serves one agent. `build_server` returns the SDK's server with its handlers."""
+
+    def __init__(self, service: TaskService, toolbox: Toolbox, card: AgentCard, port: McpPort) -> None:
+        self._service = service
+        self._toolbox = toolbox
+        self._card = card
+        self._port = port
+        self._own = {
+            "send_task": (self._send_task, SEND_TASK, SchemaArguments("send_task", _send_schema(), {})),
+            "get_task": (self._get_task, GET_TASK, SchemaArguments("get_task", _TASK_ID, {})),
+            "cancel_task": (self._cancel_task, CANCEL_TASK, SchemaArguments("cancel_task", _TASK_ID, {})),
+        }
+
+    def build_server(self) -> Any:
+        """Build the server (`mcp.server.Server`). It keeps nothing between two requests."""
+        from mcp.server import Server
+
+        return Server(
+            self._card.name,
+            version=self._card.version or __version__,
+            instructions=self._card.description or None,
+            # Otherwise the SDK would call `_list_tools` before each call of a tool.
+            get_tool_input_schema=self._find_schema,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    def _find_schema(self, name: str) -> dict[str, Any] | None:
+        if name in self._toolbox:
+            return self._toolbox.get(name).input_schema
+        return self._own[name][2].input_schema if name in self._own else None
+
+    async def _list_tools(self, context: Any, params: Any) -> Any:
+        from mcp.types import ListToolsResult
+
+        try:
+            self._admit(LIST_TOOLS, context)
+        except ProtolinkError as error:
+            raise _protocol_error(error) from error
+        tools = [tool_of(each) for each in self._toolbox.describe()]
+        taken = {each.name for each in tools}
+        tools += [tool_of(each) for each in _own_descriptions(self._card) if each.name not in taken]
+        return ListToolsResult(tools=tools)
+
+    async def _call_tool(self, context: Any, params: Any) -> Any:
+        name, arguments = params.name, params.arguments or {}
+        try:
+            if name in self._own and name not in self._toolbox:
+                run, method, schema = self._own[name]
+                principal = self._admit(method, context)
+                checked = schema.validate(arguments)["arguments"]
+                return await run(context, principal, checked)
+            principal = self._admit(CALL_TOOL, context)
+            return await self._run_tool(context, principal, name, arguments)
+        except (ToolError, ActionPolicyError, BudgetExceededError, TaskExecutionError) as error:
+            return error_result(error)
+        except Exception as error:
+            raise _protocol_error(public_error(error, f"MCP call of '{name}'")) from error
+
+    async def _run_tool(self, context: Any, principal: Principal, name: str, arguments: dict[str, Any]) -> Any:
+        task_id = new_uuid()
+        call = ToolCall(name, arguments, "")
+        submission = tool_submission(self._toolbox, call, task_id=task_id, scopes=principal.scopes)
+        if not await self._wait(context, submission, principal):
+            return running_result(task_id)
+        return output_result(require_output(await self._service.get(task_id, principal.name)))
+
+    async def _send_task(self, context: Any, principal: Principal, arguments: dict[str, Any]) -> Any:
+        continued = arguments.get("task_id", "")
+        submission = Submission(
+            messages=[Message.user(arguments["message"])],
+            target=TaskTarget.CONTINUE if continued else TaskTarget.CREATE,
+            task_id=continued or new_uuid(),
+            session_id=arguments.get("session_id", ""),
+            scopes=principal.scopes,
+        )
+        if not await self._wait(context, submission, principal):
+            return running_result(submission.task_id)
+        return task_result(await self._service.get(submission.task_id, principal.name))
+
+    async def _get_task(self, context: Any, principal: Principal, arguments: dict[str, Any]) -> Any:
+        return task_result(await self._service.get(arguments["task_id"], principal.name))
+
+    async def _cancel_task(self, context: Any, principal: Principal, arguments: dict[str, Any]) -> Any:
+        await self._service.cancel(arguments["task_id"], principal.name)
+        return task_result(await self._service.get(arguments["task_id"], principal.name))
+
+    async def _wait(self, context: Any, submission: Submission, principal: Principal) -> bool:
+        """Start a task, pass its progress on, and wait until it is settled. The run belongs to the service, not to the call.
+
+        Returns False if it works longer than the call may wait.
+        """
+        has_progress = context.meta is not None and context.meta.get("progress_token") is not None
+        limits = [each for each in (self._port.max_wait_s, None if has_progress else WAIT_S) if each is not None]
+        try:
+            async with asyncio.timeout(min(limits, default=None)):
+                async with aclosing(self._service.stream(submission, principal.name)) as batches:
+                    async for frames in batches:
+                        for frame in frames:
+                            await _pass_progress(context, event_from_frame(frame).payload)
+        except TimeoutError:
+            return False
+        return True
+
+    def _admit(self, method: str, context: Any) -> Principal:
+        principal = self._port.caller(context)
+        self._port.admit(method, principal)
+        return principal
+
+
+async def _pass_progress(context: Any, payload: Any) -> None:
+    if isinstance(payload, TaskProgress) and payload.progress is not None:
+        await context.session.report_progress(payload.progress, 100.0, payload.message or None)
+
+
+def _protocol_error(error: ProtolinkError) -> Exception:
+    """Return an error of this package as JSON-RPC error, with the code of its row in the table of errors."""
+    from mcp import MCPError
+
+    data = {"reason": error.reason}
+    if isinstance(error, InvalidArgumentError) and error.field:
+        data["field"] = error.field
+    found: Exception = MCPError(error.rule.jsonrpc, str(error), data)
+    return found
+
+
+def _send_schema() -> dict[str, Any]:
+    about_task = {"type": "string", "description": "Continue this task, for instance one that asked for input."}
+    about_session = {"type": "string", "description": "Conversation that the agent remembers."}
+    properties = {"message": {"type": "string"}, "task_id": about_task, "session_id": about_session}
+    return {"type": "object", "properties": properties, "required": ["message"], "additionalProperties": False}
+
+
+def _own_descriptions(card: AgentCard) -> list[ToolDescription]:
+    about = f" {card.description}" if card.description else ""
+    return [
+        ToolDescription("send_task", "", f"Send a message to the agent {card.name}.{about}", _send_schema(), _TASK),
+        ToolDescription("get_task", "", "Return the state and the result of a task.", _TASK_ID, _TASK, read_only=True),
+        ToolDescription("cancel_task", "", "Cancel a task.", _TASK_ID, _TASK, idempotent=True),
+    ]
