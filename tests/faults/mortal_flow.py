@@ -1,8 +1,7 @@
-"""An agent whose flow is cut by SIGKILL and continued by the next process: `test_flow_resume` runs this file in a process of its
-own.
+"""An agent whose flow is cut by SIGKILL and continued by the next process: `test_flow_resume` runs this file.
 
-Each plan is a list of lengths of the log at which a life ends; the last life of a plan continues to the end and prints what there
-is to see. The agents that the steps call are in another process, which stays alive.
+Each plan is a list of deaths: lengths of the log at which a life ends, or "pay", within that function. The last life of a plan
+continues to the end and prints what there is to see. The agents that the steps call are in another process, which stays alive.
 """
 
 import asyncio
@@ -13,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mortal_agent import Mortal, lines, note
+from mortal_agent import Mortal, die, lines, note
 
 import protolink_grpc.client.grpc_agent  # noqa: F401 -- imported once, for all lives
-from protolink_grpc import Agent, AgentClient, Limits, Message, Part, Task
+from protolink_grpc import Agent, AgentClient, Approvals, ApprovalState, Limits, Message, Part, Task
 from protolink_grpc.flows import Flow, Graph, Parallel, Pipeline, Router, Step, ToolStep
 
 TASK_ID = "the task"
@@ -50,33 +49,56 @@ def flow_of(peer: str, folder: Path) -> Flow:
     return graph.add_conditional_edge("judge", condition, {"print": "end", "burn": "draft"})
 
 
-async def life(peer: str, folder: Path, death: int, *, begins: bool) -> dict[str, Any]:
+def payment(folder: Path, death: Any) -> Flow:
+    """A function that must not be repeated unasked, and that dies if death is "pay"."""
+
+    async def pay(task: Task) -> None:
+        note(folder / "ran", "pay")
+        if death == "pay":
+            die()
+        task.add_message(Message.agent("paid"))
+
+    return Pipeline([pay])
+
+
+async def approve_all(client: AgentClient) -> None:
+    async for approval in client.watch_approvals():
+        if approval.state is ApprovalState.PENDING:
+            await client.respond_approval(None, approval, True)
+
+
+async def life(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) -> dict[str, Any]:
     """Take the task to its end, if death lets it, and return what there is to see."""
     agent = Agent(
         "mortal",
         url="runtime://mortal",
-        flow=flow_of(peer, folder),
-        store=Mortal(folder / "tasks.db", death),
+        flow=flow_of(peer, folder) if kind == "graph" else payment(folder, death),
+        approvals=Approvals() if kind == "approved payment" else None,
+        store=Mortal(folder / "tasks.db", death if isinstance(death, int) else 0),
         grace_s=0,
         limits=Limits(max_resumes_without_progress=5),  # deaths may come twice at the same point
     )
     async with agent:
         client = AgentClient(url=agent.card.url)
+        approving = asyncio.create_task(approve_all(client)) if kind == "approved payment" else None
         if begins:
             await client.submit_task(None, Task(TASK_ID, messages=[Message.user("go")]))
         task = await client.wait_task(TASK_ID)
         events = [event.to_dict() async for event in client.subscribe(TASK_ID)]
+        if approving is not None:
+            approving.cancel()
+            await asyncio.wait([approving])
     return {"task": task.to_dict(), "events": events, "ran": lines(folder / "ran")}
 
 
-def lived(peer: str, folder: Path, death: int, *, begins: bool) -> int:
+def lived(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) -> int:
     """Live in a process of its own and return how it ended, as `os.waitpid` says it."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1]
     status = 1
     try:
-        print(json.dumps(asyncio.run(asyncio.wait_for(life(peer, folder, death, begins=begins), 30))), flush=True)
+        print(json.dumps(asyncio.run(asyncio.wait_for(life(kind, peer, folder, death, begins=begins), 30))), flush=True)
         status = 0
     finally:
         sys.stderr.flush()
@@ -92,7 +114,7 @@ def main() -> None:
             folder = root / f"{number}"
             folder.mkdir()
             for nth, death in enumerate([*plan, 0]):
-                ended = lived(peer, folder, death, begins=nth == 0)
+                ended = lived(request["kind"], peer, folder, death, begins=nth == 0)
                 if ended != signal.SIGKILL:
                     if ended:
                         print(json.dumps({"plan": plan, "broken": ended}), flush=True)

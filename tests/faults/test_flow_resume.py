@@ -43,22 +43,23 @@ class Lives:
         self._worked = worked
         self._count = 0
 
-    async def __call__(self, plans: list[list[int]]) -> list[Seen]:
+    async def __call__(self, kind: str, plans: list[list[Any]]) -> list[Seen]:
         """Return what there is to see at the end of each plan, with the work of the peer under `worked`."""
         numbered = [(self._count + index, plan) for index, plan in enumerate(plans)]
         self._count += len(plans)
         shares = [numbered[first :: len(self._programs)] for first in range(len(self._programs))]
-        found = await asyncio.gather(*(self._follow(*each) for each in zip(self._programs, shares, strict=True)))
+        pairs = zip(self._programs, shares, strict=True)
+        found = await asyncio.gather(*(self._follow(program, kind, share) for program, share in pairs))
         seen = {number: each for share in found for number, each in share}
-        for line in self._worked.read_text().splitlines():
+        for line in self._worked.read_text().splitlines() if self._worked.exists() else ():
             plan, name = line.split()
             if int(plan) in seen:
                 seen[int(plan)].setdefault("worked", []).append(name)
         return [seen[number] for number, _ in numbered]
 
     @staticmethod
-    async def _follow(program: Any, share: list[tuple[int, list[int]]]) -> list[tuple[int, Seen]]:
-        program.say(json.dumps({"plans": share}))
+    async def _follow(program: Any, kind: str, share: list[tuple[int, list[Any]]]) -> list[tuple[int, Seen]]:
+        program.say(json.dumps({"kind": kind, "plans": share}))
         return [(number, json.loads(await program.line())) for number, _ in share]
 
 
@@ -120,10 +121,18 @@ def check(seen: Seen, whole: Seen) -> None:
 
 @pytest.mark.timeout(300)
 async def test_a_flow_that_dies_at_any_event_is_finished_and_no_step_runs_twice(lives: Lives) -> None:
-    (whole,) = await lives([[]])
+    (whole,) = await lives("graph", [[]])
     assert whole["task"]["state"] == "completed"
     assert Counter(whole["worked"]) == {"draft": 2, "left": 2, "right": 2, "print": 1}
     assert Counter(whole["ran"]) == {"polish": 2, "judge": 2, "condition": 2}
     count = len(whole["events"])
-    for seen in await lives([*([end] for end in range(1, count)), [9, 20, 41], [15, 16, 17]]):
+    for seen in await lives("graph", [*([end] for end in range(1, count)), [9, 20, 41], [15, 16, 17]]):
         check(seen, whole)
+
+
+async def test_a_function_that_was_cut_is_repeated_only_if_a_person_approves(lives: Lives) -> None:
+    (alone,) = await lives("payment", [["pay"]])
+    assert (alone["task"]["state"], alone["ran"]) == ("failed", ["pay"])
+    assert "was started and its outcome is unknown" in alone["task"]["metadata"]["error"]
+    (approved,) = await lives("approved payment", [["pay"]])
+    assert (approved["task"]["state"], approved["ran"]) == ("completed", ["pay", "pay"])
