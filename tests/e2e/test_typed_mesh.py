@@ -29,6 +29,7 @@ from protolink_grpc import (
     TaskState,
     ToolFailedError,
     UnauthenticatedError,
+    UnavailableError,
 )
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import AgentNotFoundError, DeadlineExceededError, DelegationCycleError, InvalidArgumentError
@@ -352,6 +353,37 @@ async def test_a_context_that_no_metadata_can_have_is_refused_and_costs_nothing(
         assert await tasks_of(leaf) == []
 
 
+async def test_an_instance_that_is_gone_after_the_call_was_sent_costs_the_whole_share(
+    wire: Callable[[str], Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protolink_grpc.agent.lifecycle.OUTAGE_S", 0.2)
+    begun = asyncio.Event()
+
+    async def hang(item: str) -> int:
+        begun.set()
+        await asyncio.Event().wait()
+        return 0
+
+    client = typed_agent("client", None)
+
+    @client.tool
+    async def enter() -> str:
+        with pytest.raises(UnavailableError):
+            await client.peer(cut.url).stub(stub).Enter(messages.EnterRequest(item="x"))
+        return "gone"
+
+    async with ledger(None, hang) as leaf, client:
+        cut, (stub, messages) = await wire(leaf.card.url), generated(leaf)
+        call = asyncio.ensure_future(
+            sent(client, Task.create_tool_call("enter", {}, budget=RunBudget(max_tool_calls=9)))
+        )
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        await cut.sever()
+        done = await call
+        assert (done.get_output(), (done.usage or BudgetUsage()).tool_calls) == ("gone", 9)
+
+
 async def test_a_failure_of_the_peers_tool_is_raised_in_the_run(registry: Registry) -> None:
     def fail(item: str) -> int:
         raise ValueError("no ink")
@@ -511,6 +543,23 @@ async def test_a_stream_yields_its_responses_as_they_arrive_within_a_run_and_out
             done = await sent(customer, Task.create_tool_call("follow", {}))
         assert done.state is TaskState.COMPLETED
         assert seen == ["step 1", "step 2"] * 2
+
+
+async def test_the_items_of_a_generator_tool_are_a_stream_whose_usage_is_counted(registry: Registry) -> None:
+    client = typed_agent("client", registry)
+
+    @client.tool
+    async def read(count: int) -> list[str]:
+        pages = client.peer("ledger").stub(stub).Pages(messages.PagesRequest(count=count))
+        return [page.result async for page in pages]
+
+    async with ledger(registry) as leaf, client:
+        stub, messages = generated(leaf)
+        for count in (0, 2):
+            task = Task.create_tool_call("read", {"count": count}, budget=RunBudget(max_tool_calls=9))
+            done = await sent(client, task)
+            assert done.get_output() == [f"page {number}" for number in range(count)]
+            assert (done.usage or BudgetUsage()).tool_calls == 2
 
 
 async def test_a_canceled_run_cancels_the_task_of_its_stream(registry: Registry) -> None:

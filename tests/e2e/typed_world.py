@@ -5,7 +5,7 @@ Stubs are built from the tools, as protoc would generate them from the exported 
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from google.protobuf.message_factory import GetMessageClass
@@ -40,7 +40,7 @@ def generated(agent: Agent) -> tuple[Callable[[Any], Any], Any]:
         def __init__(self, channel: Any) -> None:
             for method in typed.descriptor.methods:
                 kinds = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-                made = channel.unary_unary(
+                made = (channel.unary_stream if method.server_streaming else channel.unary_unary)(
                     f"/{typed.descriptor.full_name}/{method.name}",
                     request_serializer=kinds[0].SerializeToString,
                     response_deserializer=kinds[1].FromString,
@@ -60,6 +60,12 @@ def ledger(registry: Any, record: Callable[[str], Any] = len, **settings: Any) -
         """Enter an item and return its number."""
         number = record(item)
         return int(number if isinstance(number, int) else await number)
+
+    @agent.tool(read_only=True)
+    async def pages(count: int) -> AsyncIterator[str]:
+        """Yield pages."""
+        for page in range(count):
+            yield f"page {page}"
 
     return agent
 
