@@ -163,6 +163,15 @@ same request id: 3
 same request id: 3
 sums: [20, 35, 42, 3]
 """,
+    "typed_stream.py": """\
+first reader: The fog comes
+second reader: 1 The fog comes
+second reader: 2 on little cat feet.
+second reader: 3 It sits looking
+second reader: 4 over harbor and city
+reads: ['fog']
+result: 4 lines
+""",
     "registry_watch.py": """\
 up ferry
 up train
