@@ -65,21 +65,23 @@ class AgentFlowHost:
     def __init__(self, actions: Actions, peers: Peers) -> None:
         self._base = FlowConnection(actions, peers)
         self._cancellations: set[asyncio.Task[None]] = set()
-        self._connections: dict[tuple[int, int], FlowConnection] = {}
+        # With the objects whose ids are the keys, so that no other object gets their ids.
+        self._connections: dict[tuple[int, int], tuple[FlowConnection, Any, Any]] = {}
 
     def connection(self, client: AgentClient | None, registry: Any, parent: Connection | None) -> FlowConnection:
         outer = parent if isinstance(parent, FlowConnection) else self._base
         if client is None and registry is None:
             return outer
         key = (id(client or outer), id(registry or outer))
-        found = self._connections.get(key)
+        found, *_ = self._connections.get(key, (None,))
         if found is None:
             peers = outer.peers.with_other(
                 None if client is None else PeerClients(client),
                 None if registry is None else registry_client(registry, None, None, ()),
             )
             base = self._base.actions
-            found = self._connections[key] = FlowConnection(Actions(base.toolbox, base.gate, peers), peers)
+            found = FlowConnection(Actions(base.toolbox, base.gate, peers), peers)
+            self._connections[key] = (found, client, registry)
         return found
 
     async def address(self, agent: Any) -> str:
@@ -110,7 +112,7 @@ class AgentFlowHost:
         if self._cancellations:
             await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
         connections, self._connections = self._connections, {}
-        for each in connections.values():
+        for each, *_ in connections.values():
             await each.peers.aclose()
 
 

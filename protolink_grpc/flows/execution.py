@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from protolink_grpc.flows.flow import Flow
 from protolink_grpc.flows.record import FlowRecord
-from protolink_grpc.flows.results import Ending, StepResult, copy_task, working_task
+from protolink_grpc.flows.results import Ending, Given, StepResult, copy_task, working_task
 from protolink_grpc.flows.scope import FlowHost, FlowRun, Scope
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
@@ -30,7 +30,7 @@ async def run_flow(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
         await scope.report_waiting(ending)
     else:
         await scope.report("workflow.ended", state=ending.state.value)
-    StepResult.of(base, work).apply(task)
+    StepResult.of(base, work, given=Given(work, work.messages, work.artifacts)).apply(task)
     _settle(task, ending)
     return task
 
@@ -56,7 +56,7 @@ async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     ending = await flow.run(work, scope)
     if ending.is_waiting:
         await scope.report_waiting(ending)
-    StepResult.of(base, work).apply(task)
+    StepResult.of(base, work, given=Given(work, work.messages, work.artifacts)).apply(task)
     if task.state is TaskState.SUBMITTED:
         task.begin()
     _settle(task, ending)

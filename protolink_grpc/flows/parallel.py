@@ -1,6 +1,7 @@
 """Parallel: branches at the same time, whose results are merged in the order of the branches."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Literal
@@ -10,7 +11,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.flows.description import FlowDescription
 from protolink_grpc.flows.flow import Flow, Ports, join
 from protolink_grpc.flows.prompts import branches_prompt
-from protolink_grpc.flows.results import COMPLETED, Ending, StepResult, working_task
+from protolink_grpc.flows.results import COMPLETED, Ending, Given, StepResult, working_task
 from protolink_grpc.flows.scope import Cut, Scope
 from protolink_grpc.flows.steps import FlowTarget, as_flow
 from protolink_grpc.models.arguments import checks_arguments
@@ -33,7 +34,6 @@ class Parallel(Flow):
     If several branches wait for input, the flow asks one question at a time, in the order of the branches.
 
     Args:
-        branches: Their names must differ; equal names get a number.
         on_error: "fail": the first branch that does not complete cancels the others and ends the flow with its reason. "collect":
             the others continue, and the failures are in `metadata["branch_errors"]`; the flow fails if no branch completes.
     """
@@ -64,6 +64,12 @@ class Parallel(Flow):
     def _names(self) -> list[str]:
         return [f"{index}:{branch.name}" for index, branch in enumerate(self.branches)]
 
+    def _unique_names(self) -> list[str]:
+        """Return the names of the branches, with an index if there are several with the same name."""
+        count = Counter(branch.name for branch in self.branches)
+        pairs = zip(self._names(), self.branches, strict=True)
+        return [branch.name if count[branch.name] == 1 else indexed for indexed, branch in pairs]
+
     async def _advance(self, work: Task, scope: Scope) -> Ending:
         cut = Cut()
         share = _share_of(scope, len(self.branches))
@@ -72,7 +78,7 @@ class Parallel(Flow):
         endings = await self._run_branches(copies, scopes, cut)
         for copy, ending in zip(copies, endings, strict=True):
             if ending is not None:
-                result = StepResult.of(work, copy)
+                result = StepResult.of(work, copy, given=Given(copy, copy.messages, copy.artifacts))
                 result.apply(work)
                 if scope.publishes:
                     await scope.flow.publish(result)
@@ -110,8 +116,8 @@ class Parallel(Flow):
 
     def _join(self, work: Task, scope: Scope, endings: list[Ending | None]) -> Ending:
         failed = [
-            (branch.name, ending)
-            for branch, ending in zip(self.branches, endings, strict=True)
+            (name, ending)
+            for name, ending in zip(self._unique_names(), endings, strict=True)
             if ending is not None and not ending.is_completed and not ending.is_waiting
         ]
         waiting = [ending for ending in endings if ending is not None and ending.is_waiting]

@@ -48,9 +48,10 @@ class Ending:
 COMPLETED = Ending()
 
 
-class Items(NamedTuple):
-    """The lists of a task, which a function may replace."""
+class Given(NamedTuple):
+    """A task that a function received, and its original lists, which the function may replace."""
 
+    task: Task
     messages: list[Message]
     artifacts: list[Artifact]
 
@@ -62,7 +63,7 @@ class StepResult:
     Args:
         task_id: The task of a peer; empty for a function.
         messages, artifacts: New messages, and new or changed artifacts, oldest first.
-        metadata, flow_state: Changed keys.
+        metadata, flow_state: Changed keys; None removes a key.
         ends_with_artifact: The newest of these items is an artifact.
         usage: What a task that waits has used so far.
         target: Name or URL of the peer with a task that waits.
@@ -83,13 +84,15 @@ class StepResult:
     peer: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, before: Task, after: Task, *, given: Items | None = None, leave_out: str = "") -> Self:
+    def of(cls, before: Task, after: Task, *, given: Given | None = None, leave_out: str = "") -> Self:
         """Return the difference between two tasks.
 
         Args:
-            given: The lists of a copy of `before` that a function received; items that it has not read are not compared.
+            given: The copy of `before` that a function received: items that it has not read are not compared. If it is `after`,
+                missing keys were removed.
             leave_out: Id of a message that is no part of the result.
         """
+        is_copy = given is not None and after is given.task
         known = {message.id for message in before.messages} | {leave_out}
         artifacts = {artifact.id: artifact for artifact in before.artifacts}
         new = [copy_message(each) for each in _added_to(after.messages, given) if each.id not in known]
@@ -102,8 +105,8 @@ class StepResult:
             after.id if after.id != before.id else "",
             new,
             changed,
-            _changed(own_metadata(stored_metadata(before)), own_metadata(stored_metadata(after))),
-            _changed(_without_prompt(before.flow_state), _without_prompt(after.flow_state)),
+            _changed(own_metadata(stored_metadata(before)), own_metadata(stored_metadata(after)), is_copy),
+            _changed(_without_prompt(before.flow_state), _without_prompt(after.flow_state), is_copy),
             bool(changed) and (not new or isinstance(after.get_last_item(), Artifact)),
             after.known_failure() if state in (TaskState.FAILED, TaskState.REJECTED) else None,
             after.reason if state is TaskState.CANCELED else "",
@@ -131,8 +134,8 @@ class StepResult:
             else:
                 for message in new:
                     task.add_message(message)
-        task.metadata.update(plain(self.metadata))
-        task.flow_state.update(plain(self.flow_state))
+        _patch(task.metadata, self.metadata)
+        _patch(task.flow_state, self.flow_state)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, without empty fields."""
@@ -207,22 +210,31 @@ def _task_with(task: Task, messages: list[Message], artifacts: list[Artifact]) -
     return made
 
 
-def _added_to(messages: list[Message], given: Items | None) -> list[Message]:
+def _added_to(messages: list[Message], given: Given | None) -> list[Message]:
     """Return the messages that may be new."""
     if given is not None and isinstance(messages, CopyOnRead) and messages.extends(given.messages):
         return [messages[index] for index in range(messages.first_added, len(messages))]
     return list(messages)
 
 
-def _changed_in(artifacts: list[Artifact], given: Items | None) -> list[Artifact]:
+def _changed_in(artifacts: list[Artifact], given: Given | None) -> list[Artifact]:
     """Return the artifacts that may be new or changed."""
     if given is not None and isinstance(artifacts, CopyOnRead) and artifacts.extends(given.artifacts):
         return [artifacts[index] for index in artifacts.changed()]
     return list(artifacts)
 
 
-def _changed(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    return {key: plain(value) for key, value in after.items() if key not in before or before[key] != value}
+def _changed(before: dict[str, Any], after: dict[str, Any], removing: bool) -> dict[str, Any]:
+    changed = {key: plain(value) for key, value in after.items() if key not in before or before[key] != value}
+    return changed | dict.fromkeys(before.keys() - after.keys()) if removing else changed
+
+
+def _patch(values: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            values.pop(key, None)
+        else:
+            values[key] = plain(value)
 
 
 def _without_prompt(flow_state: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolFailedError, error_text
 from protolink_grpc.flows.flow import Flow, LocalTarget
 from protolink_grpc.flows.prompts import prompt_for
-from protolink_grpc.flows.results import Ending, Items, StepResult, copy_task
+from protolink_grpc.flows.results import Ending, Given, StepResult, copy_task
 from protolink_grpc.flows.scope import Scope, StepCall
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
@@ -53,7 +53,7 @@ class Step(Flow):
 
     async def _call(self, work: Task) -> StepResult:
         task = copy_task(work)
-        given = Items(task.messages, task.artifacts)
+        given = Given(task, task.messages, task.artifacts)
         try:
             done: Any = self.handler(task) if self._is_async else await asyncio.to_thread(self.handler, task)
             if inspect.isawaitable(done):

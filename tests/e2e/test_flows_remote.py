@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -151,11 +152,32 @@ async def test_remote_branches_share_one_budget_and_report_their_usage() -> None
         await flow.aclose()
 
 
-async def test_a_flow_with_a_durable_store_is_executed_once_for_a_task(tmp_path: object) -> None:
+async def test_a_flow_with_a_durable_store_is_executed_once_for_a_task(tmp_path: Path) -> None:
     async with clerk() as agent:
         for _ in range(2):
-            flow = Pipeline([agent.card.url], store=SQLiteStore(f"{tmp_path}/flow.db"))
+            flow = Pipeline([agent.card.url], store=SQLiteStore(tmp_path / "flow.db"))
             task = Task("report", messages=[Message.user("ann")])
             assert (await flow.execute(task)).messages[-1].text == "hello ann"
             await flow.aclose()
         assert (await AgentClient(url=agent.card.url).list_tasks(include_total=True)).total_size == 1
+
+
+async def test_a_flow_that_waits_is_answered_after_a_restart(tmp_path: Path) -> None:
+    async with clerk() as agent:
+        calls: list[str] = []
+
+        async def count(task: Task) -> None:
+            calls.append(task.messages[-1].text)
+
+        def press() -> Agent:
+            flow = Pipeline([count, Parallel([agent.card.url, count]), count])
+            return Agent("press", url="grpc://127.0.0.1:0", flow=flow, store=SQLiteStore(tmp_path / "flow.db"))
+
+        async with press() as first:
+            asked = await AgentClient().send_task(first.card.url, Task.create("who"))
+            assert (asked.state, calls) == (TaskState.INPUT_REQUIRED, ["who", "who"])
+        async with press() as second:
+            answer = Message.user("ann")
+            done = await AgentClient().send_task(second.card.url, answer, task_id=asked.id)
+        assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "hello ann")
+        assert calls == ["who", "who", "hello ann"]

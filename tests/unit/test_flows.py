@@ -160,6 +160,17 @@ async def test_artifacts_and_metadata_of_steps_are_those_of_the_task() -> None:
     assert done.metadata["words"] == 2
 
 
+async def test_a_function_may_remove_metadata() -> None:
+    async def remove(task: Task) -> None:
+        del task.metadata["draft"]
+        task.metadata["kept"] = 2
+
+    task = Task.create("go")
+    task.metadata.update({"draft": 1, "kept": 1})
+    done = await Pipeline([remove, Echo("one")]).execute(task)
+    assert {key: done.metadata.get(key) for key in ("draft", "kept")} == {"draft": None, "kept": 2}
+
+
 async def test_an_exception_of_a_function_fails_the_flow_and_names_the_step() -> None:
     async def broken(task: Task) -> None:
         raise LookupError("no such page")
@@ -347,6 +358,8 @@ async def test_failures_of_branches_can_be_collected() -> None:
     done = await Parallel(branches, on_error="collect").execute(Task.create("go"))
     assert (done.state, texts(done)) == (TaskState.COMPLETED, ["fine"])
     assert done.metadata["branch_errors"] == {"printer": {"state": "failed", "reason": "no paper"}}
+    twice = await Parallel([*branches, branches[0]], on_error="collect").execute(Task.create("go"))
+    assert list(twice.metadata["branch_errors"]) == ["0:printer", "2:printer"]
     worst = await Parallel(branches[:1], on_error="collect").execute(Task.create("go"))
     assert (worst.state, worst.reason) == (TaskState.FAILED, "no paper")
 
