@@ -17,6 +17,7 @@ from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.mcp.edge.http import McpRoute
+from protolink_grpc.mcp.edge.server import McpAgent
 
 
 class HttpPort:
@@ -67,7 +68,8 @@ class HttpPort:
 
     def _mcp_routes(self) -> list[BaseRoute]:
         served = self._served
-        self._mcp = McpRoute(self.gateway.guard, served.service, served.toolbox, served.card)
+        agent = McpAgent(served.service, served.toolbox, served.card, served.approvals, served.redaction)
+        self._mcp = McpRoute(self.gateway.guard, agent)
         return [*self._mcp.routes()]
 
     def _protolink_routes(self) -> list[BaseRoute]:

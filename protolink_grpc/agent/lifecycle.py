@@ -35,6 +35,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.flows.flow import Flow
 from protolink_grpc.logs import get_logger
+from protolink_grpc.mcp.edge.server import McpAgent
 from protolink_grpc.mcp.edge.stdio import serve_stdio
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
@@ -418,7 +419,9 @@ class AgentLifecycle:
             UnimplementedError: The `mcp` extra is not installed.
         """
         try:
-            await serve_stdio(await self._own_service(), self._toolbox, self.card)
+            service, components = await self._own_service(), self._components
+            approvals, redaction = components.approvals, components.redaction
+            await serve_stdio(McpAgent(service, self._toolbox, self.card, approvals, redaction))
         finally:
             await self.aclose()
 

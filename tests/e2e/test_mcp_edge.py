@@ -16,12 +16,14 @@ from protolink_grpc import (
     AccessRules,
     Agent,
     APIKeyAuth,
+    Approvals,
     CapabilityPolicy,
     HttpOptions,
     MCPToolAdapter,
     Principal,
     RateLimit,
     SQLiteStore,
+    ToolContext,
     ToolRejectedError,
 )
 
@@ -185,6 +187,55 @@ async def test_requests_are_bounded_like_those_of_other_routes() -> None:
             with pytest.raises(MCPError) as limited:
                 await call_often()
             assert limited.value.data["reason"] == "RESOURCE_EXHAUSTED"
+
+
+async def answering(agent: Agent, answer: Any, tool: str, arguments: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Call a tool with a client whose person gives `answer` to each question. Returns the result and the questions."""
+    from mcp import Client
+    from mcp.types import ElicitResult
+
+    asked: list[str] = []
+
+    async def elicit(context: Any, params: Any) -> Any:
+        asked.append(params.message)
+        return ElicitResult(**answer)
+
+    async with Client(f"{agent.http_url}/mcp", elicitation_callback=elicit) as client:
+        return await client.call_tool(tool, arguments), asked
+
+
+async def test_an_approval_is_a_question_to_a_client_that_can_ask_its_person() -> None:
+    policy = CapabilityPolicy({"pay": "require_approval"})
+    agent = Agent("cashier", http="127.0.0.1:0", policy=policy, approvals=Approvals())
+    paid: list[int] = []
+    agent.tool(name="pay", capabilities=["pay"])(lambda amount: paid.append(amount) or "paid")
+    async with agent:
+        yes, asked = await answering(agent, {"action": "accept", "content": {"approve": True}}, "pay", {"amount": 5})
+        assert (yes.is_error, yes.content[0].text, paid) == (False, "paid", [5])
+        assert len(asked) == 1
+        assert asked[0].startswith("tool.call 'pay': {\"amount\":5}")
+        for answer in ({"action": "decline"}, {"action": "accept", "content": {"approve": False, "reason": "no"}}):
+            no, _ = await answering(agent, answer, "pay", {"amount": 5})
+            assert (no.is_error, no.structured_content["code"]) == (True, "APPROVAL_DENIED")
+        later, _ = await answering(agent, {"action": "cancel"}, "pay", {"amount": 5})
+        assert later.structured_content["state"] == "working"
+        assert paid == [5]
+
+
+async def test_a_question_of_a_tool_is_a_form_of_the_client() -> None:
+    agent = Agent("hotel", http="127.0.0.1:0", approvals=Approvals())
+
+    @agent.tool
+    async def book(context: ToolContext) -> str:
+        schema = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}
+        answer = await context.ask("How many nights?", schema)
+        return f"{answer.values['nights']} nights" if answer.accepted else "nothing booked"
+
+    async with agent:
+        done, asked = await answering(agent, {"action": "accept", "content": {"nights": 2}}, "book", {})
+        assert (done.content[0].text, asked) == ("2 nights", ["How many nights?"])
+        done, _ = await answering(agent, {"action": "decline"}, "book", {})
+        assert done.content[0].text == "nothing booked"
 
 
 async def test_a_port_serves_no_mcp_if_it_is_turned_off() -> None:

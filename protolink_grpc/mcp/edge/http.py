@@ -13,10 +13,7 @@ from protolink_grpc.auth.principal import Principal
 from protolink_grpc.edges.http.json_body import read_json
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.mcp.client.server import require_sdk
-from protolink_grpc.mcp.edge.server import McpEdge, McpPort
-from protolink_grpc.models.card import AgentCard
-from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.mcp.edge.server import McpAgent, McpEdge, McpPort
 
 PATH = "/mcp"
 _PRINCIPAL = "plgrpc.principal"
@@ -25,10 +22,10 @@ _PRINCIPAL = "plgrpc.principal"
 class McpRoute:
     """The route `/mcp` of an HTTP port. Requests are authenticated, bounded and admitted like those of every other route."""
 
-    def __init__(self, guard: RequestGuard, service: TaskService, toolbox: Toolbox, card: AgentCard) -> None:
+    def __init__(self, guard: RequestGuard, agent: McpAgent) -> None:
         self._guard = guard
         port = McpPort(_caller, guard.admit, guard.bounds.max_wait_s)
-        self._edge = McpEdge(service, toolbox, card, port)
+        self._edge = McpEdge(agent, port)
         self._stopping = asyncio.Event()
         self._app: asyncio.Future[ASGIApp] | None = None
         self._owner: asyncio.Task[None] | None = None

@@ -1,7 +1,7 @@
 """The MCP server of an agent: its tools, and tools to send and read tasks. Each call is a task with a log."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -16,21 +16,29 @@ from protolink_grpc.errors import (
     TaskExecutionError,
     ToolError,
 )
+from protolink_grpc.mcp.edge.questions import CallState, can_be_asked, decision_of, may_answer, question_result
 from protolink_grpc.mcp.edge.results import error_result, output_result, running_result, task_result, tool_of
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall
+from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.internal_errors import public_error
+from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.actions.tools import require_output, tool_submission
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.toolbox import Toolbox
-from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.wire.events import asked_in, event_from_frame
+
+Batches = AsyncGenerator[list[bytes], None]
+Convert = Callable[[TaskFold], Any]
 
 WAIT_S = 45.0
 """How long a call waits for its task if the client gets no progress, in seconds: clients usually give up after 60 s."""
@@ -66,13 +74,31 @@ class McpPort:
     max_wait_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class McpAgent:
+    """What an MCP server serves.
+
+    Args:
+        approvals: Who may answer approvals; None: callers cannot.
+        redaction: Applied to questions.
+    """
+
+    service: TaskService
+    toolbox: Toolbox
+    card: AgentCard
+    approvals: Approvals | None
+    redaction: RedactionPolicy
+
+
 class McpEdge:
     """Serves one agent. `build_server` returns the SDK's server with its handlers."""
 
-    def __init__(self, service: TaskService, toolbox: Toolbox, card: AgentCard, port: McpPort) -> None:
-        self._service = service
-        self._toolbox = toolbox
-        self._card = card
+    def __init__(self, agent: McpAgent, port: McpPort) -> None:
+        self._service = agent.service
+        self._toolbox = agent.toolbox
+        self._card = agent.card
+        self._approvals = agent.approvals
+        self._redaction = agent.redaction
         self._port = port
         self._own = {
             "send_task": (self._send_task, SEND_TASK, SchemaArguments("send_task", _send_schema(), {})),
@@ -127,12 +153,9 @@ class McpEdge:
             raise _protocol_error(public_error(error, f"MCP call of '{name}'")) from error
 
     async def _run_tool(self, context: Any, principal: Principal, name: str, arguments: dict[str, Any]) -> Any:
-        task_id = new_uuid()
         call = ToolCall(name, arguments, "")
-        submission = tool_submission(self._toolbox, call, task_id=task_id, scopes=principal.scopes)
-        if not await self._wait(context, submission, principal):
-            return running_result(task_id)
-        return output_result(require_output(await self._service.get(task_id, principal.name)))
+        submission = tool_submission(self._toolbox, call, task_id=new_uuid(), scopes=principal.scopes)
+        return await self._start(context, submission, principal, tool_result)
 
     async def _send_task(self, context: Any, principal: Principal, arguments: dict[str, Any]) -> Any:
         continued = arguments.get("task_id", "")
@@ -143,9 +166,7 @@ class McpEdge:
             session_id=arguments.get("session_id", ""),
             scopes=principal.scopes,
         )
-        if not await self._wait(context, submission, principal):
-            return running_result(submission.task_id)
-        return task_result(await self._service.get(submission.task_id, principal.name))
+        return await self._start(context, submission, principal, task_result)
 
     async def _get_task(self, context: Any, principal: Principal, arguments: dict[str, Any]) -> Any:
         return task_result(await self._service.get(arguments["task_id"], principal.name))
@@ -154,22 +175,64 @@ class McpEdge:
         await self._service.cancel(arguments["task_id"], principal.name)
         return task_result(await self._service.get(arguments["task_id"], principal.name))
 
-    async def _wait(self, context: Any, submission: Submission, principal: Principal) -> bool:
-        """Start a task, pass its progress on, and wait until it is settled. The run belongs to the service, not to the call.
+    async def _start(self, context: Any, submission: Submission, principal: Principal, convert: Convert) -> Any:
+        """Start a task, or continue the call whose state the client returns, and wait until the task is settled."""
+        params = context.params or {}
+        if not params.get("requestState"):
+            batches = self._service.stream(submission, principal.name)
+            return await self._wait(context, batches, submission.task_id, principal, convert)
+        state = CallState.parse(str(params["requestState"]))
+        if not await self._answer(principal, params.get("inputResponses") or {}):
+            return running_result(state.task_id)
+        batches = self._service.watch(state.task_id, principal.name, after=state.sequence, stop_at=StopAt.INTERRUPTED)
+        return await self._wait(context, batches, state.task_id, principal, convert)
 
-        Returns False if it works longer than the call may wait.
+    async def _answer(self, principal: Principal, responses: Mapping[str, Any]) -> bool:
+        """Answer approvals. Returns False if the person has not decided."""
+        from mcp.types import ElicitResult
+
+        for approval_id, response in responses.items():
+            request = await self._service.question(approval_id)
+            if request is None:
+                continue
+            decision = decision_of(request, ElicitResult.model_validate(response))
+            if decision is None:
+                return False
+            await self._service.respond(decision, principal.name, any_etag=True)
+        return True
+
+    async def _wait(self, context: Any, batches: Batches, task_id: str, principal: Principal, convert: Convert) -> Any:
+        """Wait until a task is settled, and pass its progress on. The run belongs to the service, not to the call.
+
+        Returns its converted result, a question to the client, or a handle if the task works longer than the call may wait.
         """
         has_progress = context.meta is not None and context.meta.get("progress_token") is not None
         limits = [each for each in (self._port.max_wait_s, None if has_progress else WAIT_S) if each is not None]
         try:
-            async with asyncio.timeout(min(limits, default=None)):
-                async with aclosing(self._service.stream(submission, principal.name)) as batches:
-                    async for frames in batches:
-                        for frame in frames:
-                            await _pass_progress(context, event_from_frame(frame).payload)
+            async with asyncio.timeout(min(limits, default=None)), aclosing(batches):
+                async for frames in batches:
+                    for frame in frames:
+                        question = await self._pass_on(context, frame, task_id, principal)
+                        if question is not None:
+                            return question
         except TimeoutError:
-            return False
-        return True
+            return running_result(task_id)
+        return convert(await self._service.get(task_id, principal.name))
+
+    async def _pass_on(self, context: Any, frame: bytes, task_id: str, principal: Principal) -> Any:
+        """Pass progress on to the client. Returns the question to the client for an approval that it may answer, else None."""
+        event = event_from_frame(frame)
+        if isinstance(event.payload, TaskProgress):
+            if event.payload.progress is not None:
+                await context.session.report_progress(event.payload.progress, 100.0, event.payload.message or None)
+            return None
+        approval_id = asked_in(frame)
+        if not approval_id or not can_be_asked(context):
+            return None
+        request = await self._service.question(approval_id)
+        if request is None or not may_answer(self._approvals, principal.name, request):
+            return None
+        return question_result(request, CallState(task_id, event.sequence or 0), self._redaction)
 
     def _admit(self, method: str, context: Any) -> Principal:
         principal = self._port.caller(context)
@@ -177,9 +240,9 @@ class McpEdge:
         return principal
 
 
-async def _pass_progress(context: Any, payload: Any) -> None:
-    if isinstance(payload, TaskProgress) and payload.progress is not None:
-        await context.session.report_progress(payload.progress, 100.0, payload.message or None)
+def tool_result(fold: TaskFold) -> Any:
+    """Return the output of the tool of an ended task."""
+    return output_result(require_output(fold))
 
 
 def _protocol_error(error: ProtolinkError) -> Exception:

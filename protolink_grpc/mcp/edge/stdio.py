@@ -2,13 +2,10 @@
 
 from protolink_grpc.auth.principal import LOCAL, Principal
 from protolink_grpc.mcp.client.server import require_sdk
-from protolink_grpc.mcp.edge.server import McpEdge, McpPort
-from protolink_grpc.models.card import AgentCard
-from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.mcp.edge.server import McpAgent, McpEdge, McpPort
 
 
-async def serve_stdio(service: TaskService, toolbox: Toolbox, card: AgentCard) -> None:
+async def serve_stdio(agent: McpAgent) -> None:
     """Serve the program at the other end until the input ends. Its tasks belong to the principal `local`.
 
     Raises:
@@ -18,7 +15,7 @@ async def serve_stdio(service: TaskService, toolbox: Toolbox, card: AgentCard) -
     from mcp.server.stdio import stdio_server
 
     caller = Principal(LOCAL)
-    edge = McpEdge(service, toolbox, card, McpPort(lambda context: caller, lambda method, principal: None))
+    edge = McpEdge(agent, McpPort(lambda context: caller, lambda method, principal: None))
     server = edge.build_server()
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
