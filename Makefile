@@ -40,7 +40,7 @@ $(GEN_VENV)/.ready: gen/tools/versions.toml
 
 setup: $(VENV)/.ready ## Set up the virtual environment
 
-demo: $(VENV)/.ready ## Run the vacation demo; ARGS="--to Santorini --nights 5 --guests 2", "--yes" approves without asking
+demo: $(VENV)/.ready ## Run the vacation demo; ARGS="--to Santorini --nights 5 --guests 2", "--yes" approves without asking, "--trace out.jsonl" shows the trace
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
 
 demo-polyglot: $(VENV)/.ready ## Run the demo with a weather agent written in Go; takes the same ARGS

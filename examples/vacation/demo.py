@@ -20,6 +20,7 @@ from rich.console import Console
 from examples.vacation.ask import Approver
 from examples.vacation.mesh import AGENTS, Mesh, MeshError
 from examples.vacation.places import NAMES, nearest_name
+from examples.vacation.process import TRACE
 from examples.vacation.show import Screen, artifact_of, booking_table, plain, report_table
 from examples.vacation.thinker import MODEL, PLANNER, RULES, Choice, thinker, usual_choice
 from examples.vacation.trip import MAX_GUESTS, MAX_NIGHTS, Trip
@@ -34,6 +35,7 @@ from protolink_grpc import (
     RunReport,
     Task,
 )
+from protolink_grpc.telemetry import LocalTraceRecorder, spans_of_record, waterfall
 
 OUTAGE_S = 5.0
 """How long the stream may be interrupted before the demo fails, in seconds. A process that has ended is detected earlier."""
@@ -68,7 +70,10 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
     model = arguments.model or usual_choice()
     directory = _directory(arguments.dir)
     console.print(f"Starting the registry and four agents, one process each; their files: {directory}/", soft_wrap=True)
-    async with Mesh(directory, {MODEL: model.name}, dict(arguments.program)) as mesh:
+    environment = {MODEL: model.name}
+    if arguments.trace is not None:
+        environment[TRACE] = str(arguments.trace.resolve())
+    async with Mesh(directory, environment, dict(arguments.program)) as mesh:
         for name, pid in mesh.processes.items():
             console.print(f"     {name:<12} {await _address_of(mesh, name)} (process {pid})", soft_wrap=True)
         console.print(f"Model of the coordinator: {model.name} ({model.why}).", soft_wrap=True)
@@ -89,6 +94,8 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         _print_next_steps(console, task, directory, url, mesh.registry_url if stop is not None else None)
         if stop is not None:
             await mesh.while_running(stop.wait())
+    if arguments.trace is not None:
+        _print_traces(console, arguments.trace, task)
     return 0 if booked else 1
 
 
@@ -128,6 +135,15 @@ async def _watch(client: AgentClient, task: Task, screen: Screen, approver: Appr
             screen.show(event)
             if isinstance(event.payload, ApprovalRequired):
                 answering = group.create_task(approver.answer(event.payload.request))
+
+
+def _print_traces(console: Console, path: Path, task: Task) -> None:
+    """Print where the time of the trip went, in all agents. The processes have ended, so the file is complete."""
+    records = LocalTraceRecorder.load_jsonl(path)
+    traces = {record["trace_id"] for record in records if record["task_id"] == task.id}
+    spans = [span for record in records if record["trace_id"] in traces for span in spans_of_record(record)]
+    console.print("\n".join(["", *waterfall(spans)]), soft_wrap=True)
+    console.print(f"\nTo show it again:\n  {shlex.join([_command(), 'run', 'trace', str(path)])}", soft_wrap=True)
 
 
 def _print_next_steps(console: Console, task: Task, directory: Path, url: str, registry_url: str | None) -> None:
@@ -216,6 +232,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="AGENT=PATH",
         help="program to run instead of one of the agents, such as clients/go/bin/vacation-weather for weather",
+    )
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE", help="append the traces of all agents to this JSONL file, and show them"
     )
     parser.add_argument("--keep-running", action="store_true", help="keep the agents running until Ctrl-C")
     return parser

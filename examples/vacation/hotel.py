@@ -7,7 +7,7 @@ from random import Random
 
 from examples.vacation.bookings import Bookings
 from examples.vacation.places import Hotel, hotel_named, place_named
-from examples.vacation.process import own_file, own_store, registry_url, serve
+from examples.vacation.process import own_file, own_store, own_telemetry, registry_url, serve
 from examples.vacation.trip import Booking, Budget, Guests, Nights, Offer, Search
 from protolink_grpc import Agent, AgentCard, ToolRejectedError
 
@@ -26,6 +26,7 @@ agent = Agent(
     ),
     registry=registry_url(),
     store=own_store("hotel"),
+    telemetry=own_telemetry(),
 )
 bookings = Bookings(own_file("bookings.db"))
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from protolink_grpc import Agent, SQLiteStore
+from protolink_grpc.telemetry import LocalTraceTelemetry
 
 REGISTRY = "PLGRPC_REGISTRY"
 """Environment variable with the registry's URL; without it an agent works alone."""
@@ -18,6 +19,9 @@ DIRECTORY = "VACATION_DIR"
 
 LIFELINE = "--until-stdin-closes"
 """Argument that makes a process end with its parent. The parent writes the registry's URL to its stdin and keeps it open."""
+
+TRACE = "VACATION_TRACE"
+"""Environment variable with the file to which the agents append their traces; without it they record none."""
 
 GRACE_S = 6.0
 """How long a process may take to end after its parent, in seconds."""
@@ -46,6 +50,12 @@ def own_store(agent_name: str) -> SQLiteStore | None:
     """Return the task store of that agent, or None for a store in memory."""
     path = own_file(f"{agent_name}.db")
     return SQLiteStore(path) if path is not None else None
+
+
+def own_telemetry() -> LocalTraceTelemetry | None:
+    """Return the telemetry that appends traces to the demo's file, or None without one."""
+    path = os.environ.get(TRACE)
+    return LocalTraceTelemetry(path=path) if path else None
 
 
 def serve(agent: Agent) -> None:

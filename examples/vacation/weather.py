@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from random import Random
 
 from examples.vacation.places import Place, place_named
-from examples.vacation.process import own_store, registry_url, serve
+from examples.vacation.process import own_store, own_telemetry, registry_url, serve
 from examples.vacation.trip import Day, Forecast, Nights
 from protolink_grpc import Agent, AgentCard
 
@@ -20,6 +20,7 @@ agent = Agent(
     ),
     registry=registry_url(),
     store=own_store("weather"),
+    telemetry=own_telemetry(),
 )
 
 

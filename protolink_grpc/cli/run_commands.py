@@ -7,7 +7,7 @@ import typer
 
 from protolink_grpc.cli.settings import Settings, with_settings
 
-run_app = typer.Typer(help="List, report and replay runs.", rich_markup_mode=None)
+run_app = typer.Typer(help="List, report, replay and trace runs.", rich_markup_mode=None)
 
 StoreOption = Annotated[
     str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks, instead of an agent.")
@@ -87,6 +87,33 @@ def run_replay(
     from protolink_grpc.cli import runs
 
     runs.replay(_with_json(settings, as_json), runs.Source.of(first, second, store, "replay"), run_id)
+
+
+@run_app.command("trace")
+@with_settings
+def run_trace(
+    settings: Settings,
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|AGENT",
+            help="File with traces, a report or an export, or URL or name of an agent; with --store, the TASK_ID.",
+        ),
+    ],
+    second: Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.", show_default=False)] = "",
+    *,
+    store: StoreOption = "",
+    run_id: ReplayedRunOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show where the time of a run went.
+
+    It prints a line for each run, model call, action and approval, with its duration and its place in time. With a file of traces
+    (LocalTraceTelemetry), the runs of several agents are shown together.
+    """
+    from protolink_grpc.cli import runs
+
+    runs.trace(_with_json(settings, as_json), runs.Source.of(first, second, store, "trace"), run_id)
 
 
 def _with_json(settings: Settings, as_json: bool) -> Settings:

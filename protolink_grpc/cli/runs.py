@@ -1,4 +1,4 @@
-"""`run list`, `run report`, `run replay`."""
+"""`run list`, `run report`, `run replay`, `run trace`."""
 
 import json
 from collections.abc import Iterable
@@ -18,6 +18,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunReplay, RunReportRecord, SQLiteRunStore
+from protolink_grpc.telemetry import LocalTraceRecorder, Span, TraceSpan, spans_of, spans_of_record, waterfall
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +166,7 @@ def _show_lines(title: str, lines: Iterable[str]) -> None:
 
 def replay(settings: Settings, source: Source, run_id: str) -> None:
     """Print the events of a run, or of all runs of a task, and then a summary."""
-    if source.store:
-        found = _read_stored_report(source, run_id, whole=True)
-    else:
-        found = _fetch_export(settings, source) if source.task_id else _read_file(source.agent)
-        if run_id:
-            found = RunReport.from_events(found.events, metadata=found.metadata, run_id=run_id)
-            if not found.events:
-                raise CommandError(f"run {run_id} not found", hint="leave out --run-id to see all runs")
+    found = _read_report(settings, source, run_id)
     if settings.json:
         for event in found.events:
             output.json_line(event.to_dict())
@@ -181,6 +175,43 @@ def replay(settings: Settings, source: Source, run_id: str) -> None:
         output.line(each)
     output.line()
     _show_report(found)
+
+
+def _read_report(settings: Settings, source: Source, run_id: str) -> RunReport:
+    """Read a report with all events of a run, or of all runs of a task."""
+    if source.store:
+        return _read_stored_report(source, run_id, whole=True)
+    found = _fetch_export(settings, source) if source.task_id else _read_file(source.agent)
+    if run_id:
+        found = RunReport.from_events(found.events, metadata=found.metadata, run_id=run_id)
+        if not found.events:
+            raise CommandError(f"run {run_id} not found", hint="leave out --run-id to see all runs")
+    return found
+
+
+def trace(settings: Settings, source: Source, run_id: str) -> None:
+    """Print the spans of a run, or of all runs, as a waterfall."""
+    spans = _read_traces(source.agent) if not source.task_id else []
+    if not spans:
+        spans = spans_of(_read_report(settings, source, "").events)
+    spans = [span for span in spans if not run_id or span.run_id == run_id]
+    if not spans:
+        raise CommandError(f"run {run_id} not found", hint="leave out --run-id to see all runs")
+    if settings.json:
+        for span in spans:
+            output.json_line(TraceSpan.of(span.without_content()).to_dict())
+        return
+    for line in waterfall(spans):
+        output.line(line)
+
+
+def _read_traces(path: str) -> list[Span]:
+    """Read a file of traces; empty if the file has another content."""
+    try:
+        records = LocalTraceRecorder.load_jsonl(path)
+        return [span for record in records if "spans" in record for span in spans_of_record(record)]
+    except (InvalidArgumentError, OSError, UnicodeDecodeError):
+        return []
 
 
 def _fetch_export(settings: Settings, source: Source) -> RunReport:

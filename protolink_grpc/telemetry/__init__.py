@@ -7,10 +7,12 @@ from protolink_grpc.telemetry.local import (
     TraceEvent,
     TraceRecord,
     TraceSpan,
+    spans_of_record,
 )
 from protolink_grpc.telemetry.multi import MultiTelemetry
 from protolink_grpc.telemetry.otel import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry
-from protolink_grpc.telemetry.spans import Span, SpanEvent
+from protolink_grpc.telemetry.spans import Span, SpanEvent, spans_of
+from protolink_grpc.telemetry.waterfall import waterfall
 
 __all__ = [
     "LangSmithTelemetry",
@@ -25,4 +27,7 @@ __all__ = [
     "TraceEvent",
     "TraceRecord",
     "TraceSpan",
+    "spans_of",
+    "spans_of_record",
+    "waterfall",
 ]

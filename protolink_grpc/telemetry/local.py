@@ -2,16 +2,16 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.json_value import from_json, plain, to_json
 from protolink_grpc.telemetry.base import Telemetry
-from protolink_grpc.telemetry.spans import Span
+from protolink_grpc.telemetry.spans import Span, SpanKind
 
 _KINDS = {"run": "task"}
 """Kinds of spans that have another name in ProtoLink's traces."""
@@ -135,10 +135,11 @@ class LocalTraceRecorder:
         """Keep a trace, and append it to the file. Raises OSError if the file cannot be written."""
         self._traces.append(trace)
         if self.path is not None:
-            line = to_json(trace.to_dict()) + "\n"
+            line = f"{to_json(trace.to_dict())}\n".encode()
             with self._lock:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as file:
+                # Unbuffered, because several processes may append to the file: each line is one write.
+                with self.path.open("ab", buffering=0) as file:
                     file.write(line)
 
     def clear(self) -> None:
@@ -167,6 +168,36 @@ class LocalTraceRecorder:
                     raise InvalidArgumentError("must be a JSON object", field=f"line {number}")
                 found.append(value)
         return found
+
+
+def spans_of_record(record: Mapping[str, Any]) -> list[Span]:
+    """Return the spans of a trace that was read from a file.
+
+    Raises:
+        InvalidArgumentError: A field is missing or has a wrong type; names it.
+    """
+    try:
+        return [_span_of(record, each) for each in record["spans"]]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InvalidArgumentError(f"is not a trace: {error!r}", field="spans") from error
+
+
+def _span_of(record: Mapping[str, Any], span: Mapping[str, Any]) -> Span:
+    kinds: dict[str, SpanKind] = {kind: kind for kind in get_args(SpanKind)}
+    return Span(
+        kinds.get(span["kind"], "run"),
+        str(span["name"]),
+        str(span["trace_id"]),
+        str(span["id"]),
+        str(span["parent_id"] or ""),
+        str(record["task_id"]),
+        str(record["metadata"]["run_id"]),
+        str(record["agent_name"]),
+        micros_from_iso(span["started_at"]),
+        micros_from_iso(span["ended_at"]),
+        error=str(span["error"] or ""),
+        attributes=dict(span["metadata"]),
+    )
 
 
 class LocalTraceTelemetry(Telemetry):

@@ -4,11 +4,12 @@ A run is a span. The model calls and actions of the run are its children, and th
 The ids follow from the ids in the log (`net.trace_context`), so each reader of a log computes the same spans.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from protolink_grpc.models.action import ApprovalRequest
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
     ActionEnded,
@@ -22,6 +23,7 @@ from protolink_grpc.models.events import (
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
+    RunEvent,
     TaskErrorReported,
     TaskMessagesAdded,
     TaskStatusChanged,
@@ -30,6 +32,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.references import References
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
 
@@ -344,6 +347,25 @@ class SpanReader:
         if texts:
             last = texts[-1]
             self._last_text = last if isinstance(last, str) else str((last or {}).get("prompt") or "")
+
+
+def spans_of(events: Iterable[RunEvent]) -> list[Span]:
+    """Return the spans of the log of a task, in the order in which they ended.
+
+    The spans of a task that is still working end with its last event.
+
+    Args:
+        events: All events of the log, oldest first.
+    """
+    found: list[Span] = []
+    reader, references, micros = SpanReader("", ""), References(), 0
+    for event in events:
+        if event.task_id != reader.task_id:
+            reader = SpanReader(event.task_id, event.agent_name, event.session_id)
+        whole, micros = references.whole(event), micros_from_iso(event.timestamp)
+        read = reader.read(whole.payload, whole.run_id, micros, whole.action_id)
+        found.extend(span for span in read if span.end_micros)
+    return [*found, *reader.end(micros)]
 
 
 NOTED = (BudgetReported, ContextCompacted, ContextPrepared, TaskErrorReported)

@@ -429,6 +429,9 @@ NAMES: dict[str, list[str]] = {
         "TraceEvent",
         "TraceRecord",
         "TraceSpan",
+        "spans_of",
+        "spans_of_record",
+        "waterfall",
     ],
     "protolink_grpc.state": [
         "Conversation",

@@ -25,6 +25,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunReplay
+from protolink_grpc.telemetry import LocalTraceTelemetry
 
 ARGUMENTS = {"arguments": {"nights": 2, "password": "hunter2"}}
 
@@ -114,7 +115,7 @@ def test_the_program_itself_lists_runs_and_has_help(world: World) -> None:
     assert (done.code, done.err) == (0, "")
     assert world.task.id in done.out
     shown = plgrpc("run", "--help")
-    assert all(name in shown.out for name in ("list", "report", "replay"))
+    assert all(name in shown.out for name in ("list", "report", "replay", "trace"))
 
 
 # -- report --------------------------------------------------------------------------------------------------------------
@@ -197,6 +198,48 @@ def test_an_export_in_a_file_can_be_replayed(cli: Callable[..., Done], world: Wo
 
 
 # -- mistakes ------------------------------------------------------------------------------------------------------------
+
+
+# -- trace ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_shows_the_spans_of_all_runs_in_80_columns(cli: Callable[..., Done], world: World) -> None:
+    for where in ([world.url, world.task.id], [world.task.id, "--store", world.store]):
+        done = cli("trace", *where)
+        assert (done.code, done.err) == (0, "")
+        lines = done.out.splitlines()
+        assert lines[0].startswith("trace ")
+        names = ["planner", "  model m", "  tool book", "    approval book"]
+        assert [line[:36].rstrip() for line in lines[1:] if "|" in line] == names * 2
+        assert all(len(line) <= 80 for line in lines)
+        assert "! tool book: denied" in lines
+        assert "hunter2" not in done.out
+
+
+def test_a_trace_of_one_run_in_json_has_a_line_for_each_span(cli: Callable[..., Done], world: World) -> None:
+    done = cli("trace", world.url, world.task.id, "--run-id", world.runs[0], "--json")
+    spans = [json.loads(line) for line in done.out.splitlines()]
+    assert sorted(span["kind"] for span in spans) == ["approval", "llm", "task", "tool"]
+    assert {span["input"] for span in spans} == {None}
+
+
+def test_a_file_of_traces_shows_the_runs_of_several_agents(cli: Callable[..., Done], tmp_path: Path) -> None:
+    path = str(tmp_path / "traces.jsonl")
+    names = ("desk", "front")
+    for name in names:
+        agent = Agent(name, telemetry=LocalTraceTelemetry(path=path))
+        agent.start(background=True)
+        AgentClient(url=agent.card.url).sync.send_task(None, Task.create_tool_call("missing"))
+        agent.stop()
+    done = cli("trace", path)
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines() if "|" in line] == list(names)
+
+
+def test_a_trace_of_an_unknown_run_is_an_error(cli: Callable[..., Done], world: World) -> None:
+    done = cli("trace", world.url, world.task.id, "--run-id", "none")
+    assert (done.code, done.out) == (1, "")
+    assert "run none not found" in done.err
 
 
 def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(

@@ -38,6 +38,7 @@ COMMANDS = [
     ["run", "list"],
     ["run", "report"],
     ["run", "replay"],
+    ["run", "trace"],
     ["state"],
     ["state", "describe"],
     ["state", "reset"],

@@ -173,6 +173,19 @@ def test_the_report_says_what_the_run_did_and_used(ran: Ran) -> None:
     assert int(report["Events"]) == int(ran.events[-1].split()[0])
 
 
+def test_the_traces_of_all_agents_are_shown_as_one(tmp_path: Path) -> None:
+    traced = run(tmp_path, "--yes", "--trace", "out.jsonl")
+    assert traced.code == 0, traced.err
+    records = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {record["agent_name"] for record in records} == {"coordinator", "weather", "hotel", "advisor"}
+    assert len({record["trace_id"] for record in records}) == 1
+    waterfall = traced.out.partition("\ntrace ")[2].splitlines()
+    labels = [line[:36].rstrip() for line in waterfall if " |" in line]
+    assert labels[0] == "coordinator"
+    assert {"    weather", "    hotel", "    advisor", "    approval book"} <= set(labels)
+    assert all(len(line) <= 80 for line in waterfall if " |" in line)
+
+
 def test_piped_output_has_no_escape_codes(ran: Ran) -> None:
     assert "\x1b" not in ran.out
 
