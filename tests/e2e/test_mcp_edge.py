@@ -222,6 +222,28 @@ async def test_an_approval_is_a_question_to_a_client_that_can_ask_its_person() -
         assert paid == [5]
 
 
+async def test_a_question_is_answered_after_a_restart(tmp_path: Path) -> None:
+    from mcp import Client
+    from mcp.types import ElicitResult
+
+    policy = CapabilityPolicy({"pay": "require_approval"})
+    store = SQLiteStore(tmp_path / "tasks.db")
+    agent = Agent("cashier", http="127.0.0.1:0", policy=policy, approvals=Approvals(), store=store)
+    paid: list[int] = []
+    agent.tool(name="pay", capabilities=["pay"])(lambda amount: paid.append(amount) or "paid")
+
+    async def restart(context: Any, params: Any) -> Any:
+        port = agent.http_url.rpartition(":")[2]
+        await agent.aclose()
+        agent.relocate(http=f"127.0.0.1:{port}")
+        await agent.serve()
+        return ElicitResult(action="accept", content={"approve": True})
+
+    async with agent, Client(f"{agent.http_url}/mcp", elicitation_callback=restart) as client:
+        result = await client.call_tool("pay", {"amount": 5})
+        assert (result.content[0].text, paid) == ("paid", [5])
+
+
 async def test_a_question_of_a_tool_is_a_form_of_the_client() -> None:
     agent = Agent("hotel", http="127.0.0.1:0", approvals=Approvals())
 

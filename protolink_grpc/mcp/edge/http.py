@@ -18,6 +18,9 @@ from protolink_grpc.mcp.edge.server import McpAgent, McpEdge, McpPort
 PATH = "/mcp"
 _PRINCIPAL = "plgrpc.principal"
 
+STOP_S = 5.0
+"""How long the calls of clients may take to end after they were canceled, in seconds."""
+
 
 class McpRoute:
     """The route `/mcp` of an HTTP port. Requests are authenticated, bounded and admitted like those of every other route."""
@@ -37,7 +40,8 @@ class McpRoute:
         """End the running calls of clients. Their tasks continue."""
         self._stopping.set()
         if self._owner is not None:
-            await asyncio.wait([self._owner])
+            await asyncio.wait([self._owner], timeout=STOP_S)
+            self._owner.cancel()
 
     async def _answer(self, request: Request) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
         """Authenticate a request and check its body.
