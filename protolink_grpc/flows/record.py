@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from protolink_grpc.flows.results import StepResult, working_task
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import (
     ActionEnded,
     ActionRequested,
     RunEvent,
+    TaskArtifactUpdated,
     TaskMessagesAdded,
     TaskStatusChanged,
     TaskSubmitted,
@@ -59,6 +61,7 @@ class FlowRecord:
         self.inputs: dict[str, list[str]] = {}
         self.reported: set[tuple[str, str]] = set()
         self.answers: dict[str, list[tuple[Message, ...]]] = {}
+        self._items: dict[str, Message | Artifact] = {}
         self._latest: dict[str, StepResult] = {}
         self._state = TaskState.SUBMITTED
         self._waiting_path = ""
@@ -81,8 +84,12 @@ class FlowRecord:
                     self.task = working_task(submitted.whole_task())
                 case TaskStatusChanged(new_state=state):
                     self._state = state
-                case TaskMessagesAdded(messages=messages) if self._state in INTERRUPTED:
-                    self.answers.setdefault(self._waiting_path, []).append(messages)
+                case TaskMessagesAdded(messages=messages):
+                    self._items.update({message.id: message for message in messages})
+                    if self._state in INTERRUPTED:
+                        self.answers.setdefault(self._waiting_path, []).append(messages)
+                case TaskArtifactUpdated(artifact=artifact):
+                    self._items[artifact.id] = artifact
                 case ActionRequested(action=action, position=position) if position.startswith(POSITION):
                     self._positions[action.action_id] = position
                 case ActionEnded() as ended if event.action_id in self._positions:
@@ -97,7 +104,7 @@ class FlowRecord:
 
     def _end(self, position: str, ended: ActionEnded) -> None:
         if ended.outcome == "completed" and isinstance(ended.result, dict):
-            self.results[position] = StepResult.from_dict(ended.result)
+            self.results[position] = StepResult.from_dict(ended.result, self._items)
         elif ended.outcome != "canceled":
             failure = ended.failure or Failure(message=f"the step ended with the outcome {ended.outcome}")
             self.results[position] = StepResult(TaskState.FAILED, failure=failure)

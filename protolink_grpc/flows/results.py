@@ -1,7 +1,8 @@
 """The result of a step as a value, how it changes the task of the flow, and how a flow or a part of it ends."""
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self, TypeVar
 
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.artifact import Artifact
@@ -46,6 +47,9 @@ class Ending:
 
 
 COMPLETED = Ending()
+
+
+Item = TypeVar("Item", Message, Artifact)
 
 
 class Given(NamedTuple):
@@ -137,8 +141,18 @@ class StepResult:
         _patch(task.metadata, self.metadata)
         _patch(task.flow_state, self.flow_state)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form, without empty fields."""
+    def to_dict(self, *, by_id: bool = False) -> dict[str, Any]:
+        """Return the JSON form, without empty fields.
+
+        Args:
+            by_id: Write only the ids of messages and artifacts, which are in the log.
+        """
+        if by_id:
+            ids = {
+                "message_ids": [each.id for each in self.messages],
+                "artifact_ids": [each.id for each in self.artifacts],
+            }
+            return replace(self, messages=[], artifacts=[]).to_dict() | ids
         found: dict[str, Any] = {
             "state": self.state.value,
             "task_id": self.task_id,
@@ -156,14 +170,21 @@ class StepResult:
         return {name: value for name, value in found.items() if value}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
+    def from_dict(cls, data: dict[str, Any], items: Mapping[str, Message | Artifact]) -> Self:
+        """Read what `to_dict` wrote.
+
+        Args:
+            items: The messages and artifacts in the log, by id.
+        """
         failure, usage = data.get("failure"), data.get("usage")
         return cls(
             TaskState(data["state"]),
             data.get("task_id", ""),
-            [Message.from_dict(each) for each in data.get("messages", ())],
-            [Artifact.from_dict(each) for each in data.get("artifacts", ())],
+            [*map(Message.from_dict, data.get("messages", ())), *_found(Message, items, data.get("message_ids", ()))],
+            [
+                *map(Artifact.from_dict, data.get("artifacts", ())),
+                *_found(Artifact, items, data.get("artifact_ids", ())),
+            ],
             dict(data.get("metadata", {})),
             dict(data.get("flow_state", {})),
             bool(data.get("ends_with_artifact", False)),
@@ -173,6 +194,10 @@ class StepResult:
             data.get("target", ""),
             dict(data.get("peer", {})),
         )
+
+
+def _found(kind: type[Item], items: Mapping[str, Message | Artifact], ids: Iterable[str]) -> list[Item]:
+    return [each for each in map(items.get, ids) if isinstance(each, kind)]
 
 
 def put_artifact(task: Task, artifact: Artifact) -> None:

@@ -32,6 +32,7 @@ from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import FLOW_STEP, ActionResult, PreparedAction
+from protolink_grpc.runtime.admission import content_size
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
 
@@ -81,6 +82,9 @@ class FlowHost(Protocol):
         """Return a URL under which an Agent object of this process can be called; the agent need not be started."""
         ...
 
+
+MAX_VALUE_BYTES = 1 << 20
+"""Size up to which the result of a step is stored in its action, a quarter of the largest event."""
 
 current_host: ContextVar[FlowHost | None] = ContextVar("plgrpc_flow_host", default=None)
 """The agent whose handler is running."""
@@ -259,14 +263,14 @@ class Scope:
 
         async def execute(action: RunAction) -> ActionResult:
             results.append(await function(work))
-            return ActionResult(results[0].to_dict())
+            return ActionResult(await self._value_of(results[0]))
 
         async def prepare() -> PreparedAction:
             return PreparedAction(RunAction(FLOW_STEP, name, {"path": self.path}), execute, idempotent=idempotent)
 
         outcome = await self.connection.actions.gate.perform(self.run, prepare, position=call.position)
         value = outcome.value()
-        return results[0] if results else StepResult.from_dict(value)
+        return results[0] if results else StepResult.from_dict(value, {})
 
     async def perform_call(  # noqa: PLR0917 -- all of them are needed, and there is one caller
         self,
@@ -302,13 +306,13 @@ class Scope:
                 task.context = RunContext(run_id=task_id, session_id=self.run.session_id, budget=self.share)
             return task
 
-        def summarize(answer: Task) -> dict[str, Any]:
+        async def summarize(answer: Task) -> dict[str, Any]:
             result = StepResult.of(work, answer, leave_out=_input_id(task_id))
             at_peer = {A2A_KEY: found} if (found := result.metadata.pop(A2A_KEY, None)) is not None else {}
             if result.state in INTERRUPTED:
                 result.target, result.peer = target, at_peer
             results.append(result)
-            return result.to_dict()
+            return await self._value_of(result)
 
         actions = self.connection.actions
         try:
@@ -320,7 +324,15 @@ class Scope:
                 self.connection.cancel(target, task_id, next(cut.reason for cut in self.cuts if cut.reason))
             raise
         value = outcome.value()
-        return results[0] if results else StepResult.from_dict(value)
+        return results[0] if results else StepResult.from_dict(value, {})
+
+    async def _value_of(self, result: StepResult) -> dict[str, Any]:
+        """Return a result as the value of its action. The items of a large one are events of their own, which come before."""
+        if not self.publishes or content_size([result.messages, result.artifacts]) <= MAX_VALUE_BYTES:
+            return result.to_dict()
+        shown = result if self.receiver is None else self.receiver.receive(result)
+        await self.flow.publish(shown)
+        return shown.to_dict(by_id=True)
 
 
 def _input_id(task_id: str) -> str:

@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from protolink_grpc import Agent, AgentClient, Message, Registry, RunBudget, SQLiteStore, Task, TaskState
+from protolink_grpc import (
+    Agent,
+    AgentClient,
+    Artifact,
+    Message,
+    Part,
+    Registry,
+    RunBudget,
+    SQLiteStore,
+    Task,
+    TaskState,
+)
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.flows import Parallel, Pipeline, ToolStep
 
@@ -166,11 +177,16 @@ async def test_a_flow_that_waits_is_answered_after_a_restart(tmp_path: Path) -> 
     async with clerk() as agent:
         calls: list[str] = []
 
+        async def draw(task: Task) -> None:
+            task.add_artifact(Artifact(id="picture", parts=[Part.text("x" * (2 << 20))]))
+            task.add_message(Message.agent("who"))
+
         async def count(task: Task) -> None:
+            assert [len(str(each.parts[0].content)) for each in task.artifacts] == [2 << 20]
             calls.append(task.messages[-1].text)
 
         def press() -> Agent:
-            flow = Pipeline([count, Parallel([agent.card.url, count]), count])
+            flow = Pipeline([draw, count, Parallel([agent.card.url, count]), count])
             return Agent("press", url="grpc://127.0.0.1:0", flow=flow, store=SQLiteStore(tmp_path / "flow.db"))
 
         async with press() as first:

@@ -160,6 +160,19 @@ async def test_artifacts_and_metadata_of_steps_are_those_of_the_task() -> None:
     assert done.metadata["words"] == 2
 
 
+async def test_a_step_may_produce_as_much_as_several_events_hold() -> None:
+    async def produce(task: Task) -> None:
+        for number in range(3):
+            task.add_artifact(Artifact(id=f"image-{number}", parts=[Part.text("x" * (3 << 20))]))
+
+    agent = Agent("flow", flow=Pipeline([produce, shout]))
+    done = await agent.run_task("go")
+    assert (done.state, [each.id for each in done.artifacts]) == (
+        TaskState.COMPLETED,
+        ["image-0", "image-1", "image-2"],
+    )
+
+
 async def test_a_function_may_remove_metadata() -> None:
     async def remove(task: Task) -> None:
         del task.metadata["draft"]

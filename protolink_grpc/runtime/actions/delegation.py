@@ -1,6 +1,7 @@
 """Delegation as an action: another agent works on a task with a share of the run's budget. `PeerPort` finds and calls the agent."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -185,7 +186,7 @@ class Actions(ToolActions):
         name: str,
         target: str,
         build: Callable[[RunAction], Task],
-        summarize: Callable[[Task], Any],
+        summarize: Callable[[Task], Awaitable[Any]],
         *,
         position: str,
         continues: bool = False,
@@ -237,7 +238,7 @@ class Actions(ToolActions):
         If the work did not begin, its usage is zero. If its usage is unknown, the whole share counts as used.
 
         Args:
-            result: Returns the result of the task when it has ended or waits; or raises ProtolinkError.
+            result: Returns the result of the task when it has ended or waits, or an awaitable of it; or raises ProtolinkError.
 
         Raises:
             BudgetExceededError: The budget has no share left.
@@ -259,7 +260,8 @@ class Actions(ToolActions):
             )
             if not _is_lost(answer):
                 used = (answer.usage or BudgetUsage()).minus(before)
-            return ActionResult(result(answer), used)
+            value = result(answer)
+            return ActionResult(await value if inspect.isawaitable(value) else value, used)
         except ProtolinkError as error:
             if answer is None and not isinstance(error, MAY_HAVE_BEGUN):
                 used = BudgetUsage()
