@@ -78,8 +78,18 @@ class EchoAgent(Agent):
 
 
 def adder(store: TaskStore) -> Agent:
-    """An agent with one tool, which is also a typed method."""
-    agent = Agent(_card("adder", ANY_PORT), store=store, limits=Limits(max_concurrency=256), typed="bench.v1")
+    """An agent with one tool, which is also a typed method, and with a service that adds, too."""
+    from bench.adder_service import AdderServicer  # imported here, because it compiles a .proto file
+
+    limits = Limits(max_concurrency=256)
+    agent = Agent(
+        _card("adder", ANY_PORT),
+        store=store,
+        limits=limits,
+        typed="bench.v1",
+        services=[AdderServicer()],
+        skills="fixed",
+    )
 
     @agent.tool
     async def add(a: int, b: int) -> int:

@@ -35,6 +35,18 @@ async def _floor(options: Options) -> AsyncIterator[Urls]:
     await server.stop(0)
 
 
+@asynccontextmanager
+async def _bare_adder(options: Options) -> AsyncIterator[Urls]:
+    from bench.adder_service import AdderServicer, pb_grpc  # as in `adder`
+
+    server = grpc.aio.server()
+    pb_grpc.add_AdderServicer_to_server(AdderServicer(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield [f"grpc://127.0.0.1:{port}"]
+    await server.stop(0)
+
+
 def _store(options: Options) -> TaskStore:
     if options.kind.endswith("sqlite"):
         return SQLiteStore(options.file)
@@ -110,6 +122,7 @@ async def _slow(options: Options) -> AsyncIterator[Urls]:
 
 KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
     "floor": _floor,
+    "bare-adder": _bare_adder,
     "echo-memory": _echo,
     "echo-sqlite": _echo,
     "slow-memory": _slow,

@@ -1,5 +1,7 @@
 """Typed services: one call of a tool through its typed method, and through SendTask, in turns with the bare floor.
 
+A user's service adds in the same rounds: as a task, directly, and on a bare server of grpcio.
+
 PydanticRPC serves the same method in the same rounds. It validates the request with pydantic, as a tool does, but neither records,
 guards nor repeats a call.
 """
@@ -37,9 +39,10 @@ def tool_task() -> bytes:
 
 
 async def typed(plan: Plan) -> list[Row]:
-    """One call of a tool of two integers, memory store."""
+    """One call of a tool of two integers, and of methods of a user's service, memory store."""
     print_progress(f"typed: a tool, {IN_FLIGHT} in flight")
-    async with servers("floor", "tool-memory") as (floor, tool), peer(PEER) as other, AsyncExitStack() as stack:
+    kinds = ("floor", "tool-memory", "bare-adder")
+    async with servers(*kinds) as (floor, tool, adder), peer(PEER) as other, AsyncExitStack() as stack:
         channel = await stack.enter_async_context(channel_to(tool))
         method: Any = channel.unary_unary("/bench.v1.Adder/Add")
         if await method(ADD_REQUEST) != ADD_RESPONSE:
@@ -49,6 +52,13 @@ async def typed(plan: Plan) -> list[Row]:
             "typed.floor": (floor, bare, message("x" * 100)),
             "typed.call": (tool, method, ADD_REQUEST),
             "typed.send": (tool, unary(channel, "SendTask"), tool_task()),
+        }
+        plain = channel.unary_unary("/bench.plain.v1.Adder/AddDirect")
+        bare_adder = (await stack.enter_async_context(channel_to(adder))).unary_unary("/bench.plain.v1.Adder/AddDirect")
+        lanes |= {
+            "typed.method": (tool, channel.unary_unary("/bench.plain.v1.Adder/Add"), ADD_REQUEST),
+            "typed.direct": (tool, plain, ADD_REQUEST),
+            "typed.bare": (adder, bare_adder, ADD_REQUEST),
         }
         if other is not None:
             peers_method: Any = (await stack.enter_async_context(channel_to(other))).unary_unary("/adder.v1.Adder/Add")
@@ -63,12 +73,14 @@ async def typed(plan: Plan) -> list[Row]:
                 samples[case].append(
                     await measure_load(server, partial(closed_loop, call, request, IN_FLIGHT, plan.seconds / 2))
                 )
-    rows = []
-    for case, mine in samples.items():
-        row = row_of(case, "requests", mine, samples["typed.floor"])
+    rows = {case: row_of(case, "requests", mine, samples["typed.floor"]) for case, mine in samples.items()}
+    for row in rows.values():
         row.in_flight = IN_FLIGHT
-        rows.append(row)
-    share = row_of("typed.call", "requests", samples["typed.call"], samples["typed.send"]).cpu_ratio_to_floor
-    rows[1].add_bar("<= 0.8 of the CPU of SendTask with the same tool", share, at_most=0.8)
-    rows[1].note = "" if share is None else f"{share:.2f} of the CPU of SendTask"
-    return rows
+    for case, other_case, most, what in (
+        ("typed.call", "typed.send", 0.8, "SendTask with the same tool"),
+        ("typed.direct", "typed.bare", 1.15, "the same servicer on a bare server"),
+    ):
+        share = row_of(case, "requests", samples[case], samples[other_case]).cpu_ratio_to_floor
+        rows[case].add_bar(f"<= {most} of the CPU of {what}", share, at_most=most)
+        rows[case].note = "" if share is None else f"{share:.2f} of the CPU of {what}"
+    return list(rows.values())
