@@ -199,7 +199,18 @@ def test_no_example_goes_untested() -> None:
         "dataclass_client.py",
         "echo.py",
         "tck_agent.py",
+        "traces.py",
     }
+
+
+def test_the_waterfall_shows_both_agents_in_one_trace(tmp_path: Path) -> None:
+    ran = run_python(str(EXAMPLES / "traces.py"), cwd=tmp_path, strict=True)
+    assert (ran.code, ran.err) == (0, "")
+    answer, traces, _, *spans = ran.out.splitlines()
+    assert (answer, traces) == ("table 7", "traces: 1")
+    labels = ["front", "  tool ask", "  call runtime://desk", "    desk", "      tool book"]
+    assert [line[:36].rstrip() for line in spans] == labels
+    assert all("=" in line.partition("|")[2] for line in spans)
 
 
 @pytest.mark.parametrize("name", ["echo.py", "llm_agent.py"])

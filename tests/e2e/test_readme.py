@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +248,14 @@ def test_a_guarded_agent_tells_nothing_to_others(vault: Vault, header: str) -> N
             python(code)
 
 
-@pytest.mark.parametrize("page", ["flows.md", "http.md", "security.md"])
+NEEDS_EXPORTER = pytest.mark.skipif(
+    find_spec("opentelemetry.exporter") is None, reason="the exporter of the extra otel is not installed"
+)
+
+
+@pytest.mark.parametrize(
+    "page", ["flows.md", "http.md", "security.md", pytest.param("telemetry.md", marks=NEEDS_EXPORTER)]
+)
 def test_the_agents_in_the_documents_can_be_made(page: str) -> None:
     names = {name: getattr(protolink_grpc, name) for name in protolink_grpc.__all__}
     names["card"] = AgentCard(name="echo", description="Echo", url="grpc://127.0.0.1:0")
