@@ -76,12 +76,16 @@ class Parallel(Flow):
         scopes = [scope.at(name, publishes=False, share=share, cuts=(*scope.cuts, cut)) for name in self._names()]
         copies = [working_task(work) for _ in scopes]
         endings = await self._run_branches(copies, scopes, cut)
-        for copy, ending in zip(copies, endings, strict=True):
-            if ending is not None:
-                result = StepResult.of(work, copy, given=Given(copy, copy.messages, copy.artifacts))
-                result.apply(work)
-                if scope.publishes:
-                    await scope.flow.publish(result)
+        # All of them before the first merge, because they are differences to the task before the branches.
+        results = [
+            StepResult.of(work, copy, given=Given(copy, copy.messages, copy.artifacts))
+            for copy, ending in zip(copies, endings, strict=True)
+            if ending is not None
+        ]
+        for result in results:
+            result.apply(work)
+            if scope.publishes:
+                await scope.flow.publish(result)
         return self._join(work, scope, endings)
 
     async def _run_branches(self, copies: list[Task], scopes: list[Scope], cut: Cut) -> list[Ending | None]:

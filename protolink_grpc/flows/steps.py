@@ -175,7 +175,7 @@ def as_flow(target: FlowTarget) -> Flow:
     if isinstance(target, Flow):
         target.check()
         return target
-    if isinstance(target, str | LocalTarget):
+    if isinstance(target, str) or (isinstance(target, LocalTarget) and isinstance(target.card, AgentCard)):
         return AgentStep(target)
     if callable(target):
         return Step(target)

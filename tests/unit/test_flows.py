@@ -353,6 +353,25 @@ async def test_branches_do_not_see_each_others_changes() -> None:
     assert (done.state, done.messages[0].text, len(done.artifacts)) == (TaskState.COMPLETED, "go", 1)
 
 
+async def test_what_a_branch_does_not_change_keeps_the_changes_of_the_others() -> None:
+    async def prepare(task: Task) -> None:
+        task.add_artifact(Artifact(id="text", parts=[Part.text("draft")]))
+        task.metadata.update({"both": 0, "first": 0, "gone": 0})
+
+    async def first(task: Task) -> None:
+        task.artifacts[0].parts[0] = Part.text("final")
+        task.metadata.update({"both": 1, "first": 1, "new": 1})
+        del task.metadata["gone"]
+
+    async def second(task: Task) -> None:
+        task.metadata["both"] = 2
+
+    done = await Pipeline([prepare, Parallel([first, second])]).execute(Task.create("go"))
+    assert done.artifacts[0].parts[0].content == "final"
+    kept = {key: done.metadata.get(key) for key in ("both", "first", "new", "gone")}
+    assert kept == {"both": 2, "first": 1, "new": 1, "gone": None}
+
+
 async def test_a_branch_that_fails_cancels_the_others() -> None:
     hanging = Hanging("hanging")
 
