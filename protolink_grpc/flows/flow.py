@@ -127,7 +127,7 @@ class Flow:
             ending = Ending(TaskState.FAILED, scope.run.describe_failure(error), path=scope.path)
         except BaseException:
             if scope.is_cut and scope.path:
-                await scope.report("workflow.node.canceled")
+                await scope.report("workflow.node.abandoned")
             raise
         if scope.path:
             await scope.report_end(ending)

@@ -88,12 +88,19 @@ class Parallel(Flow):
                 await scope.flow.publish(result)
         return self._join(work, scope, endings)
 
+    def _is_open(self, scope: Scope, scopes: list[Scope]) -> bool:
+        """Return whether a branch is to be executed. After a crash, it is not if it would only be canceled again."""
+        if scope.has_reported("abandoned"):
+            return False
+        has_failed = self.on_error == "fail" and any(each.has_reported("failed", "canceled") for each in scopes)
+        return not has_failed or scope.has_reported("completed", "failed", "canceled")
+
     async def _run_branches(self, copies: list[Task], scopes: list[Scope], cut: Cut) -> list[Ending | None]:
         """Run the branches and return their ends; None for a branch that was canceled because of another one."""
         running = {
             index: asyncio.ensure_future(branch.run(copies[index], scopes[index]))
             for index, branch in enumerate(self.branches)
-            if not scopes[index].was_canceled
+            if self._is_open(scopes[index], scopes)
         }
         try:
             pending = set(running.values())

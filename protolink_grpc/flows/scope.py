@@ -161,10 +161,9 @@ class Scope:
     def is_cut(self) -> bool:
         return any(cut.reason for cut in self.cuts)
 
-    @property
-    def was_canceled(self) -> bool:
-        """Whether an earlier run of the task has canceled this branch."""
-        return ("workflow.node.canceled", self.path) in self.flow.record.reported
+    def has_reported(self, *kinds: str) -> bool:
+        """Return whether the log has an event of this part of one of these kinds: completed, failed, canceled or abandoned."""
+        return any((f"workflow.node.{kind}", self.path) in self.flow.record.reported for kind in kinds)
 
     def at(self, name: str, **changes: Any) -> "Scope":
         """Return the scope of a part with that name."""

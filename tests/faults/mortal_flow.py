@@ -61,10 +61,32 @@ def payment(folder: Path, death: Any) -> Flow:
     return Pipeline([pay])
 
 
+def failing(folder: Path) -> Flow:
+    """A branch that fails while another one waits forever, in a function that must not be repeated."""
+    begun = asyncio.Event()
+
+    async def wait(task: Task) -> None:
+        note(folder / "ran", "wait")
+        begun.set()
+        await asyncio.Event().wait()
+
+    async def fail(task: Task) -> None:
+        await begun.wait()
+        task.fail("no paper")
+
+    return Parallel([wait, fail])
+
+
 async def approve_all(client: AgentClient) -> None:
     async for approval in client.watch_approvals():
         if approval.state is ApprovalState.PENDING:
             await client.respond_approval(None, approval, True)
+
+
+def made_flow(kind: str, peer: str, folder: Path, death: Any) -> Flow:
+    if kind == "graph":
+        return flow_of(peer, folder)
+    return failing(folder) if kind == "failing" else payment(folder, death)
 
 
 async def life(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) -> dict[str, Any]:
@@ -72,7 +94,7 @@ async def life(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) 
     agent = Agent(
         "mortal",
         url="runtime://mortal",
-        flow=flow_of(peer, folder) if kind == "graph" else payment(folder, death),
+        flow=made_flow(kind, peer, folder, death),
         approvals=Approvals() if kind == "approved payment" else None,
         store=Mortal(folder / "tasks.db", death if isinstance(death, int) else 0),
         grace_s=0,

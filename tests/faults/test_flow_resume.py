@@ -136,3 +136,15 @@ async def test_a_function_that_was_cut_is_repeated_only_if_a_person_approves(liv
     assert "was started and its outcome is unknown" in alone["task"]["metadata"]["error"]
     (approved,) = await lives("approved payment", [["pay"]])
     assert (approved["task"]["state"], approved["ran"]) == ("completed", ["pay", "pay"])
+
+
+async def test_a_branch_that_was_abandoned_does_not_begin_again(lives: Lives) -> None:
+    (whole,) = await lives("failing", [[]])
+    assert (whole["task"]["state"], whole["ran"]) == ("failed", ["wait"])
+    failed = next(event["sequence"] for event in whole["events"] if event["type"] == "workflow.node.failed")
+    for seen in await lives("failing", [[end] for end in range(failed, len(whole["events"]))]):
+        assert (seen["task"]["state"], seen["task"]["metadata"]["error"], seen["ran"]) == (
+            "failed",
+            "no paper",
+            ["wait"],
+        )

@@ -379,10 +379,14 @@ async def test_a_branch_that_fails_cancels_the_others() -> None:
         await hanging.begun.wait()
         task.fail("no paper")
 
+    agent = Agent("flow", flow=Parallel([Pipeline([hanging, shout]), fail_later]))
     async with asyncio.timeout(PATIENCE_S):
-        done = await Parallel([Pipeline([hanging, shout]), fail_later]).execute(Task.create("go"))
+        events = await events_of(agent, "go")
         await hanging.canceled.wait()
-    assert (done.state, done.reason) == (TaskState.FAILED, "no paper")
+    (ended,) = [event.payload for event in events if event.type == "workflow.node.failed"]
+    assert isinstance(ended, dict)
+    assert (events[-1].state, ended["path"], ended["reason"]) == (TaskState.FAILED, "1:fail_later", "no paper")
+    assert workflow(events, "node.abandoned") == ["0:pipeline/0:hanging", "0:pipeline"]
 
 
 async def test_failures_of_branches_can_be_collected() -> None:
