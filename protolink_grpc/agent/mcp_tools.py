@@ -49,6 +49,7 @@ class AttachedServers:
         self._add = add
         self._remove = remove
         self._servers: list[AttachedServer] = []
+        self._opening: list[asyncio.Task[None]] = []
 
     async def attach(self, adapter: MCPToolAdapter, include: Iterable[str] | None, prefix: str) -> list[Tool]:
         """Open the session of a server and add its tools. Nothing is added if an error is raised.
@@ -95,8 +96,8 @@ class AttachedServers:
         """Open the sessions, for at most `START_WAIT_S`. A server that is unavailable is logged."""
         if not self._servers:
             return
-        opening = [asyncio.create_task(self._open(server.adapter)) for server in self._servers]
-        await asyncio.wait(opening, timeout=START_WAIT_S)
+        self._opening = [asyncio.create_task(self._open(server.adapter)) for server in self._servers]
+        await asyncio.wait(self._opening, timeout=START_WAIT_S)
 
     @staticmethod
     async def _open(adapter: MCPToolAdapter) -> None:
@@ -107,4 +108,6 @@ class AttachedServers:
 
     async def aclose(self) -> None:
         """Close the sessions. They are opened again at the next start."""
+        for each in self._opening:
+            each.cancel()
         await asyncio.gather(*(server.adapter.aclose() for server in self._servers))

@@ -81,6 +81,11 @@ flowchart TD
 completed - printed
 rejected - the reviewers do not like it
 """,
+    "mcp_server.py": """\
+['pay', 'send_task', 'get_task', 'cancel_task']
+tool.call 'pay': {"amount":5} (pay: approval required by rule 'pay')
+paid 5
+""",
     "golden_run.py": """\
 run 1: golden
 run 2: golden

@@ -265,6 +265,13 @@ async def test_a_port_serves_no_mcp_if_it_is_turned_off() -> None:
         assert (await client.post(f"{agent.http_url}/mcp", json={})).status_code == 404
 
 
+async def test_without_the_extra_the_answer_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    async with greeter() as agent, httpx.AsyncClient() as client:
+        answer = await client.post(f"{agent.http_url}/mcp", json={})
+        assert (answer.status_code, "protolink-grpc[mcp]" in answer.text) == (501, True)
+
+
 async def test_an_agent_uses_the_tools_of_another_agent_over_mcp() -> None:
     async with greeter() as server:
         host = Agent("host", url="runtime://host")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from protolink_grpc import (
     ToolRejectedError,
     ToolTimeoutError,
     UnavailableError,
+    UnimplementedError,
 )
 
 TRANSPORTS = ("stdio", "sse", "streamable_http")
@@ -260,6 +262,12 @@ async def test_a_server_that_cannot_be_used_is_unavailable(adapter: Any) -> None
     with pytest.raises(UnavailableError, match="MCP server"):
         await agent.add_mcp(adapter())
     assert agent.tools == {}
+
+
+async def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(UnimplementedError, match=r"pip install 'protolink-grpc\[mcp\]'"):
+        await Agent("host").add_mcp(raw_adapter())
 
 
 async def test_junk_between_the_messages_is_ignored() -> None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from protolink_grpc.errors import ProtolinkError, UnavailableError, error_text
 from protolink_grpc.logs import get_logger
-from protolink_grpc.mcp.client.server import McpServer
+from protolink_grpc.mcp.client.server import McpServer, require_sdk
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 
 log = get_logger(__name__)
@@ -129,6 +129,7 @@ class McpSession:
 
     @asynccontextmanager
     async def _build_client(self) -> AsyncIterator[Any]:
+        require_sdk()
         from mcp import Client
         from mcp.types import Implementation
 

@@ -66,10 +66,8 @@ class McpServer:
         """Open the transport; yields the SDK's streams for reading and writing. Open and close it in the same asyncio task.
 
         Raises:
-            UnimplementedError: The `mcp` extra is not installed.
             Exception: Any exception of the transport.
         """
-        require_sdk()
         if self.transport == "stdio":
             from mcp import StdioServerParameters, stdio_client
 
