@@ -30,15 +30,33 @@ HookCall = tuple[str, tuple[Any, ...]]
 """The name of a hook and its arguments."""
 
 
+_START_HOOKS = {
+    "run": "on_task_start",
+    "llm": "on_llm_start",
+    "tool": "on_tool_start",
+    "agent_call": "on_llm_event",
+    "approval": "on_llm_event",
+}
+_END_HOOKS = {
+    "run": "on_task_end",
+    "llm": "on_llm_end",
+    "tool": "on_tool_end",
+    "agent_call": "on_llm_event",
+    "approval": "on_llm_event",
+}
+
+
 class RunHooks:
     """Returns the hook calls for the spans of one run.
 
     Args:
-        captures: The hooks get content.
+        wanted: The names of the hooks that are called; others cost nothing.
+        captures: The spans have content, which the hooks get redacted.
         redaction: Removes secrets from the content.
     """
 
-    def __init__(self, captures: bool, redaction: RedactionPolicy) -> None:
+    def __init__(self, wanted: frozenset[str], captures: bool, redaction: RedactionPolicy) -> None:
+        self._wanted = wanted
         self._captures = captures
         self._redact = redaction.redact
         self._task: Task | None = None
@@ -49,22 +67,26 @@ class RunHooks:
         Args:
             task: The task after the event; None if it is not known, or if content is not captured.
         """
-        shown = self._shown(span)
-        if not span.end_micros:
-            yield self._started(shown, task)
+        is_ended = bool(span.end_micros)
+        hook = (_END_HOOKS if is_ended else _START_HOOKS)[span.kind]
+        gets_span = is_ended and "on_span" in self._wanted
+        if hook not in self._wanted and not gets_span:
             return
-        yield self._ended(shown, task)
-        yield "on_span", (shown,)
+        shown = self._shown(span)
+        if hook in self._wanted:
+            yield hook, (self._ended if is_ended else self._started)(shown, task)
+        if gets_span:
+            yield "on_span", (shown,)
 
     def notes(self, payload: object, span: Span | None) -> Iterator[HookCall]:
         """Yield the call for an event that belongs to no span of its own."""
-        if isinstance(payload, NOTED):
+        if isinstance(payload, NOTED) and "on_llm_event" in self._wanted:
             yield "on_llm_event", ({"type": type_of(payload), **_ids(span), **note_of(payload)},)
 
     def _shown(self, span: Span) -> Span:
         """Return the span as the hooks may see it."""
         if not self._captures:
-            return span.without_content()
+            return span
         return replace(
             span,
             input=self._redact(span.input),
@@ -72,38 +94,38 @@ class RunHooks:
             message=str(self._redact(span.message)),
         )
 
-    def _started(self, span: Span, task: Task | None) -> HookCall:
+    def _started(self, span: Span, task: Task | None) -> tuple[Any, ...]:
         match span.kind:
             case "run":
                 self._task = self._shown_task(span, task, TaskState.WORKING)
-                return "on_task_start", (self._task, span.agent_name)
+                return (self._task, span.agent_name)
             case "llm":
-                return "on_llm_start", (span.input or "", span.attributes["model"] or None, _facts(span))
+                return (span.input or "", span.attributes["model"] or None, _facts(span))
             case "tool":
-                return "on_tool_start", (span.name, span.input or {})
+                return (span.name, span.input or {})
             case "agent_call":
-                return "on_llm_event", (_event("agent_call_start", span, agent=span.name, payload=span.input),)
+                return (_event("agent_call_start", span, agent=span.name, payload=span.input),)
             case "approval":
-                return "on_llm_event", (_event("approval_required", span, action=span.name),)
+                return (_event("approval_required", span, action=span.name),)
 
-    def _ended(self, span: Span, task: Task | None) -> HookCall:
+    def _ended(self, span: Span, task: Task | None) -> tuple[Any, ...]:
         error = ": ".join(filter(None, (span.error, span.message))) or None
         match span.kind:
             case "run":
                 result = self._shown_task(span, task, TaskState(span.attributes["state"]))
-                return "on_task_end", (self._task or result, result, span.agent_name)
+                return (self._task or result, result, span.agent_name)
             case "llm" if error is not None:
                 failure = {"code": span.error, "message": span.message}
-                return "on_llm_end", (Part("error", failure, _facts(span)),)
+                return (Part("error", failure, _facts(span)),)
             case "llm":
-                return "on_llm_end", (Part("infer_output", (span.output or {}).get("text", ""), _facts(span)),)
+                return (Part("infer_output", (span.output or {}).get("text", ""), _facts(span)),)
             case "tool":
-                return "on_tool_end", (span.name, span.output, error)
+                return (span.name, span.output, error)
             case "agent_call":
                 kind = "agent_call_result" if error is None else "agent_call_error"
-                return "on_llm_event", (_event(kind, span, agent=span.name, result=span.output, message=error),)
+                return (_event(kind, span, agent=span.name, result=span.output, message=error),)
             case "approval":
-                return "on_llm_event", (_event("approval_decided", span, action=span.name),)
+                return (_event("approval_decided", span, action=span.name),)
 
     def _shown_task(self, span: Span, task: Task | None, state: TaskState) -> Task:
         """Return the task as the hooks may see it. Its context has the id of the trace."""

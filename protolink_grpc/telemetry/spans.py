@@ -99,13 +99,23 @@ class SpanReader:
     """Computes the spans of one task from its events, in their order.
 
     Args:
+        keeps_content: Spans have input, output and message.
         session_id, context: Those of the task if the reader does not begin with the first event of the log.
     """
 
-    def __init__(self, task_id: str, agent_name: str, session_id: str = "", context: RunContext | None = None) -> None:
+    def __init__(
+        self,
+        task_id: str,
+        agent_name: str,
+        session_id: str = "",
+        context: RunContext | None = None,
+        *,
+        keeps_content: bool = True,
+    ) -> None:
         self.task_id = task_id
         self.agent_name = agent_name
         self._session_id = session_id
+        self._keeps_content = keeps_content
         self._context = context
         self._trace: TraceContext | None = None
         self._run: Span | None = None
@@ -157,8 +167,7 @@ class SpanReader:
 
     def _begin_run(self, run_id: str, micros: int, cause: str) -> Span:
         self._trace = trace_of(self._context, self.task_id)
-        span = self._new("run", self.agent_name, span_id_of(self.task_id, run_id), run_id, micros)
-        span.parent_id = self._trace.span_id
+        span = self._new("run", self.agent_name, span_id_of(self.task_id, run_id), run_id, micros, self._trace.span_id)
         span.attributes = {"cause": cause, "session_id": self._session_id}
         self._run = span
         return span
@@ -182,7 +191,7 @@ class SpanReader:
             if state is TaskState.CANCELED:
                 error = "canceled"
             if (run := self._run) is not None:
-                run.message = change.reason
+                run.message = self._content(change.reason)
                 run.attributes |= _usage_of(change)
             yield from self._end_run(micros, error, str(state))
 
@@ -222,10 +231,11 @@ class SpanReader:
         # Its start and its end may have been committed together.
         span.start_micros = min(span.start_micros, micros - payload.duration_micros)
         if isinstance(payload, LlmCallFailed):
-            span.error, span.message = payload.failure.reason or "MODEL_FAILED", payload.failure.message
+            span.error, span.message = payload.failure.reason or "MODEL_FAILED", self._content(payload.failure.message)
             span.attributes["will_retry"] = payload.will_retry
         else:
-            span.output = {"text": payload.text, "tool_calls": [each.to_dict() for each in payload.tool_calls]}
+            if self._keeps_content:
+                span.output = {"text": payload.text, "tool_calls": [each.to_dict() for each in payload.tool_calls]}
             span.attributes |= _call_facts(payload)
         yield self._ended(span, micros)
 
@@ -261,14 +271,15 @@ class SpanReader:
         match payload:
             case ActionRequested(action=action):
                 span = self._begin_action(action.action_id, action.kind, action.name, run_id, micros)
-                span.input = action.payload.get("arguments", action.payload)
+                if self._keeps_content:
+                    span.input = action.payload.get("arguments", action.payload)
                 span.attributes["call_id"] = action.call_id
                 yield span
             case ActionStarted():
                 if f"action {action_id}" not in self._open:  # requested by an earlier run
                     yield self._begin_action(action_id, payload.kind, payload.name, run_id, micros)
                 span = self._open[f"action {action_id}"]
-                if payload.arguments is not None:
+                if self._keeps_content and payload.arguments is not None:
                     span.input = payload.arguments
                 span.events.append(SpanEvent("action.started", micros))
             case ActionEnded():
@@ -276,11 +287,12 @@ class SpanReader:
                     started = micros - payload.duration_micros
                     yield self._begin_action(action_id, payload.kind, payload.name, run_id, started)
                 span = self._open[f"action {action_id}"]
-                span.output = payload.result
+                if self._keeps_content:
+                    span.output = payload.result
                 span.attributes |= {"outcome": payload.outcome, "execution_micros": payload.duration_micros}
                 if payload.outcome != "completed":
                     failure = payload.failure or Failure()
-                    span.error, span.message = failure.reason or payload.outcome, failure.message
+                    span.error, span.message = failure.reason or payload.outcome, self._content(failure.message)
                 yield self._ended(span, micros)
             case ApprovalRequired(request=request):
                 name = request.action.name
@@ -302,31 +314,37 @@ class SpanReader:
         return span
 
     def _begin_approval(self, request_id: str, action_id: str, name: str, run_id: str, micros: int) -> Span:
-        span = self._new("approval", name, span_id_of(request_id), run_id, micros)
-        span.parent_id = span_id_of(action_id)
+        span = self._new("approval", name, span_id_of(request_id), run_id, micros, span_id_of(action_id))
         span.attributes = {"request_id": request_id, "action_id": action_id}
         self._open[f"approval {request_id}"] = span
         return span
 
     # -- common ----------------------------------------------------------------------------------------------------------
 
-    def _new(self, kind: SpanKind, name: str, span_id: str, run_id: str, micros: int) -> Span:
+    def _new(  # noqa: PLR0917 -- the fields of a span
+        self, kind: SpanKind, name: str, span_id: str, run_id: str, micros: int, parent_id: str | None = None
+    ) -> Span:
         trace = self._trace
         if trace is None:
             trace = self._trace = trace_of(self._context, self.task_id)
-        parent = span_id_of(self.task_id, run_id)
+        if parent_id is None:
+            run = self._run
+            parent_id = run.span_id if run is not None and run.run_id == run_id else span_id_of(self.task_id, run_id)
         return Span(
             kind,
             name,
             trace.trace_id,
             span_id,
-            parent,
+            parent_id,
             self.task_id,
             run_id,
             self.agent_name,
             micros,
             is_sampled=trace.is_sampled,
         )
+
+    def _content(self, text: str) -> str:
+        return text if self._keeps_content else ""
 
     def _ended(self, span: Span, micros: int) -> Span:
         span.end_micros = max(micros, span.start_micros)
@@ -343,6 +361,8 @@ class SpanReader:
             run.events.append(SpanEvent(type_of(payload), micros, note_of(payload)))
 
     def _note_text(self, messages: Any) -> None:
+        if not self._keeps_content:
+            return
         texts = [part.content for message in messages[-1:] for part in message.parts if part.type in ("text", "infer")]
         if texts:
             last = texts[-1]

@@ -55,6 +55,9 @@ MAX_TASKS = 10_000
 HOOK_TIMEOUT_S = 30.0
 """Timeout of one call of an async hook, in seconds."""
 
+BATCH_S = 0.02
+"""How long the thread waits before it reads an empty queue again, in seconds: waking it for each append would slow down runs."""
+
 CLOSE_TIMEOUT_S = 5.0
 """How long a stopping agent waits for its telemetry, in seconds."""
 
@@ -135,6 +138,7 @@ class TelemetryWorker:
         self._hook_timeout_s = hook_timeout_s
         self._queue: SimpleQueue[_Append | _Stop] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
         self._tasks: OrderedDict[str, _FollowedTask] = OrderedDict()
         self._hooks = _overridden(telemetry)
         self._failed: set[str] = set()
@@ -188,6 +192,7 @@ class TelemetryWorker:
         )
 
     def _start(self) -> None:
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="plgrpc-telemetry", daemon=True)
         self._thread.start()
         atexit.register(self._close_at_exit)
@@ -200,12 +205,14 @@ class TelemetryWorker:
         atexit.unregister(self._close_at_exit)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put(_Stop(done))
+        self._closing.set()
         if not (await asyncio.wait([done], timeout=CLOSE_TIMEOUT_S))[0]:
             self._abandon()
 
     def _close_at_exit(self) -> None:
         done = threading.Event()
         self._queue.put(_Stop(done))
+        self._closing.set()
         if not done.wait(CLOSE_TIMEOUT_S):
             self._abandon()
 
@@ -217,12 +224,14 @@ class TelemetryWorker:
     # -- on the thread ---------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        queue = self._queue
+        queue, closing = self._queue, self._closing
         while not isinstance(item := queue.get(), _Stop):
             try:
                 self._read(item)
             except Exception:
                 self._log_failure("the reader")
+            if queue.empty():
+                closing.wait(BATCH_S)
         for followed in self._tasks.values():
             for span in followed.reader.end(time.time_ns() // 1000):
                 self._call(followed.hooks.calls(span, None), followed.context)
@@ -245,10 +254,13 @@ class TelemetryWorker:
     def _follow(self, append: _Append) -> _FollowedTask:
         followed = self._tasks.get(append.task_id)
         if followed is None:
-            reader = SpanReader(append.task_id, append.agent_name, append.session_id, append.context)
+            captures = self.telemetry.capture_content
+            reader = SpanReader(
+                append.task_id, append.agent_name, append.session_id, append.context, keeps_content=captures
+            )
             for request, micros in append.asked:
                 reader.add_pending(request, append.run_id, micros)
-            hooks = RunHooks(self.telemetry.capture_content, self._redaction)
+            hooks = RunHooks(self._hooks, captures, self._redaction)
             followed = self._tasks[append.task_id] = _FollowedTask(reader, hooks)
             if len(self._tasks) > MAX_TASKS:
                 self._tasks.popitem(last=False)
