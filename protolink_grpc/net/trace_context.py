@@ -50,6 +50,10 @@ class TraceContext:
             return None
         return cls(trace_id, span_id, bool(int(flags, 16) & 1))
 
+    def within(self, span_id: str) -> "TraceContext":
+        """Return the context within a span of this trace that the telemetry makes."""
+        return TraceContext(self.trace_id, span_id, self.is_sampled, has_spans=True)
+
     @property
     def header(self) -> str:
         """The `traceparent` header; empty above the first span."""
@@ -64,21 +68,21 @@ def span_id_of(*ids: str) -> str:
 def trace_of(context: RunContext | None, task_id: str) -> TraceContext:
     """Return the trace context above the runs of a task: the caller's span, or the start of a trace.
 
-    Without a `traceparent`, the id of the trace is `RunContext.trace_id` if that is a UUID or 32 hex digits. Another text, or the
-    task id if there is none, is hashed.
+    Without a `traceparent`, the id of the trace is `RunContext.trace_id`, or the id of the task if there is none. A UUID or 32 hex
+    digits are taken as they are written, without hyphens; another text is hashed.
     """
     if context is not None:
         if (caller := TraceContext.parse(context.metadata.get(TRACEPARENT))) is not None:
             return caller
         if context.trace_id:
-            digits = context.trace_id.replace("-", "").lower()
-            is_id = _HEX.fullmatch(digits) is not None and digits != _NO_TRACE
-            return TraceContext(digits if is_id else _digest(context.trace_id))
-    return TraceContext(_digest(task_id))
+            return TraceContext(_trace_id_of(context.trace_id))
+    return TraceContext(_trace_id_of(task_id))
 
 
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:32]
+def _trace_id_of(text: str) -> str:
+    digits = text.replace("-", "").lower()
+    is_id = _HEX.fullmatch(digits) is not None and digits != _NO_TRACE
+    return digits if is_id else sha256(text.encode()).hexdigest()[:32]
 
 
 def with_trace(context: RunContext, trace: TraceContext | None) -> RunContext:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -98,7 +97,7 @@ def action_trace(action_id: str) -> Iterator[None]:
     if run is None or not run.has_spans:
         yield
         return
-    action = replace(run, span_id=span_id_of(action_id))
+    action = run.within(span_id_of(action_id))
     token, attached = _current.set(action), _attach(action)
     try:
         yield

@@ -609,8 +609,7 @@ class Run(Emitter):
         """Return the trace context for the calls of this run: its own span, or the caller's if the run has no span."""
         context = self.live.fold.context
         if self._host.has_spans:
-            own = span_id_of(self.task_id, self.run_id)
-            return replace(trace_of(context, self.task_id), span_id=own, has_spans=True)
+            return trace_of(context, self.task_id).within(span_id_of(self.task_id, self.run_id))
         return None if context is None else TraceContext.parse(context.metadata.get(TRACEPARENT))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

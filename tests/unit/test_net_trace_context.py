@@ -48,6 +48,7 @@ def test_the_trace_of_a_task_is_that_of_its_caller_else_its_trace_id_else_its_ow
     text = trace_of(RunContext(trace_id="order 7"), "task")
     assert (len(text.trace_id), text.span_id) == (32, "")
     assert text == trace_of(RunContext(trace_id="order 7"), "another task")
+    assert trace_of(None, "4bf92f35-77b3-4da6-a3ce-929d0e0e4736") == TraceContext(TRACE)
     assert trace_of(None, "task") == trace_of(RunContext(metadata={TRACEPARENT: "junk"}), "task")
     assert trace_of(None, "task") != trace_of(None, "another task")
 
