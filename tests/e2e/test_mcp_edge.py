@@ -91,6 +91,7 @@ async def test_a_rejected_a_failed_and_a_denied_call_are_errors_that_a_model_can
         assert rejected.is_error
         assert rejected.structured_content["code"] == "invalid_arguments"
         assert "a: Input should be a valid integer" in rejected.content[0].text
+        assert rejected.content[0].text.endswith(". Correct the arguments using the tool's input schema.")
         failed = await client.call_tool("fail", {"reason": "no paper"})
         assert (failed.is_error, failed.structured_content["code"]) == (True, "TOOL_FAILED")
         assert "no paper" in failed.content[0].text

@@ -42,7 +42,7 @@ def output_result(output: ToolOutput) -> Any:
 def error_result(error: ProtolinkError) -> Any:
     """Return an error that the caller's model can act on: the call was rejected, denied, or did not succeed."""
     shown = error.to_dict() if isinstance(error, ToolRejectedError) else {"code": error.reason, "message": str(error)}
-    hint = f" {error.suggestion}" if isinstance(error, ToolRejectedError) and error.suggestion else ""
+    hint = f". {error.suggestion}" if isinstance(error, ToolRejectedError) and error.suggestion else ""
     return _result(str(error) + hint, shown, is_error=True)
 
 

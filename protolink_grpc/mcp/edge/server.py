@@ -1,9 +1,10 @@
 """The MCP server of an agent: its tools, and tools to send and read tasks. Each call is a task with a log."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from protolink_grpc import __version__
@@ -100,7 +101,11 @@ class McpEdge:
         self._approvals = agent.approvals
         self._redaction = agent.redaction
         self._port = port
-        self._own = {
+
+    @cached_property
+    def _own(self) -> dict[str, tuple[Callable[..., Awaitable[Any]], str, SchemaArguments]]:
+        """The tools for tasks: function, RPC and schema. They are built at the first request, because that loads the validator."""
+        return {
             "send_task": (self._send_task, SEND_TASK, SchemaArguments("send_task", _send_schema(), {})),
             "get_task": (self._get_task, GET_TASK, SchemaArguments("get_task", _TASK_ID, {})),
             "cancel_task": (self._cancel_task, CANCEL_TASK, SchemaArguments("cancel_task", _TASK_ID, {})),
