@@ -175,7 +175,7 @@ class TelemetryWorker:
         task = None
         for payload, _ in facts:
             if isinstance(payload, TaskSubmitted | TaskStatusChanged):
-                if isinstance(payload, TaskStatusChanged) and payload.cause == "recovered":
+                if isinstance(payload, TaskStatusChanged) and payload.attempt and fold.pending_approvals:
                     asked = [(request, fold.asked[key][1]) for key, request in fold.pending_approvals.items()]
                 if self.telemetry.capture_content:
                     task = fold.to_task(changes=0)

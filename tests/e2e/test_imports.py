@@ -41,3 +41,17 @@ def test_an_agent_without_mcp_servers_does_not_load_the_mcp_package() -> None:
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+TRACED = """
+import sys
+from protolink_grpc import Agent
+from protolink_grpc.telemetry import LocalTraceTelemetry, OpenTelemetryTelemetry
+
+Agent("a", telemetry=LocalTraceTelemetry())
+assert not [name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))]
+"""
+
+
+def test_an_agent_with_telemetry_loads_open_telemetrys_sdk_only_to_export() -> None:
+    subprocess.run([sys.executable, "-c", TRACED], check=True)
