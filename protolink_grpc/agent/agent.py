@@ -420,15 +420,15 @@ class Agent(AgentTools):
         return self._components.executor if TOOL_TASK in metadata else None
 
     async def _handle(self, task: Task, run: Run) -> Task:
+        current_host.set(self._flow_host)
         if (own := self._executor_of(task)) is not None:
             return await own.execute(task, run)
-        current_host.set(self._flow_host)
         return await self.handle_task(task)
 
     async def _handle_streaming(self, task: Task, run: Run) -> Task:
+        current_host.set(self._flow_host)
         if (own := self._executor_of(task)) is not None:
             return await own.execute(task, run)
-        current_host.set(self._flow_host)
         stream: Any = self.handle_task_streaming(task)
         if not hasattr(stream, "__anext__"):  # a function that is not async may return anything
             raise TypeError("handle_task_streaming must be an async generator")

@@ -68,3 +68,9 @@ class FlowDescription:
 
 def _quoted(text: str) -> str:
     return text.replace("&", "#amp;").replace('"', "#quot;").replace("\n", " ")
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a part. The path of the whole flow is empty."""
+    name = name.replace("/", "-")
+    return f"{path}/{name}" if path else name

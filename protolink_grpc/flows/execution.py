@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from protolink_grpc.flows.flow import Flow
-from protolink_grpc.flows.record import FlowRecord
+from protolink_grpc.flows.record import STARTED, FlowRecord
 from protolink_grpc.flows.results import Ending, Given, StepResult, copy_task, working_task
 from protolink_grpc.flows.scope import FlowHost, FlowRun, Scope
 from protolink_grpc.models.failure import Failure
@@ -18,13 +18,11 @@ async def run_flow(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     Args:
         task: The task that the run gave to its handler.
     """
-    is_first = run.attempt == 1
-    record = FlowRecord() if is_first else await FlowRecord.read(run.live.store, run.live.fold)
+    record = await _read_record(run)
     base = record.task or working_task(copy_task(task))
     work = working_task(base)
     scope = Scope(FlowRun(run, host, record), host.connection(flow.client, flow.registry, None), node=flow.name)
-    if is_first:
-        await scope.report("workflow.started", flow=flow.describe().to_dict())
+    await scope.report(STARTED, flow=flow.describe().to_dict())
     ending = await flow.run(work, scope)
     if ending.is_waiting:
         await scope.report_waiting(ending)
@@ -43,16 +41,14 @@ async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     flow.check()
     # The same in every run of the task that executes the same flows in the same order.
     number = run.position("flow", flow.name, "").rpartition("/")[2]
-    record = FlowRecord() if run.attempt == 1 else await FlowRecord.read(run.live.store, run.live.fold)
+    record = await _read_record(run)
     scope = Scope(FlowRun(run, host, record), host.connection(None, None, None), publishes=False)
     scope = scope.at(f"{flow.name}~{number}")
     base = working_task(copy_task(task))
-    inputs = record.inputs.get(scope.path)
-    if inputs is not None:
-        _keep(base, inputs)
+    _keep(base, record.inputs.get(scope.path, ()))
     work = working_task(base)
     items = [*(each.id for each in base.messages), *(each.id for each in base.artifacts)]
-    await scope.report("workflow.started", flow=flow.describe().to_dict(), input=items)
+    await scope.report(STARTED, flow=flow.describe().to_dict(), input=items)
     ending = await flow.run(work, scope)
     if ending.is_waiting:
         await scope.report_waiting(ending)
@@ -63,10 +59,20 @@ async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     return task
 
 
+async def _read_record(run: Run) -> FlowRecord:
+    return FlowRecord() if run.attempt == 1 else await FlowRecord.read(run.live.store, run.live.fold)
+
+
 def _keep(task: Task, ids: Sequence[str]) -> None:
-    """Remove the items that an earlier execution of the flow has added to its task."""
-    task.messages = [each for each in task.messages if each.id in ids]
-    task.artifacts = [each for each in task.artifacts if each.id in ids]
+    """Remove the items that an earlier execution of the flow has added to its task.
+
+    Args:
+        ids: The items with which the flow began. A handler that creates them itself gives them other ids in each run.
+    """
+    messages = [each for each in task.messages if each.id in ids]
+    artifacts = [each for each in task.artifacts if each.id in ids]
+    if ids and len(messages) + len(artifacts) == len(ids):
+        task.messages, task.artifacts = messages, artifacts
 
 
 def _settle(task: Task, ending: Ending) -> None:

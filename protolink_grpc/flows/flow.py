@@ -188,8 +188,3 @@ class SyncFlow:
     def close(self) -> None:
         """As `Flow.aclose`."""
         background.run(self._flow.aclose())
-
-
-def join(path: str, name: str) -> str:
-    """Return the path of a part."""
-    return f"{path}/{name}" if path else name

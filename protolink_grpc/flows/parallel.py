@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.flows.description import FlowDescription
-from protolink_grpc.flows.flow import Flow, Ports, join
+from protolink_grpc.flows.description import FlowDescription, join
+from protolink_grpc.flows.flow import Flow, Ports
 from protolink_grpc.flows.prompts import branches_prompt
 from protolink_grpc.flows.results import COMPLETED, Ending, Given, StepResult, working_task
 from protolink_grpc.flows.scope import Cut, Scope

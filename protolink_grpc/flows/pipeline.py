@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
-from protolink_grpc.flows.description import Edge, FlowDescription
-from protolink_grpc.flows.flow import Flow, Ports, join
+from protolink_grpc.flows.description import Edge, FlowDescription, join
+from protolink_grpc.flows.flow import Flow, Ports
 from protolink_grpc.flows.results import COMPLETED, Ending, StepResult
 from protolink_grpc.flows.scope import Scope
 from protolink_grpc.flows.steps import FlowTarget, as_flow

@@ -42,6 +42,11 @@ class Ending:
         return self.state in INTERRUPTED
 
     @property
+    def node(self) -> str:
+        """The last name of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def reason(self) -> str:
         return self.failure.message if self.failure is not None else self.cancel_reason
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.flows.description import Edge, FlowDescription, Node
-from protolink_grpc.flows.flow import Flow, Ports, join
+from protolink_grpc.flows.description import Edge, FlowDescription, Node, join
+from protolink_grpc.flows.flow import Flow, Ports
 from protolink_grpc.flows.prompts import routes_prompt
 from protolink_grpc.flows.results import Ending, StepResult, put_artifact
 from protolink_grpc.flows.scope import Scope

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from protolink_grpc.a2a.values import A2A_KEY
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, StoreError
+from protolink_grpc.flows.description import join
 from protolink_grpc.flows.record import DECIDED, POSITION, WAITING, FlowRecord
 from protolink_grpc.flows.results import Ending, StepResult, copy_task
 from protolink_grpc.models.action import RunAction
@@ -167,7 +168,7 @@ class Scope:
 
     def at(self, name: str, **changes: Any) -> "Scope":
         """Return the scope of a part with that name."""
-        return replace(self, path=f"{self.path}/{name}" if self.path else name, node=name, **changes)
+        return replace(self, path=join(self.path, name), node=name, **changes)
 
     def connected(self, client: AgentClient | None, registry: Any) -> "Scope":
         """Return the scope of a flow with its own client or registry."""
@@ -193,7 +194,7 @@ class Scope:
 
     async def report_waiting(self, ending: Ending) -> None:
         """Emit the event that names the step for which the flow waits."""
-        fields = {"node": ending.path.rpartition("/")[2], "path": ending.path, "state": ending.state.value}
+        fields = {"node": ending.node, "path": ending.path, "state": ending.state.value}
         await self.run.emit(RunEvent(type=WAITING, payload=fields, summary=f"{WAITING} {ending.path}"))
 
     async def decide(self, work: Task, decide: Callable[[Task], Any], **payload: Any) -> Any:

@@ -89,7 +89,7 @@ class AgentStep(Flow):
         shown = agent if isinstance(agent, str) else agent.card.name
         if not shown or shown.isspace():
             raise InvalidArgumentError("must be an agent, or its name or URL", field="target")
-        super().__init__(client, registry, name=name or shown)
+        super().__init__(client, registry, name=name or shown.partition("://")[2] or shown)
         self.agent = agent
         self.agent_name = shown
 

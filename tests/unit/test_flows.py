@@ -701,3 +701,27 @@ def test_a_flow_describes_itself_as_data_and_as_a_picture() -> None:
     assert picture.startswith("flowchart TD\n")
     assert 'n3{"router"}' in picture
     assert 'n3 -->|"a"| n4' in picture
+
+
+def test_the_path_of_a_node_has_no_slash_of_its_name() -> None:
+    flow = Pipeline(["https://facts.example/a2a", Step(shout, name="to upper/case")])
+    nodes = flow.describe().to_dict()["nodes"]
+    assert [(node["id"], node["target"]) for node in nodes] == [
+        ("0:facts.example-a2a", "https://facts.example/a2a"),
+        ("1:to upper-case", ""),
+    ]
+
+
+async def test_a_tool_that_executes_a_flow_uses_its_own_agent() -> None:
+    inner = Pipeline([Echo("one")], name="inner")
+    worker = Agent("worker", url="runtime://worker")
+
+    @worker.tool
+    async def work() -> str:
+        return (await inner.execute(Task.create("go"))).messages[-1].text
+
+    front = Agent(
+        "front", flow=Pipeline([ToolStep(worker, "work")]), policy=CapabilityPolicy({"agent.delegate": "allow"})
+    )
+    done = await front.run_task("begin")
+    assert (done.state, done.get_output()) == (TaskState.COMPLETED, "one(go)")
