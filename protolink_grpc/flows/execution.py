@@ -36,7 +36,7 @@ async def run_flow(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
 async def run_part(flow: Flow, task: Task, run: Run, host: FlowHost) -> Task:
     """Execute a flow as a part of the handler of a run, and return `task` with its results, in the state of the flow.
 
-    A part adds nothing to the log's messages itself: the handler decides what becomes of the returned task.
+    Its messages and artifacts are recorded when the handler returns the task.
     """
     flow.check()
     # The same in every run of the task that executes the same flows in the same order.

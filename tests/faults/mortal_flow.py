@@ -83,7 +83,7 @@ async def approve_all(client: AgentClient) -> None:
             await client.respond_approval(None, approval, True)
 
 
-def made_flow(kind: str, peer: str, folder: Path, death: Any) -> Flow:
+def build_flow(kind: str, peer: str, folder: Path, death: Any) -> Flow:
     if kind == "graph":
         return flow_of(peer, folder)
     return failing(folder) if kind == "failing" else payment(folder, death)
@@ -94,7 +94,7 @@ async def life(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) 
     agent = Agent(
         "mortal",
         url="runtime://mortal",
-        flow=made_flow(kind, peer, folder, death),
+        flow=build_flow(kind, peer, folder, death),
         approvals=Approvals() if kind == "approved payment" else None,
         store=Mortal(folder / "tasks.db", death if isinstance(death, int) else 0),
         grace_s=0,
