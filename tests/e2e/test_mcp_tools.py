@@ -306,8 +306,10 @@ async def test_resources_and_prompts_are_listed_and_read(world: McpWorld) -> Non
         assert [each["name"] for each in await server.list_prompts()] == ["greet"]
         messages = await server.get_prompt("greet", {"who": "Ada"})
         assert [(each.role, each.parts[0].content) for each in messages] == [("user", "Say hello to Ada.")]
-        with pytest.raises(UnavailableError):
+        with pytest.raises(InvalidArgumentError, match=r"uri: MCP server .*memo://none"):
             await server.read_resource("memo://none")
+        with pytest.raises(InvalidArgumentError, match="name: MCP server"):
+            await server.get_prompt("no such prompt")
 
 
 async def answer_nights(request: ApprovalRequest, context: RunContext) -> ApprovalDecision:

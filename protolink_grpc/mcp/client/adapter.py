@@ -5,13 +5,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from protolink_grpc.errors import InvalidArgumentError, UnavailableError, error_text
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, UnavailableError, error_text
 from protolink_grpc.logs import get_logger
 from protolink_grpc.mcp.client.calls import CallsInProgress
 from protolink_grpc.mcp.client.connection import MAX_PAGES, McpSession
-from protolink_grpc.mcp.client.content import messages_of, parts_of, protocol_error, result_of, to_json, tool_error
+from protolink_grpc.mcp.client.content import (
+    MAX_ERROR_CHARS,
+    messages_of,
+    parts_of,
+    protocol_error,
+    result_of,
+    to_json,
+    tool_error,
+)
 from protolink_grpc.mcp.client.requests import ServerRequests
-from protolink_grpc.mcp.client.server import McpServer, McpTransport
+from protolink_grpc.mcp.client.server import McpServer, McpTransport, require_sdk
 from protolink_grpc.mcp.client.tools import build_tool
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.message import Message
@@ -270,9 +278,10 @@ class MCPToolAdapter:
         """Return the contents of a resource.
 
         Raises:
-            UnavailableError: The server cannot be reached, or has no such resource.
+            InvalidArgumentError: The server refused the request, for instance because it has no such resource; names `uri`.
+            UnavailableError: The server cannot be reached, or gave no valid answer in time.
         """
-        result = await self._request(lambda client: client.read_resource(uri))
+        result = await self._request(lambda client: client.read_resource(uri), field="uri")
         return parts_of(result.contents)
 
     async def list_prompts(self) -> list[dict[str, Any]]:
@@ -280,31 +289,43 @@ class MCPToolAdapter:
         return await self._list("list_prompts", "prompts")
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> list[Message]:
-        """Return the messages of a prompt. Raises as `read_resource`."""
-        return messages_of(await self._request(lambda client: client.get_prompt(name, dict(arguments or {}))))
+        """Return the messages of a prompt. Raises as `read_resource`; a refusal names `name`."""
+        given = dict(arguments or {})
+        return messages_of(await self._request(lambda client: client.get_prompt(name, given), field="name"))
 
     async def _list(self, method: str, field: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         cursor = None
         for _ in range(MAX_PAGES):
-            page = await self._request(lambda client, cursor=cursor: getattr(client, method)(cursor=cursor))
+            page = await self._request(lambda client, cursor=cursor: getattr(client, method)(cursor=cursor), field="")
             found.extend(to_json(each) for each in getattr(page, field))
             cursor = page.next_cursor
             if not cursor:
                 break
         return found
 
-    async def _request(self, send: Callable[..., Awaitable[Any]]) -> Any:
+    async def _request(self, send: Callable[..., Awaitable[Any]], *, field: str) -> Any:
+        """Send a request that may be repeated.
+
+        Args:
+            field: The argument that a refusal names; empty for a request without arguments.
+        """
+        limit = self._timeout_s or self._connect_timeout_s
         try:
-            return await self._call(send, repeat=True)
-        except UnavailableError:
+            async with asyncio.timeout(limit):
+                return await self._call(send, repeat=True)
+        except ProtolinkError:
             raise
+        except TimeoutError:
+            text = f"did not answer within {limit:g} s"
         except Exception as error:  # of the SDK, the server, or the transport
-            raise UnavailableError(
-                f"MCP server {self._server}: {error_text(error)[:500]}", server=str(self._server)
-            ) from error
+            text = error_text(error)[:MAX_ERROR_CHARS]
+            if field and _is_refusal(error):
+                raise InvalidArgumentError(f"MCP server {self._server}: {text}", field=field) from error
+        raise UnavailableError(f"MCP server {self._server}: {text}", server=str(self._server))
 
     async def _call(self, send: Callable[[Any], Awaitable[Any]], *, repeat: bool) -> Any:
+        require_sdk()
         from mcp import MCPError
 
         for is_last in (False, True):
@@ -332,15 +353,22 @@ def _is_loss(error: Any) -> bool:
     return error.code == CONNECTION_CLOSED or _is_refused_session(error)
 
 
+def _is_refusal(error: Exception) -> bool:
+    """Whether the server answered a request with an error."""
+    from mcp import MCPError
+
+    return isinstance(error, MCPError) and not _is_loss(error)
+
+
 def _call_error(tool: str, error: Exception) -> Exception:
+    if isinstance(error, ProtolinkError):
+        return tool_error(tool, error_text(error))
     from mcp import MCPError
 
     if isinstance(error, MCPError):
         if _is_loss(error):
             return tool_error(tool, "the connection to the MCP server was lost, and the outcome is unknown")
         return protocol_error(tool, error)
-    if isinstance(error, UnavailableError):
-        return tool_error(tool, error_text(error))
     return tool_error(tool, f"the answer of the MCP server is invalid ({type(error).__name__})")
 
 
