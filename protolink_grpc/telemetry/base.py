@@ -66,8 +66,9 @@ class Telemetry:
         """Another event of a run.
 
         Args:
-            event: Its `type` is agent_call_start, agent_call_result, agent_call_error, approval_required, approval_decided, or the
-                type of an event of the log, such as context.prepared or budget.warning. The other keys are those of a span.
+            event: Its `type` is agent_call_start, agent_call_result, agent_call_error, approval_required, approval_decided,
+                step_start, step_end, or the type of an event of the log, such as context.prepared or budget.warning. The other keys
+                are those of a span.
         """
 
     def on_span(self, span: Span) -> Any:

@@ -36,6 +36,7 @@ _START_HOOKS = {
     "tool": "on_tool_start",
     "agent_call": "on_llm_event",
     "approval": "on_llm_event",
+    "step": "on_llm_event",
 }
 _END_HOOKS = {
     "run": "on_task_end",
@@ -43,6 +44,7 @@ _END_HOOKS = {
     "tool": "on_tool_end",
     "agent_call": "on_llm_event",
     "approval": "on_llm_event",
+    "step": "on_llm_event",
 }
 
 
@@ -107,6 +109,8 @@ class RunHooks:
                 return (_event("agent_call_start", span, agent=span.name, payload=span.input),)
             case "approval":
                 return (_event("approval_required", span, action=span.name),)
+            case "step":
+                return (_event("step_start", span, step=span.name),)
 
     def _ended(self, span: Span, task: Task | None) -> tuple[Any, ...]:
         error = ": ".join(filter(None, (span.error, span.message))) or None
@@ -126,6 +130,8 @@ class RunHooks:
                 return (_event(kind, span, agent=span.name, result=span.output, message=error),)
             case "approval":
                 return (_event("approval_decided", span, action=span.name),)
+            case "step":
+                return (_event("step_end", span, step=span.name, result=span.output, message=error),)
 
     def _shown_task(self, span: Span, task: Task | None, state: TaskState) -> Task:
         """Return the task as the hooks may see it. Its context has the id of the trace."""

@@ -1,6 +1,7 @@
 """Spans: timed parts of runs, computed from the events of a log.
 
-A run is a span. The model calls and actions of the run are its children, and the approval of an action is a child of the action.
+A run is a span. The model calls, actions and flow steps of the run are its children, and the approval of an action is a child of
+the action. An action of a flow step is a child of the step.
 The ids follow from the ids in the log (`net.trace_context`), so each reader of a log computes the same spans.
 """
 
@@ -34,9 +35,15 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of
-from protolink_grpc.runtime.actions.gate import AGENT_CALL
+from protolink_grpc.runtime.actions.gate import AGENT_CALL, FLOW_STEP
 
-SpanKind = Literal["run", "llm", "tool", "agent_call", "approval"]
+SpanKind = Literal["run", "llm", "tool", "agent_call", "approval", "step"]
+
+STEP_EVENTS = "workflow.node."
+"""Prefix of the types of events of a flow's steps; their payload has the `path` of the step."""
+
+_STEP_POSITION = "flow:"
+"""Prefix of the positions of a flow's actions, followed by the path of the step. Source: `flows.record`."""
 
 MAX_EVENTS = 128
 """Maximum number of events of a span; later ones are omitted. Source: the default limit of OpenTelemetry's SDKs."""
@@ -132,6 +139,9 @@ class SpanReader:
         """Apply the next event, and yield the spans that it begins and ends. The iterator must be exhausted.
 
         A span is yielded when it begins and once more when it has ended, inner ones first. It is the same object.
+
+        Args:
+            payload: The payload of the event; the event itself if `is_step`.
         """
         if self._run is not None and run_id and run_id != self._run.run_id:
             yield from self._leave_run("lost", self._last_micros)  # its process died: the log has no end of it
@@ -150,6 +160,8 @@ class SpanReader:
                 yield from self._read_llm(payload, run_id, micros)
             case ActionRequested() | ActionStarted() | ActionEnded() | ApprovalRequired() | ApprovalDecided():
                 yield from self._read_action(payload, run_id, micros, action_id)
+            case RunEvent(type=kind, payload=dict(fields)):
+                yield from self._read_step(kind.removeprefix(STEP_EVENTS), str(fields.get("path", "")), run_id, micros)
             case _:
                 self._note(payload, micros)
 
@@ -197,7 +209,7 @@ class SpanReader:
 
     def _leave_run(self, error: str, micros: int) -> Iterator[Span]:
         """End the run without an end in the log. Its actions stay open, because the next run continues them."""
-        actions = {key: span for key, span in self._open.items() if span.kind != "llm"}
+        actions = {key: span for key, span in self._open.items() if span.kind not in ("llm", "step")}
         for key in actions:
             del self._open[key]
         yield from self._end_run(micros, error, "working")
@@ -208,7 +220,7 @@ class SpanReader:
         if run is None:
             return
         for span in reversed(list(self._open.values())):
-            span.error = span.error or error or "unknown"
+            span.error = span.error or error
             yield self._ended(span, micros)
         run.attributes["state"] = state
         run.error = error
@@ -271,6 +283,9 @@ class SpanReader:
         match payload:
             case ActionRequested(action=action):
                 span = self._begin_action(action.action_id, action.kind, action.name, run_id, micros)
+                step = payload.position.removeprefix(_STEP_POSITION).partition("?")[0]
+                if step != payload.position and (around := self._open.get(f"step {step}")) is not None:
+                    span.parent_id = around.span_id
                 if self._keeps_content:
                     span.input = action.payload.get("arguments", action.payload)
                 span.attributes["call_id"] = action.call_id
@@ -307,7 +322,7 @@ class SpanReader:
                 yield self._ended(waiting, micros)
 
     def _begin_action(self, action_id: str, kind: str, name: str, run_id: str, micros: int) -> Span:
-        span_kind: SpanKind = "agent_call" if kind == AGENT_CALL else "tool"
+        span_kind: SpanKind = _KINDS_OF_ACTIONS.get(kind, "tool")
         span = self._new(span_kind, name, span_id_of(action_id), run_id, micros)
         span.attributes = {"action_id": action_id, "action_kind": kind}
         self._open[f"action {action_id}"] = span
@@ -318,6 +333,25 @@ class SpanReader:
         span.attributes = {"request_id": request_id, "action_id": action_id}
         self._open[f"approval {request_id}"] = span
         return span
+
+    # -- steps of flows ---------------------------------------------------------------------------------------------------
+
+    def _read_step(self, event: str, path: str, run_id: str, micros: int) -> Iterator[Span]:
+        key = f"step {path}"
+        if key not in self._open:
+            # A step that began in an earlier run is continued by this one.
+            began = micros if event == "started" or self._run is None else self._run.start_micros
+            around, _, name = path.rpartition("/")
+            outer = self._open.get(f"step {around}")
+            parent_id = None if outer is None else outer.span_id
+            self._open[key] = self._new("step", name, span_id_of(self.task_id, run_id, path), run_id, began, parent_id)
+            self._open[key].attributes = {"path": path}
+            yield self._open[key]
+        if event != "started":
+            span = self._open[key]
+            span.attributes["outcome"] = event
+            span.error = "" if event == "completed" else event
+            yield self._ended(span, micros)
 
     # -- common ----------------------------------------------------------------------------------------------------------
 
@@ -369,6 +403,14 @@ class SpanReader:
             self._last_text = last if isinstance(last, str) else str((last or {}).get("prompt") or "")
 
 
+_KINDS_OF_ACTIONS: dict[str, SpanKind] = {AGENT_CALL: "agent_call", FLOW_STEP: "step"}
+
+
+def is_step(event: RunEvent) -> bool:
+    """Whether an event is about a step of a flow. `SpanReader.read` gets such an event instead of its payload."""
+    return event.payload.__class__ is dict and event.type.startswith(STEP_EVENTS)
+
+
 def spans_of(events: Iterable[RunEvent]) -> list[Span]:
     """Return the spans of the log of a task, in the order in which they ended.
 
@@ -383,7 +425,8 @@ def spans_of(events: Iterable[RunEvent]) -> list[Span]:
         if event.task_id != reader.task_id:
             reader = SpanReader(event.task_id, event.agent_name, event.session_id)
         whole, micros = references.whole(event), micros_from_iso(event.timestamp)
-        read = reader.read(whole.payload, whole.run_id, micros, whole.action_id)
+        payload = whole if is_step(whole) else whole.payload
+        read = reader.read(payload, whole.run_id, micros, whole.action_id)
         found.extend(span for span in read if span.end_micros)
     return [*found, *reader.end(micros)]
 

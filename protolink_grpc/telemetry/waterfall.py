@@ -7,7 +7,7 @@ from protolink_grpc.telemetry.spans import Span
 
 WIDTH = 80
 _DURATION_CHARS = 10
-_LABELS = {"llm": "model ", "tool": "tool ", "agent_call": "call ", "approval": "approval "}
+_LABELS = {"llm": "model ", "tool": "tool ", "agent_call": "call ", "approval": "approval ", "step": "step "}
 
 _MARKS = {"approval": "."}
 """The character of a bar by kind; `=` for all others. Time that is spent waiting for a person is dotted."""

@@ -42,7 +42,7 @@ from protolink_grpc.runtime.log import AppendedFacts
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.hooks import HOOKS, HookCall, RunHooks
 from protolink_grpc.telemetry.multi import MultiTelemetry
-from protolink_grpc.telemetry.spans import NOTED, SpanReader
+from protolink_grpc.telemetry.spans import NOTED, SpanReader, is_step
 
 log = get_logger(__name__)
 
@@ -153,6 +153,8 @@ class TelemetryWorker:
             payload, action_id = (fact.payload, fact.action_id) if isinstance(fact, RunEvent) else (fact, "")
             if payload.__class__ in _READ:
                 facts.append((payload, action_id))
+            elif isinstance(fact, RunEvent) and is_step(fact):
+                facts.append((fact, ""))
         if not facts:
             return
         if self._queue.qsize() >= self._max_queued:

@@ -17,12 +17,15 @@ from protolink_grpc import (
     ApprovalRequest,
     CapabilityPolicy,
     InvalidArgumentError,
+    Parallel,
+    Pipeline,
     RunContext,
     RunEvent,
     ScriptedLLM,
     Task,
     TaskState,
 )
+from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.events import (
     ActionEnded,
     ActionStarted,
@@ -33,6 +36,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.references import References
 from protolink_grpc.telemetry import LocalTraceRecorder, LocalTraceTelemetry, OpenTelemetryTelemetry, Span, genai
+from protolink_grpc.telemetry import spans_of as list_spans
 from protolink_grpc.telemetry.spans import SpanReader
 
 
@@ -291,3 +295,50 @@ async def test_two_agents_in_one_process_share_a_trace() -> None:
     assert run.parent is not None
     assert delegation.context is not None
     assert run.parent.span_id == delegation.context.span_id
+
+
+async def test_the_steps_of_a_flow_contain_their_actions() -> None:
+    async def first(task: Task) -> Task:
+        return task
+
+    async def second(task: Task) -> Task:
+        return task
+
+    exported = Exported()
+    agent = Agent("flow", flow=Pipeline([first, Parallel([second], name="both")]), telemetry=exported.telemetry)
+    await agent.run_task("go")
+    await agent.aclose()
+    spans = exported.exporter.get_finished_spans()
+    names = {span.context.span_id: span.name for span in spans if span.context}
+    parents = {span.name: names[span.parent.span_id] for span in spans if span.parent}
+    assert parents == {
+        "step 0:first": "invoke_agent flow",
+        "step first": "step 0:first",
+        "step 1:both": "invoke_agent flow",
+        "step 0:second": "step 1:both",
+        "step second": "step 0:second",
+    }
+
+
+def test_a_step_that_waits_ends_with_its_run_and_is_a_span_of_the_next_run_too() -> None:
+    def step(event: str, run_id: str) -> RunEvent:
+        return RunEvent(type=f"workflow.node.{event}", payload={"path": "0:ask"}, run_id=run_id)
+
+    events = [
+        submitted(),
+        working(),
+        step("started", "1"),
+        ended(TaskState.INPUT_REQUIRED),
+        working("2", "continued"),
+        step("completed", "2"),
+        ended(TaskState.COMPLETED, "2"),
+    ]
+    for micros, event in enumerate(events, 1):
+        event.task_id, event.timestamp = "task", iso_from_micros(micros)
+    spans = list_spans(events)
+    assert [(span.kind, span.error, span.start_micros, span.end_micros) for span in spans] == [
+        ("step", "", 3, 4),
+        ("run", "", 1, 4),
+        ("step", "", 5, 6),
+        ("run", "", 5, 7),
+    ]
