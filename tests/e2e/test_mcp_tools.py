@@ -395,6 +395,17 @@ async def test_the_session_ends_with_the_agent_and_begins_again_with_it(stdio: M
         assert await agent.call_tool("add", a=1, b=2) == {"result": 3}
 
 
+async def test_an_agent_starts_without_a_server_that_is_unavailable(http_world: McpWorld) -> None:
+    async with agent_with(http_world.adapter()) as agent:
+        assert await agent.call_tool("add", a=1, b=1) == {"result": 2}
+    await http_world.kill()
+    async with agent:
+        with pytest.raises(ToolFailedError, match="cannot be used"):
+            await agent.call_tool("note", text="x")
+        await http_world.start()
+        assert await agent.call_tool("note", text="x") == "noted x"
+
+
 def test_an_adapter_moves_to_the_event_loop_that_uses_it(stdio: McpWorld) -> None:
     adapter = stdio.adapter()
     tools = {tool.name: tool for tool in adapter.get_tools()}  # on the background loop
