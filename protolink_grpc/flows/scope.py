@@ -219,6 +219,8 @@ class Scope:
         result = await self._result(leaf, work, StepCall(position))
         await self._add(result, work)
         for number, answer in enumerate(self.flow.record.answers.get(self.path, ()), 1):
+            if not result.ending(self.path).is_waiting:
+                break
             for message in answer:
                 work.add_message(copy_message(message))
             result = await self._result(leaf, work, StepCall(f"{position}?{number}", result, answer))

@@ -15,7 +15,7 @@ from typing import Any
 from mortal_agent import Mortal, die, lines, note
 
 import protolink_grpc.client.grpc_agent  # noqa: F401 -- imported once, for all lives
-from protolink_grpc import Agent, AgentClient, Approvals, ApprovalState, Limits, Message, Part, Task
+from protolink_grpc import Agent, AgentClient, Approvals, ApprovalState, Limits, Message, Part, Task, TaskState
 from protolink_grpc.flows import Flow, Graph, Parallel, Pipeline, Router, Step, ToolStep
 
 TASK_ID = "the task"
@@ -77,6 +77,19 @@ def failing(folder: Path) -> Flow:
     return Parallel([wait, fail])
 
 
+def asking(peer: str, folder: Path) -> Flow:
+    """A branch that asks, beside one that works, and a step after both."""
+
+    async def ask(task: Task) -> Task:
+        note(folder / "ran", "ask")
+        return task if task.messages[-1].text == "answer" else task.require_input("which?")
+
+    def call(name: str) -> ToolStep:
+        return ToolStep(peer, "work", {"name": name, "plan": folder.name}, name=name)
+
+    return Pipeline([Parallel([call("left"), Step(ask, idempotent=True)]), call("after")])
+
+
 async def approve_all(client: AgentClient) -> None:
     async for approval in client.watch_approvals():
         if approval.state is ApprovalState.PENDING:
@@ -86,6 +99,8 @@ async def approve_all(client: AgentClient) -> None:
 def build_flow(kind: str, peer: str, folder: Path, death: Any) -> Flow:
     if kind == "graph":
         return flow_of(peer, folder)
+    if kind == "asking":
+        return asking(peer, folder)
     return failing(folder) if kind == "failing" else payment(folder, death)
 
 
@@ -106,6 +121,8 @@ async def life(kind: str, peer: str, folder: Path, death: Any, *, begins: bool) 
         if begins:
             await client.submit_task(None, Task(TASK_ID, messages=[Message.user("go")]))
         task = await client.wait_task(TASK_ID)
+        if task.state is TaskState.INPUT_REQUIRED:
+            task = await client.send_task(None, task.add_message(Message.user("answer")))
         events = [event.to_dict() async for event in client.subscribe(TASK_ID)]
         if approving is not None:
             approving.cancel()

@@ -138,6 +138,18 @@ async def test_a_function_that_was_cut_is_repeated_only_if_a_person_approves(liv
     assert (approved["task"]["state"], approved["ran"]) == ("completed", ["pay", "pay"])
 
 
+async def test_a_flow_that_dies_while_it_asks_or_after_its_answer_is_finished_too(lives: Lives) -> None:
+    (whole,) = await lives("asking", [[]])
+    assert (whole["task"]["state"], whole["ran"]) == ("completed", ["ask", "ask"])
+    for seen in await lives("asking", [[end] for end in range(1, len(whole["events"]))]):
+        assert seen["task"]["state"] == "completed"
+        assert Counter(seen["worked"]) == {"left": 1, "after": 1}
+        assert 2 <= len(seen["ran"]) <= 3
+        texts = [[part["content"] for part in each["parts"]] for each in seen["task"]["messages"]]
+        # A death between the answer and the begin of its run, which are one append, has it sent once more.
+        assert texts in ([["go"], ["which?"], ["answer"]], [["go"], ["which?"], ["answer"], ["answer"]])
+
+
 async def test_a_branch_that_was_abandoned_does_not_begin_again(lives: Lives) -> None:
     (whole,) = await lives("failing", [[]])
     assert (whole["task"]["state"], whole["ran"]) == ("failed", ["wait"])
