@@ -130,12 +130,15 @@ class TelemetryWorker:
         *,
         max_queued: int = MAX_QUEUED,
         hook_timeout_s: float = HOOK_TIMEOUT_S,
+        close_timeout_s: float = CLOSE_TIMEOUT_S,
     ) -> None:
         self.telemetry = telemetry
         self.dropped = 0
         self._redaction = redaction
         self._max_queued = max_queued
         self._hook_timeout_s = hook_timeout_s
+        self._close_timeout_s = close_timeout_s
+        self._hangs = False
         self._queue: SimpleQueue[_Append | _Stop] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -157,9 +160,9 @@ class TelemetryWorker:
                 facts.append((fact, ""))
         if not facts:
             return
-        if self._queue.qsize() >= self._max_queued:
+        if self._hangs or self._queue.qsize() >= self._max_queued:
             self.dropped += 1
-            if self.dropped == 1:
+            if self.dropped == 1 and not self._hangs:
                 log.warning(
                     "the telemetry %s of agent %s is too slow or hangs: its queue of %d appends is full, further ones are lost",
                     type(self.telemetry).__name__,
@@ -200,7 +203,7 @@ class TelemetryWorker:
         atexit.register(self._close_at_exit)
 
     async def aclose(self) -> None:
-        """Call the hooks for everything queued, flush, and end the thread. Returns after `CLOSE_TIMEOUT_S` in any case."""
+        """Call the hooks for everything queued, flush, and end the thread. Returns after the timeout in any case."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -208,20 +211,24 @@ class TelemetryWorker:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put(_Stop(done))
         self._closing.set()
-        if not (await asyncio.wait([done], timeout=CLOSE_TIMEOUT_S))[0]:
+        if not (await asyncio.wait([done], timeout=self._close_timeout_s))[0]:
             self._abandon()
 
     def _close_at_exit(self) -> None:
         done = threading.Event()
         self._queue.put(_Stop(done))
         self._closing.set()
-        if not done.wait(CLOSE_TIMEOUT_S):
+        if not done.wait(self._close_timeout_s):
             self._abandon()
 
     def _abandon(self) -> None:
-        """Leave the hanging thread its queue. A restarted agent gets a new one."""
-        log.warning("the telemetry %s did not finish within %g s", type(self.telemetry).__name__, CLOSE_TIMEOUT_S)
-        self._queue, self._tasks, self._runner = SimpleQueue(), OrderedDict(), None
+        """Leave the thread alone: a hook hangs. If the agent is started again, its facts are dropped."""
+        self._hangs = True
+        log.warning(
+            "a hook of the telemetry %s hangs, so this telemetry is not used any more; it did not end within %g s",
+            type(self.telemetry).__name__,
+            self._close_timeout_s,
+        )
 
     # -- on the thread ---------------------------------------------------------------------------------------------------
 

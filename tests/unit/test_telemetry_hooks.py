@@ -200,6 +200,26 @@ async def test_a_hook_that_blocks_delays_no_run_and_what_is_lost_is_counted_and_
     assert seen.arguments("flush") == [()]
 
 
+async def test_a_hook_that_hangs_does_not_keep_an_agent_from_stopping_and_starting_again() -> None:
+    release = threading.Event()
+
+    class Blocking(Recorder):
+        def on_task_start(self, task: Task, agent_name: str) -> None:
+            release.wait()
+
+    seen = Blocking()
+    worker = TelemetryWorker(seen, DEFAULT_REDACTION_POLICY, close_timeout_s=0.01)
+    agent = Agent("a", observers=[worker.observe])
+    await agent.run_task("go")
+    await worker.aclose()
+    assert worker.dropped == 0
+    await agent.run_task("go")
+    await agent.aclose()
+    await worker.aclose()
+    assert worker.dropped > 0
+    release.set()
+
+
 async def test_an_agent_that_is_started_again_calls_the_hooks_again() -> None:
     seen = Recorder()
     agent = calculator(seen)
