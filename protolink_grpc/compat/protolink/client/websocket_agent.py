@@ -64,6 +64,8 @@ class ProtolinkSocketAgent(ProtolinkAgent):
         finally:
             # Does not wait for the peer, which may still have much to send.
             socket.transport.abort()
+            # The transport releases its socket in a later iteration of the loop, which may be about to end.
+            await socket.wait_closed()
 
     async def _authenticate(self) -> ClientConnection:
         """Open a connection. Refused credentials are renewed once."""
