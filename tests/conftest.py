@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import os
 import signal
 import sys
@@ -65,6 +66,18 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks = {f"tests/{folder}": rank for rank, folder in enumerate(FOLDERS)}
     items.sort(key=lambda item: ranks.get("/".join(item.nodeid.split("/", 2)[:2]), len(ranks)))
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+            item.fixturenames.insert(0, "closed_http_channels")
+
+
+@pytest.fixture
+async def closed_http_channels() -> AsyncIterator[None]:
+    """Closes the HTTP clients of a test's event loop before it ends. Every asynchronous test has this fixture."""
+    yield
+    module = sys.modules.get("protolink_grpc.client.http_channel")  # importing it would slow down the other tests
+    if module is not None:
+        await module.close_http_channels()
 
 
 @pytest.hookimpl(optionalhook=True)  # of xdist
