@@ -171,7 +171,7 @@ def _has_failed(branch: "asyncio.Task[Ending]") -> bool:
 
 
 def _share_of(scope: Scope, branches: int) -> RunBudget | None:
-    """Return the part of the budget for each branch: an equal share of what is left, at least one of each; None without limits."""
+    """Return the part of the budget for each branch: an equal share of the rest, at least one of each; None without limits."""
     rest = scope.run.budget.remainder()
     own = scope.share
     limits: dict[str, Any] = {}

@@ -86,7 +86,7 @@ def category_of(reason: str) -> FailureCategory | None:
 
 
 def category_of_code(code: str) -> FailureCategory | None:
-    """Return the category of a gRPC code, such as `NOT_FOUND`; None if the code alone says nothing."""
+    """Return the category of a gRPC code, such as `NOT_FOUND`; None if the code does not imply a category."""
     return _CATEGORIES_OF_CODES.get(code)
 
 

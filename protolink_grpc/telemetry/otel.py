@@ -132,7 +132,7 @@ def _setting(name: str, given: str | None, *variables: str, default: str = "") -
     """Return an argument, else the first environment variable that is set, else the default.
 
     Raises:
-        InvalidArgumentError: There is none; names the argument.
+        InvalidArgumentError: No value is set; names the argument.
     """
     found = given or next(filter(None, (os.environ.get(each) for each in variables)), default)
     if not found:

@@ -15,7 +15,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * A call of a generated stub with one request and one answer, made again while it is cut and there
  * is time. All attempts have one {@code x-request-id}, so that an agent runs the call once.
  *
- * <p>Attempts follow one another, and the stub is told of the last one only. The stub's listener is
+ * <p>Attempts follow one another, and only the last one reaches the stub. The stub's listener is
  * called by the executor of the call: a blocking stub waits for work there.
  */
 final class StubCall<Q, A> extends ClientCall<Q, A> {
