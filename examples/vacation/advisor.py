@@ -1,6 +1,6 @@
 """The advisor agent: ranks offers by comfort, price and weather."""
 
-from examples.vacation.process import own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_store, own_telemetry, registry_url, serve
 from examples.vacation.trip import Advice, Forecast, Offer, Ranked
 from protolink_grpc import Agent, AgentCard
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from examples.vacation.process import own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_store, own_telemetry, registry_url, serve
 from examples.vacation.thinker import thinker
 from examples.vacation.trip import Budget, Guests, Nights, Trip
 from protolink_grpc import (

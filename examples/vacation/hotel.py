@@ -5,9 +5,9 @@ from datetime import date, timedelta
 from math import ceil
 from random import Random
 
+from examples.mesh.process import own_file, own_store, own_telemetry, registry_url, serve
 from examples.vacation.bookings import Bookings
 from examples.vacation.places import Hotel, hotel_named, place_named
-from examples.vacation.process import own_file, own_store, own_telemetry, registry_url, serve
 from examples.vacation.trip import Booking, Budget, Guests, Nights, Offer, Search
 from protolink_grpc import Agent, AgentCard, ToolRejectedError
 

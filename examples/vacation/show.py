@@ -1,237 +1,33 @@
-"""The output of the demo: a line for each important event, the model's text while it is produced, and tables."""
+"""The vacation demo's own output: results of its tools, and the booking."""
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
-from protolink_grpc import (
-    ActionEnded,
-    ActionStarted,
-    ApprovalDecided,
-    ApprovalRequired,
-    BudgetUsage,
-    LlmCallCompleted,
-    LlmCallStarted,
-    RunBudget,
-    RunEvent,
-    RunReport,
-    Task,
-    TaskArtifactUpdated,
-    TaskMessagesAdded,
-    TaskProgress,
-    TaskState,
-    TaskStatusChanged,
-    TextDelta,
-)
-from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, LlmCallFailed, LlmStep, TaskSubmitted
+from examples.mesh.show import EventLines, artifact_of, table
+from protolink_grpc import RunReport, Task
 
 COLORS = {"coordinator": "cyan", "weather": "yellow", "hotel": "green", "advisor": "magenta"}
-COORDINATOR = "coordinator"
-
-HIDDEN_TYPES = frozenset(
-    {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
-)
-"""Types of events that usually have no line, because other lines show the same, or because they are details."""
 
 
-class EventLines:
-    """Converts the events of a task to lines. They are the same for a live stream and for the log."""
+class TripLines(EventLines):
+    """The lines of a trip's task."""
 
     def __init__(self) -> None:
-        self._call_sequence = 0
-        self._actions: dict[str, tuple[str, str]] = {}
+        super().__init__("coordinator")
 
-    def line(self, event: RunEvent) -> str | None:
-        """Return the line that this event completes, if any."""
-        match event.payload:
-            case LlmCallStarted():
-                self._call_sequence = event.sequence or 0
-                return None
-            case LlmCallCompleted() as call:
-                tools = f"calls {', '.join(each.tool_name for each in call.tool_calls)}" if call.tool_calls else ""
-                return f"{opening(self._call_sequence)}{plain(call.text) or tools or '(nothing)'}"
-        found = self._describe(event)
-        return None if found is None else f"{event.sequence or 0:>3}  {found[0]:<12} {plain(found[1])}"
-
-    def agent_of(self, event: RunEvent) -> str:
-        """Return the name of the agent that works on the event's action."""
-        return self._actions[event.action_id][0] if event.action_id in self._actions else COORDINATOR
-
-    def _describe(self, event: RunEvent) -> tuple[str, str] | None:
-        """Return the name of the agent and the text of the event's line; None for an event without a line."""
-        match event.payload:
-            case TaskSubmitted(task=task):
-                text = f"receives the task: {task.messages[0].text if task.messages else task.id}"
-            case TaskStatusChanged(new_state=state, reason=reason):
-                text = f"is {state}{f': {reason}' if reason else ''}"
-            case TaskProgress(progress=percent, message=message):
-                text = message if percent is None else f"{percent:.0f} % {message}"
-            case TaskArtifactUpdated(artifact=artifact):
-                text = f"publishes {artifact.name or 'the answer'}"
-            case TaskMessagesAdded(messages=messages):
-                text = f"message: {messages[-1].text or 'an error'}"
-            case ActionStarted() as started:
-                return self._describe_start(event, started)
-            case ActionEnded() as ended:
-                return self._describe_end(event, ended)
-            case ApprovalRequired(request=request):
-                text = f"needs an approval for {request.action.name}"
-            case ApprovalDecided():
-                text = f"approval: {event.summary}"
-            case ActionPolicyEvaluated(decision=decision) if str(decision.effect) == "deny":
-                text = f"denied: {decision.reason}"
-            case BudgetReported(decision=decision):
-                text = f"budget: {decision.message}"
-            case LlmCallFailed(failure=failure, will_retry=will_retry):
-                text = f"the model call failed{' and is retried' if will_retry else ''}: {failure.message}"
-            case LlmStep(kind="llm_parse_error" | "llm_retry" as kind, content=content):
-                text = f"{kind.removeprefix('llm_').replace('_', ' ')}: {content}"
-            case _ if event.type in HIDDEN_TYPES:
-                return None
+    def result(self, tool: str, found: Any) -> str:
+        match tool, found:
+            case "weather.forecast", {"fit": fit, "days": days}:
+                return f"fit {fit}/100 on {len(days)} days"
+            case "hotel.offers", {"offers": offers}:
+                return ", ".join(f"{each['hotel']} EUR {each['total']:,.2f}" for each in offers) or "nothing"
+            case "advisor.advise", {"ranking": [best, *_]}:
+                return f"{best['hotel']} ({best['because']})"
+            case _, {"reference": reference, "total": total}:
+                return f"reference {reference}, EUR {total:,.2f}"
             case _:
-                text = " ".join(filter(None, (event.type, event.summary)))
-        return event.agent_name, text
-
-    def _describe_start(self, event: RunEvent, started: ActionStarted) -> tuple[str, str]:
-        values = started.arguments or {}
-        if started.kind != "agent.call":
-            agent, tool, arguments = event.agent_name, started.name, values
-        else:
-            # A task that a tool of the coordinator sends has no name, so it is named after that tool.
-            outer = [tool for agent, tool in self._actions.values() if agent == COORDINATOR]
-            agent, tool = started.name, values.get("tool") or (outer[-1] if outer else "task")
-            arguments = values.get("args") or {}
-        self._actions[event.action_id] = agent, tool
-        return agent, f"{tool}({_format_arguments(arguments)})" if arguments else tool
-
-    def _describe_end(self, event: RunEvent, ended: ActionEnded) -> tuple[str, str]:
-        agent, tool = self._actions.get(event.action_id, (event.agent_name, ended.name))
-        duration = f" ({ended.duration_micros / 1000:.0f} ms)" if ended.duration_micros else ""
-        if ended.outcome == "completed":
-            return agent, f"{tool} -> {_result(f'{agent}.{tool}', ended.result)}{duration}"
-        why = ended.error.get("message") if isinstance(ended.error, dict) else None
-        if ended.outcome == "denied":
-            return agent, str(why or event.summary)
-        return agent, f"{tool} {ended.outcome}: {why or event.summary}{duration}"
-
-
-class Screen:
-    """Shows a task live: its lines, and between them the text that the model is producing."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._lines = EventLines()
-        self._text = self._shown = ""
-        self._is_open = False
-
-    def show(self, event: RunEvent) -> None:
-        """Show the next event of the task."""
-        if isinstance(event.payload, TextDelta):
-            self._text += event.payload.text
-            self._write(plain(self._text))
-            return
-        line = self._lines.line(event)
-        if isinstance(event.payload, LlmCallStarted):
-            self.finish()
-            self._begin(event.sequence or 0)
-        elif isinstance(event.payload, LlmCallCompleted) and line is not None:
-            self._write(line[len(opening(0)) :])
-            self.finish()
-        elif line is not None:
-            self.finish()
-            self._print(line, self._lines.agent_of(event))
-
-    def finish(self) -> None:
-        """End the current line, if one is open."""
-        if self._is_open:
-            self._console.print()
-        self._is_open = False
-
-    def _begin(self, sequence: int) -> None:
-        self._text = self._shown = ""
-        self._is_open = True
-        self._print(opening(sequence), COORDINATOR, end="")
-
-    def _write(self, text: str) -> None:
-        """Write the new part of the open line, whose text only grows."""
-        if self._is_open and text.startswith(self._shown):
-            self._console.print(Text(text[len(self._shown) :]), soft_wrap=True, end="")
-            self._shown = text
-            self._console.file.flush()
-
-    def _print(self, line: str, agent: str, end: str = "\n") -> None:
-        styled = Text(line)
-        styled.stylize(COLORS.get(agent, ""), 5, 17)
-        self._console.print(styled, soft_wrap=True, end=end)
-        self._console.file.flush()
-
-
-def opening(sequence: int) -> str:
-    """Return the beginning of the line with a model's text."""
-    return f"{sequence:>3}  {COORDINATOR:<12} > "
-
-
-def plain(text: str) -> str:
-    """Return a text on one line, without control characters."""
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
-
-
-def _result(tool: str, found: Any) -> str:
-    """Format the result of a call on one line."""
-    if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:
-        found = found["output"]
-    match tool, found:
-        case "weather.forecast", {"fit": fit, "days": days}:
-            return f"fit {fit}/100 on {len(days)} days"
-        case "hotel.offers", {"offers": offers}:
-            return ", ".join(f"{each['hotel']} EUR {each['total']:,.2f}" for each in offers) or "nothing"
-        case "advisor.advise", {"ranking": [best, *_]}:
-            return f"{best['hotel']} ({best['because']})"
-        case _, {"reference": reference, "total": total}:
-            return f"reference {reference}, EUR {total:,.2f}"
-        case _, str() | int() | float():
-            return str(found)
-        case _:
-            return "done"
-
-
-def _format_arguments(arguments: Mapping[str, Any]) -> str:
-    """Format arguments on one line, with only the size of lists and objects."""
-    shown = []
-    for key, value in arguments.items():
-        match value:
-            case None:
-                continue
-            case list() | dict():
-                shown.append(f"{key}: {len(value)} {'fields' if isinstance(value, dict) else 'items'}")
-            case _:
-                shown.append(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
-    return ", ".join(shown)
-
-
-# -- Tables --------------------------------------------------------------------------------------------------------------
-
-
-def table(title: str, rows: Mapping[str, Any]) -> Table:
-    """Return a table of names and values, without empty values."""
-    found = Table("", "", title=title, title_justify="left", show_header=False, box=box.ASCII)
-    for name, value in rows.items():
-        if value not in (None, ""):
-            found.add_row(plain(name), plain(str(value)))
-    return found
-
-
-def artifact_of(task: Task, name: str) -> Any:
-    """Return the JSON of the task's artifact with that name, or None."""
-    for artifact in task.artifacts:
-        if artifact.name == name:
-            return artifact.parts[0].content
-    return None
+                return super().result(tool, found)
 
 
 def booking_table(task: Task, report: RunReport) -> Table:
@@ -258,56 +54,3 @@ def _answer(report: RunReport, agent: str, tool: str) -> dict[str, Any]:
         if action.name == agent and arguments.get("tool") == tool and isinstance(action.result, dict):
             return action.result
     return {}
-
-
-def report_table(report: RunReport, state: TaskState) -> Table:
-    """Return a table of the run's actions and usage."""
-    totals = report.totals
-    model = ", ".join(dict.fromkeys(f"{call.provider} {call.model}" for call in report.metrics))
-    calls = [action for action in report.actions if action.starts]
-    agents = sum(action.kind == "agent.call" for action in calls)
-    rows = {
-        "State": state,
-        "Model": model,
-        "Steps": totals.steps,
-        "Model calls": f"{totals.llm_calls}, {_seconds(totals.llm_micros)}",
-        "Agent calls": agents,
-        "Tool calls": len(calls) - agents,
-        "Tokens": f"{_amount(totals.input_tokens)} in, {_amount(totals.output_tokens)} out",
-        "Cost": _cost(report),
-        "Budget": _budget(report),
-        "Approvals": "; ".join(
-            f"{each.state}{f' by {each.decision.decided_by}' if each.decision else ''} after {_seconds(each.waited_micros)}"
-            for each in report.approvals
-        )
-        or "none",
-        "Time": f"{_seconds(totals.runtime_micros - totals.waited_micros)} of work, {_seconds(totals.waited_micros)} of waiting",
-        "Events": len(report.events),
-    }
-    return table("Report", rows)
-
-
-def _budget(report: RunReport) -> str:
-    """Format the usage of each limit."""
-    limits = report.context.budget if report.context is not None else RunBudget()
-    totals = report.totals
-    used = report.usage or BudgetUsage(totals.steps, totals.llm_calls, totals.tool_calls)
-    pairs = (
-        ("steps", used.steps, limits.max_steps),
-        ("model calls", used.llm_calls, limits.max_llm_calls),
-        ("tool calls", used.tool_calls, limits.max_tool_calls),
-    )
-    return ", ".join(f"{count} of {limit} {name}" for name, count, limit in pairs if limit is not None)
-
-
-def _cost(report: RunReport) -> str:
-    totals = report.totals
-    return "unknown" if totals.cost_micros is None else f"{totals.currency} {totals.cost_micros / 1e6:.4f}".strip()
-
-
-def _amount(value: int | None) -> str:
-    return "unknown" if value is None else f"{value:,}"
-
-
-def _seconds(micros: int | None) -> str:
-    return "unknown" if micros is None else f"{micros / 1e6:.1f} s"

@@ -3,8 +3,8 @@
 from datetime import date, timedelta
 from random import Random
 
+from examples.mesh.process import own_store, own_telemetry, registry_url, serve
 from examples.vacation.places import Place, place_named
-from examples.vacation.process import own_store, own_telemetry, registry_url, serve
 from examples.vacation.trip import Day, Forecast, Nights
 from protolink_grpc import Agent, AgentCard
 

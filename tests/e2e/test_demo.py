@@ -26,12 +26,15 @@ import pytest
 from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 from rich.console import Console
 
-from examples.vacation import demo, hotel, places, thinker, weather
+from examples.mesh import models
+from examples.mesh.show import HIDDEN_TYPES, Screen
+from examples.vacation import demo, hotel, places, weather
 from examples.vacation.advisor import advise
 from examples.vacation.bookings import Bookings
 from examples.vacation.coordinator import Coordinator
 from examples.vacation.planner import Planner
-from examples.vacation.show import HIDDEN_TYPES, EventLines, Screen
+from examples.vacation.show import COLORS, TripLines
+from examples.vacation.thinker import PLANNER
 from examples.vacation.trip import Day, Forecast, Offer
 from protolink_grpc import (
     Agent,
@@ -100,7 +103,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
 
 def told_lines(events: list[RunEvent]) -> list[str]:
-    lines = EventLines()
+    lines = TripLines()
     return [line for event in events if (line := lines.line(event)) is not None]
 
 
@@ -455,7 +458,7 @@ def test_ctrl_c_while_the_question_is_open_ends_the_demo_and_its_mesh(terminal: 
 
 def test_a_models_text_is_shown_as_it_grows_and_once() -> None:
     out = io.StringIO()
-    screen = Screen(Console(file=out, width=80))
+    screen = Screen(Console(file=out, width=80), TripLines(), COLORS)
     pieces = ["Let me", " see:\n", "the \x1b[2Jweather."]
     grown = []
     screen.show(RunEvent(payload=LlmCallStarted("c", "p", "m", step=1), sequence=4))
@@ -472,13 +475,13 @@ def test_a_models_text_is_shown_as_it_grows_and_once() -> None:
 def test_the_usual_model_is_that_of_the_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in KEYS:
         monkeypatch.delenv(variable, raising=False)
-    nothing = thinker.usual_choice()
+    nothing = models.usual_choice(PLANNER)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
-    found = thinker.usual_choice()
+    found = models.usual_choice(PLANNER)
 
     assert nothing.name == "planner"
     assert nothing.why == "rules in place of a language model, because no API key is in the environment"
-    assert found.name == f"anthropic:{thinker.USUAL['anthropic']}"
+    assert found.name == f"anthropic:{models.USUAL['anthropic']}"
     assert found.why.startswith("ANTHROPIC_API_KEY is set")
     assert "secret" not in repr(found)
 
@@ -490,9 +493,9 @@ def test_a_key_without_its_package_leaves_the_planner_and_says_why(monkeypatch: 
     for variable in KEYS:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    monkeypatch.setattr(thinker, "create_llm", missing)
+    monkeypatch.setattr(models, "create_llm", missing)
 
-    chosen = thinker.usual_choice()
+    chosen = models.usual_choice(PLANNER)
     assert chosen.name == "planner"
     assert "OPENAI_API_KEY is set, but the provider openai needs an extra" in chosen.why
 
@@ -501,7 +504,7 @@ def test_the_same_demo_runs_with_a_model_of_a_provider(provided: tuple[Ran, list
     ran, asked = provided
 
     assert (ran.code, ran.err) == (0, ""), ran.out
-    model = thinker.USUAL["openai"]
+    model = models.USUAL["openai"]
     assert f"Model of the coordinator: openai:{model} (OPENAI_API_KEY is set; --model planner needs no key)." in ran.out
     assert re.search(r"\| Reference +\| [A-Z2-9]{6} +\|", ran.out)
     assert re.search(r"\| Cost +\| unknown +\|", ran.out)
@@ -518,7 +521,7 @@ def children_in(directory: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get("VACATION_DIR") == str(directory):
+            if process.environ().get("DEMO_DIR") == str(directory):
                 found.append(process)
     return found
 

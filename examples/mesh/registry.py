@@ -1,9 +1,9 @@
-"""The registry of the demo, on a free port, which it prints: `python -m examples.vacation.registry`."""
+"""The registry of a demo, on a free port, which it prints: `python -m examples.mesh.registry`."""
 
 import asyncio
 import signal
 
-from examples.vacation.process import begin
+from examples.mesh.process import begin
 from protolink_grpc import Registry
 
 

@@ -1,4 +1,4 @@
-"""The processes of the demo: starts the registry and the agents, waits until they are ready, and ends them.
+"""The processes of a demo: starts the registry and the agents, waits until they are ready, and ends them.
 
 The stdin of each child is a pipe from this process, and the child ends when the pipe is closed. The children therefore end even
 if the demo is killed.
@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from examples.vacation.process import DIRECTORY, LIFELINE
+from examples.mesh.process import DIRECTORY, LIFELINE
 from protolink_grpc import AgentCard, AgentChangeKind, RegistryClient
 
 T = TypeVar("T")
-
-AGENTS = ("weather", "hotel", "advisor", "coordinator")
 
 START_S = 60.0
 """Timeout of the start, in seconds: long, for a loaded machine. A child that ends is noticed at once."""
@@ -46,17 +44,23 @@ class Mesh:
     """Registry and agents, one process each; a context manager that owns the processes.
 
     Args:
+        package: The package with a module for each agent, which runs it.
+        agents: Names of the agents and their modules.
         directory: Directory of their files.
         environment: Additional environment variables of all processes.
-        programs: Programs to start instead of the agents in this package, by name, with LIFELINE as their argument.
+        programs: Programs to start instead of the agents in the package, by name, with LIFELINE as their argument.
     """
 
     def __init__(
         self,
+        package: str,
+        agents: Sequence[str],
         directory: Path,
         environment: Mapping[str, str] | None = None,
         programs: Mapping[str, Path] | None = None,
     ) -> None:
+        self._package = package
+        self._agents = tuple(agents)
         self.directory = directory
         self._environment = dict(environment or {})
         self._programs = dict(programs or {})
@@ -67,7 +71,7 @@ class Mesh:
         try:
             # All at once: agents take some time to load before they need the registry's URL.
             registry = await self._start("registry", stdout=asyncio.subprocess.PIPE)
-            agents = [await self._start(name) for name in AGENTS]
+            agents = [await self._start(name) for name in self._agents]
             self.registry_url = await self.while_running(_first_line(registry))
             for agent in agents:
                 _send_url(agent, self.registry_url)
@@ -88,7 +92,7 @@ class Mesh:
     def processes(self) -> dict[str, int]:
         """Process ids by name."""
         found = {child.name: child.process.pid for child in self._children}
-        return {name: found[name] for name in ("registry", *AGENTS) if name in found}
+        return {name: found[name] for name in ("registry", *self._agents) if name in found}
 
     async def url_of(self, name: str) -> str:
         return (await self.card_of(name)).url
@@ -149,10 +153,13 @@ class Mesh:
 
     def _command(self, name: str) -> Sequence[str]:
         program = self._programs.get(name)
-        return [str(program)] if program is not None else [sys.executable, "-m", f"examples.vacation.{name}"]
+        if program is not None:
+            return [str(program)]
+        package = "examples.mesh" if name == "registry" else self._package
+        return [sys.executable, "-m", f"{package}.{name}"]
 
     async def _wait_registered(self) -> None:
-        missing = set(AGENTS)
+        missing = set(self._agents)
         try:
             async with asyncio.timeout(START_S), aclosing(self.registry.watch()) as changes:
                 async for change in changes:

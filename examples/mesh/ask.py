@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from examples.vacation.show import table
+from examples.mesh.launch import plgrpc
+from examples.mesh.show import table
 from protolink_grpc import AgentClient, Approval, ApprovalRequest
 
 YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
@@ -19,14 +20,16 @@ class Approver:
 
     Args:
         approve_all: Approve everything without asking, for scripts.
-        command: The command to answer in a second terminal, without its arguments.
+        question: The question to the user.
+        effect: What an approval allows, with its article.
     """
 
-    def __init__(self, client: AgentClient, console: Console, *, approve_all: bool, command: str) -> None:
+    def __init__(self, client: AgentClient, console: Console, *, approve_all: bool, question: str, effect: str) -> None:
         self._client = client
         self._console = console
         self._approve_all = approve_all
-        self._command = command
+        self._question = question
+        self._effect = effect
 
     async def answer(self, request: ApprovalRequest) -> None:
         """Show the action, ask the user, and send the answer. Canceling this only withdraws the question at this terminal."""
@@ -59,13 +62,13 @@ class Approver:
             return True, "--yes"
         if not sys.stdin.isatty():
             self._console.print(
-                "Not approved: the input is not a terminal. --yes approves the booking.\n", soft_wrap=True
+                f"Not approved: the input is not a terminal. --yes approves {self._effect}.\n", soft_wrap=True
             )
             return False, "the input is not a terminal"
-        other = shlex.join([self._command, "approvals", "approve", self._client.url or "", request.request_id])
+        other = shlex.join([plgrpc(), "approvals", "approve", self._client.url or "", request.request_id])
         self._console.print(f"In a second terminal: {other}", soft_wrap=True)
         while True:
-            self._console.print("May the coordinator book this? [y/n] ", end="")
+            self._console.print(f"{self._question} [y/n] ", end="")
             self._console.file.flush()
             try:
                 line = await _read_line()

@@ -14,13 +14,13 @@ from protolink_grpc.telemetry import LocalTraceTelemetry
 REGISTRY = "PLGRPC_REGISTRY"
 """Environment variable with the registry's URL; without it an agent works alone."""
 
-DIRECTORY = "VACATION_DIR"
+DIRECTORY = "DEMO_DIR"
 """Environment variable with the directory for the agents' files; without it they store everything in memory."""
 
 LIFELINE = "--until-stdin-closes"
 """Argument that makes a process end with its parent. The parent writes the registry's URL to its stdin and keeps it open."""
 
-TRACE = "VACATION_TRACE"
+TRACE = "DEMO_TRACE"
 """Environment variable with the file to which the agents append their traces; without it they record none."""
 
 GRACE_S = 6.0
